@@ -28,7 +28,7 @@ from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm
 from ctrace.inspector.facts.rounds import RoundDone
 from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
 from ctrace.inspector.features.time.events import Event
-from ctrace.inspector.findings.ratios import Verdict, compared
+from ctrace.inspector.findings.ratios import RatioVerdict, compared
 
 LEAST_EQUAL = 0.95
 CLOSE = 0.05
@@ -87,7 +87,7 @@ def nulls(number: int) -> bool:
         for _ in range(number):
             rounds = measured((model, model), inputs, None)
             found[str(compared([each.eager for each in rounds], [each.compiled for each in rounds]).verdict)] += 1
-        share = found[str(Verdict.NO_DIFFERENCE)] / number
+        share = found[str(RatioVerdict.NO_DIFFERENCE)] / number
         print(f"eager against eager, {name}: {dict(found)}, {share:.0%} without a difference", flush=True)
         fine = fine and share >= LEAST_EQUAL
     return fine

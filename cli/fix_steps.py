@@ -133,11 +133,11 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     from ctrace.inspector.features.fix.repairs.applying import refuse_dirty
     from ctrace.inspector.features.fix.repairs.fixing import Fixing
     from ctrace.inspector.features.fix.repairs.repair_result import Fixes
-    from ctrace.inspector.features.fix.repairs.trial_runs import Budget, Evidence, Runner
+    from ctrace.inspector.features.fix.repairs.trial_runs import Evidence, Runner, SearchBudget
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.target import resolve
 
-    budget = Budget(request.budget)
+    budget = SearchBudget(request.budget)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
     child = ChildProcess(has_terminal=True, records_files=True)
     session = captured(resolved, request.options, budget.within(request.timeout), store, child=child)

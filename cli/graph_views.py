@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
-    from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
+    from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
     from ctrace.inspector.findings.graphs.stage_diff import StageDiff
     from ctrace.reports.escape import Document
 
@@ -137,7 +137,7 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAt
     return found
 
 
-def _diff(session: "Session", view: GraphView) -> "tuple[Compiled, StageDiff]":
+def _diff(session: "Session", view: GraphView) -> "tuple[CompiledGraph, StageDiff]":
     from ctrace.inspector.findings.graphs.graph_view import only_one
     from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
 
@@ -145,7 +145,7 @@ def _diff(session: "Session", view: GraphView) -> "tuple[Compiled, StageDiff]":
     return each, stage_diff(each, *two_stages(each, view.diff or ""))
 
 
-def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[Compiled, Staged]":
+def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[CompiledGraph, Staged]":
     from ctrace.inspector.findings.graphs.graph_view import only_one
 
     each = only_one(session, view.graph, option)

@@ -141,7 +141,7 @@ def _line(event: "Event | None") -> str:
             return one_line(f"{event.id} recompiles: {event.reasons[0] if event.reasons else 'no reason'}", 160)
         case ev.BreakReported():
             return one_line(f"{event.id} graph break: {_reason(event.text)}", 160)
-        case ev.Measured(backward=False):
+        case ev.MetricsMeasured(backward=False):
             took = "" if event.frame_seconds is None else f" after {event.frame_seconds:.1f} s"
             return one_line(f"{event.id} {'failed' if event.fail_type else 'compiled'}{took}", 100)
     return ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.kernels import OutputCode
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
-    from ctrace.inspector.findings.kernels.kernel_view import Part
+    from ctrace.inspector.findings.kernels.kernel_view import PartKernels
     from ctrace.reports.dump.dumped import Dumped
     from ctrace.reports.escape import Document
 
@@ -127,7 +127,9 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
     return chain(shown, _beside(session, view, found, width))
 
 
-def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
+def _beside(
+    session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
+) -> "Iterator[RenderableType]":
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
     from ctrace.inspector.findings.target.target_view import target_of
     from ctrace.reports.terminal.kernels.built_screen import resources_screen, times_screen
@@ -144,7 +146,7 @@ def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", wid
 
 
 def _for_a_target(
-    session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int
+    session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
 ) -> "Iterator[RenderableType]":
     """Show bounds, choices that autotuning makes on the device, and questions about the device."""
     from ctrace.reports.terminal.kernels.bounds_screen import bounds_screen
@@ -175,13 +177,13 @@ def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType
     return ir_screen(session, str(view.ir), view.kernel, view.graph)
 
 
-def _parts(session: "Session", view: KernelView) -> "tuple[Part, ...]":
+def _parts(session: "Session", view: KernelView) -> "tuple[PartKernels, ...]":
     from ctrace.inspector.findings.kernels.kernel_view import parts
 
     return parts(session, view.graph, view.stage)
 
 
-def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> "tuple[Part, ...]":
+def _chosen(session: "Session", view: KernelView, found: "tuple[PartKernels, ...]") -> "tuple[PartKernels, ...]":
     """Keep the kernels that the name or line selects.
 
     Raises:
@@ -200,8 +202,8 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
 
 
 def of_line(
-    session: "Session", line: str, view: KernelView, found: "tuple[Part, ...]"
-) -> "tuple[Wanted, tuple[tuple[Part, tuple[KernelAtLine, ...]], ...], str]":
+    session: "Session", line: str, view: KernelView, found: "tuple[PartKernels, ...]"
+) -> "tuple[Wanted, tuple[tuple[PartKernels, tuple[KernelAtLine, ...]], ...], str]":
     """Return the kernels of some source lines, and if there are none, why.
 
     Raises:

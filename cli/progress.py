@@ -22,7 +22,7 @@ from ctrace.reports.format import one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ctrace.inspector.features.check.gate_model import Job
+    from ctrace.inspector.features.check.gate_model import CheckJob
 
 _WIDTH = 76
 """Width of the status line; with rich's spinner it fits into 80 columns."""
@@ -179,10 +179,10 @@ class Many:
         self._total = total
         self._status = status
         self._ended = 0
-        self._running: list[Job] = []
+        self._running: list[CheckJob] = []
         self._lines = _Lines()
 
-    def observe(self, job: "Job", what: str) -> None:
+    def observe(self, job: "CheckJob", what: str) -> None:
         """Record that a job started or ended; see `pool.run_jobs`."""
         from ctrace.inspector.features.check.jobs.pool import STARTED
 
@@ -208,7 +208,7 @@ class Many:
         return f"{done}, running {_short(first)}{more}"
 
 
-def _short(job: "Job") -> str:
+def _short(job: "CheckJob") -> str:
     key = job.key
     folder, _, name = key.model.rpartition("/")
     return str(replace(key, model=name)) if folder else str(key)

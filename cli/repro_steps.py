@@ -49,7 +49,7 @@ def reproduced(request: ReproRequest) -> Exit:
     from ctrace.inspector.diagnosis.root_causes import root_causes
     from ctrace.inspector.features.fix.reduction.finding import at_the_same_line, chosen, sought
     from ctrace.inspector.features.fix.reduction.reproducing import Reproduction
-    from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+    from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
 
     if request.issue and request.json:
         raise TargetError("--issue and --json exclude each other", "choose one")
@@ -63,7 +63,9 @@ def reproduced(request: ReproRequest) -> Exit:
         named = ", ".join(each.id for each in others)
         say(f"ctrace: {one_line(site, 100)} has {len(others) + 1} findings; this is {cause.id}, name another: {named}")
     with progress(is_program=False) as shown, _interruptible():
-        search = Reproduction(session, sought(cause, session), resolved, options, Budget(request.budget), say=shown.say)
+        search = Reproduction(
+            session, sought(cause, session), resolved, options, SearchBudget(request.budget), say=shown.say
+        )
         made = search.run()
     _save(made)
     _show(request, made)

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import CtraceError, RunError, TargetError
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.runs.capture_request import Options
-    from ctrace.inspector.runs.store import Run, Store
+    from ctrace.inspector.runs.store import SavedRun, Store
     from ctrace.inspector.runs.target import Resolved
 
 _ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
@@ -46,7 +46,7 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
     return _all(names, store, request.timeout, lambda written: new_for_gpu(request, written))
 
 
-def _read(run: "Run") -> "Session":
+def _read(run: "SavedRun") -> "Session":
     from ctrace.inspector.runs.load import load
 
     return load(run)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.features.time.events import Event
     from ctrace.inspector.features.time.measuring import Plan
     from ctrace.inspector.features.time.timing_model import Timings
-    from ctrace.inspector.features.time.timing_request import Configuration
+    from ctrace.inspector.features.time.timing_request import CompileConfiguration
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import ModelTarget
     from ctrace.reports.escape import Document
@@ -46,7 +46,7 @@ def timings(plan: "Plan", target: str, *, is_table: bool) -> "Timings":
 
     with progress() as shown:
 
-        def observe(configuration: "Configuration", event: "Event | None") -> None:
+        def observe(configuration: "CompileConfiguration", event: "Event | None") -> None:
             text = _step(event)
             if text:
                 shown.say(f"{configuration.name}: {text}" if is_table else text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.saving import Adds
-    from ctrace.inspector.runs.store import Run, Store
+    from ctrace.inspector.runs.store import SavedRun, Store
     from ctrace.inspector.runs.target import Resolved
 
 
@@ -150,7 +150,7 @@ def _is_for(session: "Session", name: str) -> bool:
     return session.gpu is not None and session.gpu.target == name
 
 
-def again_for_gpu(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
+def again_for_gpu(request: Request, run: "SavedRun", name: str) -> "tuple[Resolved, Options]":
     """Return the target and options of a saved run, for a GPU; options of the command line override the saved ones.
 
     Raises:

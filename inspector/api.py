@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.log.reader import Broken, Entry, read
+from ctrace.inspector.log.reader import Broken, LogEntry, read
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.session.build import build as build_session
@@ -118,11 +118,11 @@ def _target(function: Callable[..., Any]) -> Target:
     return Target(name=getattr(function, "__name__", type(function).__name__))
 
 
-def _entries(log: Path) -> Iterator[Entry | Broken]:
+def _entries(log: Path) -> Iterator[LogEntry | Broken]:
     """Read a log of this process; cells of a notebook are named by their numbers, as `In[3]`."""
     cells = _cells()
     for entry in read(log):
-        if cells and isinstance(entry, Entry):
+        if cells and isinstance(entry, LogEntry):
             yield replace(entry, data=_renamed(entry.data, cells), payload=_renamed(entry.payload, cells))
         else:
             yield entry

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode, Kind
+from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode, FxNodeKind
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, graphviz_string, markup_document
 from ctrace.reports.wording.graphs_wording import op_text, result_text
 
 COLORS = {
-    Kind.PLACEHOLDER: "#dbeafe",
-    Kind.GET_ATTR: "#fef3c7",
-    Kind.OUTPUT: "#dcfce7",
-    Kind.CALL_FUNCTION: "#f8fafc",
-    Kind.CALL_METHOD: "#f8fafc",
-    Kind.CALL_MODULE: "#f8fafc",
+    FxNodeKind.PLACEHOLDER: "#dbeafe",
+    FxNodeKind.GET_ATTR: "#fef3c7",
+    FxNodeKind.OUTPUT: "#dcfce7",
+    FxNodeKind.CALL_FUNCTION: "#f8fafc",
+    FxNodeKind.CALL_METHOD: "#f8fafc",
+    FxNodeKind.CALL_MODULE: "#f8fafc",
 }
 _LONGEST = 60
 
@@ -41,7 +41,7 @@ def _graph(graph: FxGraph, number: int) -> Iterator[str]:
 
 def label_lines(node: FxNode) -> tuple[str, ...]:
     """Return a node's label: its name, its call and its result."""
-    call = "" if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT) else op_text(node)
+    call = "" if node.kind in (FxNodeKind.PLACEHOLDER, FxNodeKind.OUTPUT) else op_text(node)
     texts = (node.name, call, result_text(node))
     return tuple(fmt.one(text, _LONGEST) for text in texts if text)
 

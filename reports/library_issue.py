@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.fix.repairs.repair_result import Fixes, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, TriedRepair
 from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
@@ -50,7 +50,7 @@ def _issue(cause: RootCause, fixes: Fixes, reproducer: str) -> Iterator[str]:
     yield from _patch(proved[0]) if proved else _no_patch(repairs)
 
 
-def _patch(each: Tried) -> Iterator[str]:
+def _patch(each: TriedRepair) -> Iterator[str]:
     passed = [check for check in each.outcome.checks if check.passed]
     yield f"This change removes it, and {len(passed)} checks passed: {fmt.one_line(each.summary, 200)}"
     if each.question:
@@ -58,7 +58,7 @@ def _patch(each: Tried) -> Iterator[str]:
     yield from ("", "```diff", each.patch.rstrip("\n"), "```")
 
 
-def _no_patch(tried: list[Tried]) -> Iterator[str]:
+def _no_patch(tried: list[TriedRepair]) -> Iterator[str]:
     if not tried:
         yield "ctrace knows no repair for it."
         return

@@ -421,3 +421,21 @@ def test_files_named_in_guides_exist(guide: str):
         if name:
             text = (ROOT / file).read_text(encoding="utf-8")
             assert re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE), f"{file}:{name}"
+
+
+SAME_NAMED = ("__init__", "__main__", "door")
+
+
+def test_a_file_name_occurs_once():
+    """A tab of an editor, or a traceback, that says `view.py` says nothing."""
+    names = Counter(path.stem for path in modules().values() if path.stem not in SAME_NAMED)
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_a_public_class_name_occurs_once():
+    """So that a name in a message, a review or a search means one thing."""
+    names: Counter[str] = Counter()
+    for path in modules().values():
+        classes = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
+        names.update(each.name for each in classes if not each.name.startswith("_"))
+    assert [name for name, times in names.items() if times > 1] == []

@@ -32,9 +32,9 @@ from hypothesis import strategies as st
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
 from ctrace.inspector.features.fix.repairs.obligations import COMPILED, NAMES
-from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, TriedRepair
 from ctrace.inspector.features.fix.repairs.source import all_repairs
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner, SearchBudget, new_server
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
@@ -342,7 +342,7 @@ def drawn(count: int, number: int) -> list[Program]:
 
 def repaired(path: Path, server: ForkServer) -> Fixes | None:
     """Search for repairs of a program; None: it cannot be run."""
-    budget = Budget(_LIMIT)
+    budget = SearchBudget(_LIMIT)
     choice = RepairChoice(names=_REPAIRS, build=False, combine=False)
     try:
         with Runner(resolve(str(path)), Options(), _LIMIT, budget, server) as runner:
@@ -376,14 +376,14 @@ def differences(before: Path, after: Path) -> list[str]:
     return acts
 
 
-def still_open(repair: Tried) -> list[str]:
+def still_open(repair: TriedRepair) -> list[str]:
     """Return the obligations that trying left open; none if it was not tried."""
     obligations = repair.outcome.obligations
     found = [each.name for each in obligations if not each.closed and each.how is How.TRYING]
     return found if len(found) < len(obligations) and found != [COMPILED] else []
 
 
-def is_free(repair: Tried, without: frozenset[str]) -> bool:
+def is_free(repair: TriedRepair, without: frozenset[str]) -> bool:
     """Whether a repair is proved without a question, or would be without some obligations."""
     if repair.is_free or not without:
         return repair.is_free
@@ -391,7 +391,7 @@ def is_free(repair: Tried, without: frozenset[str]) -> bool:
     return bool(open_) and open_ <= without
 
 
-def described(repair: Tried) -> list[Any]:
+def described(repair: TriedRepair) -> list[Any]:
     """Return what the log says about a repair."""
     return [repair.name, repair.proved, repair.question, repair.outcome.why, still_open(repair)]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.bytecode.bytecode_view import Compiled
+    from ctrace.inspector.features.bytecode.bytecode_view import CompiledFunction
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -73,7 +73,9 @@ def bytecode(
     show_view(request, output, json=json, data=data, screen=screen)
 
 
-def _chosen(session: "Session", function: str | None, graph: str | None, line: int | None) -> "tuple[Compiled, ...]":
+def _chosen(
+    session: "Session", function: str | None, graph: str | None, line: int | None
+) -> "tuple[CompiledFunction, ...]":
     """Return the selected compilations.
 
     Raises:
@@ -93,7 +95,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     return found if line is None else _at(session, found, line)
 
 
-def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[Compiled, ...]":
+def _at(session: "Session", found: "tuple[CompiledFunction, ...]", line: int) -> "tuple[CompiledFunction, ...]":
     """Return the compilations with instructions of a source line."""
     lines = {each: _lines(session, each) for each in found}
     known = set().union(*lines.values())
@@ -103,7 +105,7 @@ def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[
     return tuple(each for each in found if line in lines[each])
 
 
-def _lines(session: "Session", compiled: "Compiled") -> set[int]:
+def _lines(session: "Session", compiled: "CompiledFunction") -> set[int]:
     code = session.codes[compiled.compilation.id].before
     return {each.line for each in code.instructions if each.line is not None}
 

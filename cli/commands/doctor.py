@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.self_check import Finding
+    from ctrace.inspector.self_check import ProbeResult
 
 EXAMPLES = """\b
 Examples:
@@ -27,11 +27,11 @@ def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
         _print(findings, differences)
 
 
-def _data(finding: "Finding") -> dict[str, object]:
+def _data(finding: "ProbeResult") -> dict[str, object]:
     return {"name": finding.name, "ok": finding.ok, "found": finding.found, "todo": finding.todo}
 
 
-def _print(findings: "list[Finding]", differences: "list[Finding]") -> None:
+def _print(findings: "list[ProbeResult]", differences: "list[ProbeResult]") -> None:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text

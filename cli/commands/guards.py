@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.guards.guard_view import Choice, Head
+    from ctrace.inspector.findings.guards.guard_view import GuardFilter, Head
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -58,12 +58,12 @@ def guards(
     """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_view
-    from ctrace.inspector.findings.guards.guard_view import Choice
+    from ctrace.inspector.findings.guards.guard_view import GuardFilter
 
     check_graph(graph)
     check_line(line)
     view = _view(line=by_line, kind=by_kind, object=by_object, tree=tree, cost=cost)
-    choice = Choice(name, kind, line)
+    choice = GuardFilter(name, kind, line)
     request.options["guard_cost"] = cost
 
     def data(session: "Session") -> "Document":
@@ -89,7 +89,9 @@ def _view(**options: bool) -> str:
     return chosen[0] if chosen else "summary"
 
 
-def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
+def _of_one(
+    session: "Session", graph: str | None, choice: "GuardFilter"
+) -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
     """Return the selected compilations, and among them the compilations that have a selected guard.
 
     Raises:

@@ -8,7 +8,7 @@ import typer
 from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.runs.store import Run, Store
+    from ctrace.inspector.runs.store import SavedRun, Store
 
 EXAMPLES = """\b
 Examples:
@@ -98,7 +98,7 @@ def _pruned(store: "Store", number: int) -> str:
     return f"{summary}; {', '.join(stays)}" if stays else summary
 
 
-def _data(run: "Run") -> dict[str, object]:
+def _data(run: "SavedRun") -> dict[str, object]:
     target = {"path": run.target.path, "name": run.target.name, "args": list(run.target.args)}
     status = "running" if run.is_active else run.status
     own = {"name": run.name, "created": run.created, "status": status, "kept": run.is_kept, "target": target}
@@ -110,7 +110,7 @@ _SHORT = 7
 """The letters of a commit's name that the list shows."""
 
 
-def _print(found: "list[Run]") -> None:
+def _print(found: "list[SavedRun]") -> None:
     import time
 
     from rich.table import Table
@@ -147,7 +147,7 @@ def _print(found: "list[Run]") -> None:
     render([table], console())
 
 
-def _code(run: "Run") -> str:
+def _code(run: "SavedRun") -> str:
     """Return the branch and the commit that a run was captured at; empty: not known."""
     from ctrace.reports.format import one
 
@@ -155,7 +155,7 @@ def _code(run: "Run") -> str:
     return one(f"{branch} {commit[:_SHORT]}".strip(), 40)
 
 
-def _options(run: "Run") -> str:
+def _options(run: "SavedRun") -> str:
     """Say which options a run was captured with; empty: none, or not known."""
     from ctrace.cli.command_options import words_of
     from ctrace.inspector.runs.capture_request import CaptureRequest

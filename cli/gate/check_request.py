@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.cli.command_options import words_of
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.features.check.policy.policy_file import NAMES, find_policy, load_policy, target_name
-from ctrace.inspector.features.check.policy.policy_model import Policy
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.processes.engines import Engine
 from ctrace.inspector.runs.capture_request import Options
@@ -92,7 +92,7 @@ class CheckRequest(Struct, frozen=True):
             raise TargetError(what, "name the model of the logs")
 
 
-def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
+def policy_of(request: CheckRequest) -> tuple[CheckPolicy, Path]:
     """Return the policy with the command line's overrides, and the folder to which its paths are relative.
 
     Raises:
@@ -102,7 +102,7 @@ def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
     if path is None and not request.models and request.from_trace is None:
         todo = 'name a model, or write a policy: ctrace check --init "models/*.py"'
         raise PolicyError(f"there is no {NAMES[0]} here or above", todo)
-    policy = load_policy(path) if path is not None else Policy()
+    policy = load_policy(path) if path is not None else CheckPolicy()
     if request.options != Options():
         models = tuple(replace(each, scenarios=()) for each in policy.models)
         policy = replace(policy, scenarios={" ".join(words_of(request.options)): request.options}, models=models)

@@ -13,22 +13,22 @@ from ctrace.cli.command_options import words_of
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.gate_model import SEED, Job, JobKey
-from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.features.check.gate_model import SEED, CheckJob, JobKey
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.inspector.runs.store import Store
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.fix.repairs.repair_result import Tried
-    from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+    from ctrace.inspector.features.fix.repairs.repair_result import TriedRepair
+    from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
 
 DEFAULT_BUDGET = "5m"
 
 
-def suggested(outcome: Outcome, jobs: Iterable[Job], store: Store, seconds: float) -> Outcome:
+def suggested(outcome: CheckOutcome, jobs: Iterable[CheckJob], store: Store, seconds: float) -> CheckOutcome:
     """Return the outcome with a suggestion at each finding that has a site, within a time for all searches."""
     from ctrace.cli.progress import progress
-    from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+    from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
     from ctrace.inspector.runs.load import load
 
     def saved(name: str) -> "Session | None":
@@ -39,16 +39,16 @@ def suggested(outcome: Outcome, jobs: Iterable[Job], store: Store, seconds: floa
 
     by_key = {each.key: each for each in jobs}
     with progress(is_program=False) as shown:
-        return with_suggestions(outcome, by_key, saved, Budget(seconds), shown.say)
+        return with_suggestions(outcome, by_key, saved, SearchBudget(seconds), shown.say)
 
 
 def with_suggestions(
-    outcome: Outcome,
-    jobs: Mapping[JobKey, Job],
+    outcome: CheckOutcome,
+    jobs: Mapping[JobKey, CheckJob],
     saved: Callable[[str], "Session | None"],
-    budget: "Budget",
+    budget: "SearchBudget",
     say: Callable[[str], None],
-) -> Outcome:
+) -> CheckOutcome:
     """Add to each finding at a site a proved repair, or why none is proved; search once for each site.
 
     Args:
@@ -85,7 +85,7 @@ def _say_of(job: JobKey, say: Callable[[str], None], what: str) -> None:
     say(f"{job}: {what}")
 
 
-def _suggested(one: Checked, found: Mapping[SiteKey, SuggestedRepair]) -> Checked:
+def _suggested(one: CheckedJob, found: Mapping[SiteKey, SuggestedRepair]) -> CheckedJob:
     findings = tuple(
         replace(each, suggestion=found[each.site.key]) if each.site is not None and each.site.key in found else each
         for each in one.findings
@@ -93,7 +93,7 @@ def _suggested(one: Checked, found: Mapping[SiteKey, SuggestedRepair]) -> Checke
     return replace(one, findings=findings)
 
 
-def _command(job: Job, repair: "Tried", site: Site) -> str:
+def _command(job: CheckJob, repair: "TriedRepair", site: Site) -> str:
     """Write the command that applies a repair, or shows it where only the user can decide."""
     path = Path(job.target)
     target = os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else job.target

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
-from ctrace.inspector.features.check.gate_model import Job, Lock, Ran
+from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, Lock
 from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.jobs.from_trace import traced
 from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
@@ -22,12 +22,12 @@ from ctrace.inspector.features.check.lock.ratchet import updated
 from ctrace.inspector.features.check.policy.model_globs import named_by
 from ctrace.inspector.features.check.policy.policy_file import NAMES as POLICIES
 from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import CPU, Count, ModelRule, Policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, CheckPolicy, Count, ModelRule
 from ctrace.inspector.features.check.policy.starter import starter
 from ctrace.inspector.features.check.policy.workflow import workflow_path, workflow_text
 from ctrace.inspector.features.check.policy.yaml_nodes import named
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import Outcome, Seen
+from ctrace.inspector.features.check.verdict import CheckOutcome, SeenJob
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
 from ctrace.inspector.knowledge.versions.installed import check_environment, torch_version
@@ -36,7 +36,7 @@ from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 
 
-def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> Outcome:
+def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> CheckOutcome:
     """Check, and update the lock with `update`.
 
     Raises:
@@ -54,7 +54,7 @@ def checked(request: CheckRequest, *, update: bool = False, only_improve: bool =
     return _update(check, path, only_improve=only_improve)
 
 
-def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
+def _update(check: "_Check", path: Path, *, only_improve: bool) -> CheckOutcome:
     """Write the results to the current lock, which may have changed since the check began.
 
     Raises:
@@ -79,12 +79,12 @@ def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
 class NotUpdatedError(LockError):
     """The lock could not be written and is unchanged; the check itself is complete."""
 
-    def __init__(self, error: LockError, outcome: Outcome) -> None:
+    def __init__(self, error: LockError, outcome: CheckOutcome) -> None:
         super().__init__(error.what, error.todo)
         self.outcome = outcome
 
 
-def started(request: CheckRequest, *, github: bool = False) -> Outcome:
+def started(request: CheckRequest, *, github: bool = False) -> CheckOutcome:
     """Write a first policy for models, a lock with the current state, and with `github` the workflow that checks it.
 
     Raises:
@@ -111,7 +111,7 @@ def started(request: CheckRequest, *, github: bool = False) -> Outcome:
     return outcome
 
 
-def _broken_already(outcome: Outcome) -> str:
+def _broken_already(outcome: CheckOutcome) -> str:
     """Say which models have graph breaks that the first lock accepts; empty if none has."""
     counts: dict[str, int] = {}
     for one in outcome.checked:
@@ -154,7 +154,7 @@ def _refuse_wrong(models: Sequence[str], request: CheckRequest, folder: Path) ->
     Raises:
         CtraceError: a model is missing, or an option is wrong.
     """
-    policy = Policy(tuple(map(ModelRule, models)), {"base": request.options}, request.targets or (CPU,))
+    policy = CheckPolicy(tuple(map(ModelRule, models)), {"base": request.options}, request.targets or (CPU,))
     for _, error in jobs_of(policy, folder).wrong:
         raise error
 
@@ -183,13 +183,13 @@ def _write_policy(path: Path, text: str) -> None:
 class _Check:
     """Runs the models, or reads their logs, once; can judge the results several times."""
 
-    def __init__(self, request: CheckRequest, policy: Policy, root: Path) -> None:
+    def __init__(self, request: CheckRequest, policy: CheckPolicy, root: Path) -> None:
         self._request = request
         self._policy = policy
         self._root = root
         self._jobs = Jobs()
         self._store = Store()
-        self._seen: list[Seen] = []
+        self._seen: list[SeenJob] = []
         self._seconds = 0.0
         self._not_cached: tuple[str, ...] = ()
 
@@ -204,7 +204,7 @@ class _Check:
             say_unsaved(self._store)
         self._seconds = time.monotonic() - began
 
-    def outcome(self, lock: Lock) -> Outcome:
+    def outcome(self, lock: Lock) -> CheckOutcome:
         """Judge the results against a lock."""
         outcome = judged(
             self._seen,
@@ -219,7 +219,7 @@ class _Check:
         notes = (*([note] if note else []), *self._not_cached, *outcome.notes)
         return replace(outcome, command=self._request.command, notes=notes, reused=note)
 
-    def suggested(self, outcome: Outcome) -> Outcome:
+    def suggested(self, outcome: CheckOutcome) -> CheckOutcome:
         """Add a proved repair to each finding at a site, if that was requested."""
         if self._request.suggest is None:
             return outcome
@@ -235,7 +235,7 @@ class _Check:
         is_policy = not request.models and request.from_trace is None and request.gpu is None
         return is_policy and request.options == Options()
 
-    def _each(self) -> Iterator[Seen]:
+    def _each(self) -> Iterator[SeenJob]:
         from ctrace.cli.progress import many
 
         reuse = Reuse(self._store.root, self._root, self._policy.owned)
@@ -245,7 +245,7 @@ class _Check:
         if self._request.engine is Engine.RAY:
             yield from self._on_ray(jobs)
             return
-        left: list[Ran] = []
+        left: list[FinishedJob] = []
         with many(len(jobs)) as shown:
             for ran in run_jobs(
                 jobs,
@@ -263,7 +263,7 @@ class _Check:
         for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
 
-    def _on_ray(self, jobs: Sequence[Job]) -> Iterator[Seen]:
+    def _on_ray(self, jobs: Sequence[CheckJob]) -> Iterator[SeenJob]:
         """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""
         from ctrace.cli.progress import reading
         from ctrace.inspector.features.check.jobs.remote import run_here, surroundings

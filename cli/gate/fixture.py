@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import Job, JobKey, Lock, Ran
-from ctrace.inspector.features.check.policy.policy_model import Count, Limits, Policy
-from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, JobKey, Lock
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Checks:
         key = JobKey(self._key(name))
         session, seconds = self._observed(model, inputs, kwargs, Options(train=train, dynamic=dynamic), calls)
         is_by_lock = limits == Limits()
-        job = Job(key, "", Options(), limits)
-        problem = self._problem(_seen(Ran(job, session, seconds=seconds), self._root), is_by_lock=is_by_lock)
+        job = CheckJob(key, "", Options(), limits)
+        problem = self._problem(_seen(FinishedJob(job, session, seconds=seconds), self._root), is_by_lock=is_by_lock)
         if problem:
             _fail(problem)
         return session
@@ -113,7 +113,7 @@ class Checks:
             _fail(wrong)
         return session, time.monotonic() - began
 
-    def _problem(self, seen: Seen, *, is_by_lock: bool) -> str:
+    def _problem(self, seen: SeenJob, *, is_by_lock: bool) -> str:
         """Return why the check fails; empty if it passes."""
         from ctrace.inspector.errors import CtraceError, Exit
         from ctrace.reports.gate.failuretext import failure_text
@@ -126,20 +126,20 @@ class Checks:
             return ""
         return failure_text(outcome, shutil.get_terminal_size().columns, is_by_lock=is_by_lock)
 
-    def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
+    def _outcome(self, seen: SeenJob, *, is_by_lock: bool) -> CheckOutcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
         from ctrace.inspector.features.check.gate_outcome import judged
         from ctrace.inspector.features.check.lock.ratchet import updated
 
         today = datetime.now(UTC).date()
         if not is_by_lock:
-            return judged([seen], Policy(), Lock(), today, is_whole=False)
+            return judged([seen], CheckPolicy(), Lock(), today, is_whole=False)
         if self._update:
-            alone = judged([seen], Policy(), Lock(), today, is_whole=False)
+            alone = judged([seen], CheckPolicy(), Lock(), today, is_whole=False)
             now = updated(alone)
             self._lock.keep(now)
-            return judged([seen], Policy(), now, today, is_whole=False) if now.sections else alone
-        outcome = judged([seen], Policy(), self._lock.lock, today, is_whole=False)
+            return judged([seen], CheckPolicy(), now, today, is_whole=False) if now.sections else alone
+        outcome = judged([seen], CheckPolicy(), self._lock.lock, today, is_whole=False)
         if seen.job.key not in self._lock.lock.sections.get(outcome.torch, {}):
             self._lock.unknown.add(str(seen.job.key))
         return replace(outcome, findings=tuple(map(_for_pytest, outcome.findings)))
@@ -157,13 +157,13 @@ def _limits(
     return Limits({count: number for count, number in most.items() if number is not None}, coverage)
 
 
-def _seen(ran: Ran, root: Path) -> Seen:
+def _seen(ran: FinishedJob, root: Path) -> SeenJob:
     from ctrace.inspector.features.check.trust import seen
 
     return seen(ran, root)
 
 
-def _for_pytest(finding: Finding) -> Finding:
+def _for_pytest(finding: GateFinding) -> GateFinding:
     """Return the finding with pytest's advice; `ctrace check --update` does not update tests."""
     if finding.kind is not FindingKind.NO_SECTION:
         return finding

@@ -17,7 +17,7 @@ from ctrace.inspector.files.writing import append_whole
 from ctrace.reports.escape import commands_document
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.check.verdict import Finding, Outcome
+    from ctrace.inspector.features.check.verdict import CheckOutcome, GateFinding
 
 
 class Reports(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Reports(Struct, frozen=True):
         if self.annotations and (self.json or self.markdown) and self.output is None:
             raise TargetError("--annotations and a report both go to stdout", "write the report to a file: -o FILE")
 
-    def write(self, outcome: "Outcome") -> None:
+    def write(self, outcome: "CheckOutcome") -> None:
         """Write all reports, even if one fails.
 
         Raises:
@@ -61,33 +61,33 @@ class Reports(Struct, frozen=True):
         if errors:
             raise errors[0]
 
-    def _on_screen(self, outcome: "Outcome") -> None:
+    def _on_screen(self, outcome: "CheckOutcome") -> None:
         with self._no_commands():
             self._main(outcome)
 
-    def _junit(self, outcome: "Outcome") -> None:
+    def _junit(self, outcome: "CheckOutcome") -> None:
         from ctrace.reports.gate.junit import render_junit
 
         if self.junit is not None:
             write_report(render_junit(outcome, datetime.now()), self.junit)
 
-    def _sarif(self, outcome: "Outcome") -> None:
+    def _sarif(self, outcome: "CheckOutcome") -> None:
         from ctrace.reports.gate.sarif import render_sarif
 
         if self.sarif is not None:
             write_report(render_sarif(outcome), self.sarif)
 
-    def _diagnosed(self, outcome: "Outcome") -> None:
+    def _diagnosed(self, outcome: "CheckOutcome") -> None:
         from ctrace.reports.gate.diagnostics import render_diagnostics
 
         if self.diagnostics is not None:
             write_report(render_diagnostics(outcome), self.diagnostics)
 
-    def _summary(self, outcome: "Outcome") -> None:
+    def _summary(self, outcome: "CheckOutcome") -> None:
         if self.summary is not None:
             self._append(outcome, self.summary)
 
-    def _annotated(self, outcome: "Outcome") -> None:
+    def _annotated(self, outcome: "CheckOutcome") -> None:
         from ctrace.reports.gate.annotations import render_annotations
 
         if self.annotations:
@@ -106,7 +106,7 @@ class Reports(Struct, frozen=True):
         finally:
             write_report(commands_document(f"::{token}::\n"), None)
 
-    def _main(self, outcome: "Outcome") -> None:
+    def _main(self, outcome: "CheckOutcome") -> None:
         match shown_format(json=self.json, markdown=self.markdown):
             case Format.JSON:
                 from ctrace.reports.gate.json import render_check_json
@@ -124,7 +124,7 @@ class Reports(Struct, frozen=True):
                 show_screen(lambda width: check_screen(outcome, width), self.output)
 
     @staticmethod
-    def _append(outcome: "Outcome", file: Path) -> None:
+    def _append(outcome: "CheckOutcome", file: Path) -> None:
         from ctrace.reports.gate.gate_markdown import render_table
 
         try:
@@ -134,7 +134,7 @@ class Reports(Struct, frozen=True):
         say(f"Wrote {file}")
 
 
-def _refusal(outcome: "Outcome") -> "Finding | None":
+def _refusal(outcome: "CheckOutcome") -> "GateFinding | None":
     """Return why the only model cannot be run, if no policy names it: two lines then, as any command would print."""
     from ctrace.inspector.features.check.verdict import FindingKind
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.errors import CtraceError, Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
-    from ctrace.inspector.features.workshop.kernel_packages.package_model import Checked, CheckRequest
+    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
+    from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage, PackageCheckRequest
 
 
 class Editing:
@@ -31,23 +31,23 @@ class Editing:
         self._code = code
         self._target = target
         self._seconds = seconds
-        self._last: Checked | None = None
+        self._last: CheckedPackage | None = None
         """The last version that was correct, with which the next one is compared."""
 
-    def _package(self) -> "Package":
+    def _package(self) -> "KernelPackage":
         from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
 
         return package_at(self._folder)
 
-    def _request(self) -> "CheckRequest":
+    def _request(self) -> "PackageCheckRequest":
         from msgspec.structs import replace
 
-        from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckRequest
+        from ctrace.inspector.features.workshop.kernel_packages.package_model import PackageCheckRequest
 
-        request = CheckRequest(str(self._folder), self._is_timed, self._code, self._target)
+        request = PackageCheckRequest(str(self._folder), self._is_timed, self._code, self._target)
         return request if self._seconds is None else replace(request, seconds=self._seconds)
 
-    def _check(self) -> "Checked":
+    def _check(self) -> "CheckedPackage":
         from ctrace.cli.progress import progress
         from ctrace.inspector.features.workshop.kernel_packages.package_children import checked
 

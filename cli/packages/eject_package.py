@@ -121,13 +121,13 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
         TargetError: one cannot be ejected, and was named.
         DumpError: a package cannot be written.
     """
-    from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, package_of
+    from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, package_of
     from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
     from ctrace.reports.ejecting.eject_writing import Written, make_folder, write_package
     from ctrace.reports.json.packages.ejecting_json import Ejected
 
     done: list[Ejected] = []
-    packages: list[tuple[Kernel, Package | RefusalError]] = []
+    packages: list[tuple[Kernel, EjectedPackage | RefusalError]] = []
     for kernel in kernels:
         try:
             packages.append((kernel, package_of(session, kernel)))
@@ -135,7 +135,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
             if not is_lenient:
                 raise TargetError(f"{kernel.name} cannot be ejected: {error.why}", error.instead) from None
             packages.append((kernel, error))
-    if any(isinstance(package, Package) for _, package in packages):
+    if any(isinstance(package, EjectedPackage) for _, package in packages):
         make_folder(folder)
     written: dict[str, Written] = {}
     for kernel, package in packages:

@@ -8,8 +8,8 @@ from msgspec import Struct
 from ctrace.inspector.errors import Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
-    from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Tuned
+    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
+    from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, PackageTuning
     from ctrace.inspector.features.workshop.triton_ops.triton_op_model import WrapResult
     from ctrace.inspector.runs.capture_request import Options
 
@@ -51,7 +51,7 @@ def applied_package(
     rounds: int | None,
     timeout: float | None,
     with_diffs: bool,
-) -> "tuple[Applied, tuple[str, ...]]":
+) -> "tuple[AppliedPackage, tuple[str, ...]]":
     """Apply the packages in a folder to a target, with a status line on a terminal; return the result and the diffs.
 
     Raises:
@@ -80,7 +80,7 @@ def applied_package(
     return found, diffs_of(packages, model, found) if with_diffs else ()
 
 
-def apply_exit_code(found: "Applied") -> Exit:
+def apply_exit_code(found: "AppliedPackage") -> Exit:
     """Return 1 if results differ or the package fits nowhere."""
     is_applied = any(each.applied for each in found.places)
     return Exit.DONE if is_applied and found.equal else Exit.WORSE
@@ -90,7 +90,7 @@ class TunedPackage(Struct, frozen=True):
     """A package that was tuned."""
 
     folder: str
-    tuned: "Tuned"
+    tuned: "PackageTuning"
     is_written: bool
     notes: tuple[str, ...]
 
@@ -124,7 +124,7 @@ def tuned_packages(
     return tuple(found)
 
 
-def _kept(package: "Package", result: "Tuned", *, is_written: bool) -> TunedPackage:
+def _kept(package: "KernelPackage", result: "PackageTuning", *, is_written: bool) -> TunedPackage:
     from ctrace.inspector.features.workshop.kernel_packages.package_configurations import (
         chosen,
         write_configurations,

@@ -27,7 +27,7 @@ from ctrace.cli.serving.connections import Connection
 from ctrace.cli.serving.serving_page import REFUSED, command_of
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.disk_errors import reason
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "ctrace-token"
@@ -125,7 +125,7 @@ def _elsewhere(names: tuple[str, ...]) -> str:
     return f"ctrace report {names[0]}" if len(names) == 1 else f"ctrace report --diff {' '.join(names)}"
 
 
-def _version(run: Run) -> tuple[str, str, float, int]:
+def _version(run: SavedRun) -> tuple[str, str, float, int]:
     """Identify a run and the state of its log."""
     try:
         found = run.log.stat()

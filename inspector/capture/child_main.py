@@ -22,7 +22,7 @@ from ctrace.inspector.capture.calls.failure_places import Place, place_of_failur
 from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.program_run import run_program
-from ctrace.inspector.capture.calls.start import NEW, Start
+from ctrace.inspector.capture.calls.start import NEW, ProcessStart
 from ctrace.inspector.capture.calls.ways import Call, plan
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.comparing.eager import Around, EagerError
@@ -53,7 +53,7 @@ _THREADS_SECONDS = 3.0
 """Seconds for threads to end after the calls of a model file: a choice, short beside a capture."""
 
 
-def main(loaded: frozenset[str], start: Start = NEW) -> None:
+def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     """Carry out the request in the file named by the first argument, and exit as the program exits.
 
     The optional second argument is the descriptor of a pipe for log records that the disk does not accept; the last one
@@ -137,7 +137,7 @@ def _run(
     recorder: Recorder,
     ops: OpCounter | None,
     preloaded: Preloaded,
-    start: Start,
+    start: ProcessStart,
     *,
     compiles_first: bool,
 ) -> Any:
@@ -188,7 +188,7 @@ def _run_model(
     recorder: Recorder,
     ops: OpCounter,
     preloaded: Preloaded,
-    start: Start,
+    start: ProcessStart,
     *,
     compiles_first: bool,
 ) -> None:

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture import child_main as capture
-from ctrace.inspector.capture.calls.start import Start
+from ctrace.inspector.capture.calls.start import ProcessStart
 from ctrace.inspector.capture.core.python_questions import QUESTIONS
 from ctrace.inspector.processes.forking import fork_and_watch
 
@@ -86,7 +86,7 @@ def main(loaded: frozenset[str]) -> None:
     _become_new(arguments)
     shared = _Shared()
     try:
-        capture.main(loaded, Start(names))
+        capture.main(loaded, ProcessStart(names))
     except SystemExit as left:
         if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
             _exit(shared.end(left.code))
@@ -101,7 +101,7 @@ def alone(loaded: frozenset[str]) -> None:
     not_found = _imported()
     at = sys.orig_argv.index(__name__)
     sys.orig_argv[at : at + 2] = ["ctrace.inspector.capture.child_main", "main"]
-    capture.main(loaded, Start(_looked_for(loaded, not_found)))
+    capture.main(loaded, ProcessStart(_looked_for(loaded, not_found)))
 
 
 def _looked_for(loaded: frozenset[str], not_found: set[str]) -> list[str]:

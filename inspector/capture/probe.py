@@ -11,7 +11,7 @@ from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.patch import patched_places
 from ctrace.inspector.knowledge.versions.hooks import HOOKS, Hook, missing_of
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 
 _RECORDS = {
     "torch's structured trace": "dynamo_output_graph",
@@ -62,7 +62,7 @@ def _probe() -> list[dict[str, Any]]:
         with capturing(log, build=False):
             _exercise()
             missing = missing_of(patched_places, torch.__version__, build=False)
-        entries = [entry for entry in read(log) if isinstance(entry, Entry)]
+        entries = [entry for entry in read(log) if isinstance(entry, LogEntry)]
     kinds = [entry.kind for entry in entries]
     problems = [json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem"]
     findings = [_finding(name, kinds.count(kind)) for name, kind in _RECORDS.items()]

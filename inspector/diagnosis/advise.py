@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.attribute_changes import apply_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene, compile_seconds, lines_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, compile_seconds, lines_of
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
@@ -25,7 +25,7 @@ _WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
 """Rules whose changes work around what breaks; worth more than a combination of what changed nothing."""
 
 
-def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+def combined(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """Offer one trial of the most promising change for each cause; leave out a change whose own trial raised."""
     parts = list(_parts(scene, candidates))
     if len(parts) < _LEAST:
@@ -44,7 +44,7 @@ def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidat
     )
 
 
-def _parts(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+def _parts(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     covered: set[str] = set()
     taken: list[Trial] = []
     for each in sorted(candidates, key=lambda candidate: -candidate.worth):
@@ -133,7 +133,7 @@ def _may_go_on(session: Session) -> bool:
     return session.failure is None and any(each.call or not each.expected for each in session.recompiles)
 
 
-def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Candidate | None:
+def _next(scene: DiagnosisScene, done: set[Trial], wanted: Collection[str] | None) -> Candidate | None:
     """Return the most promising candidate to try next."""
     candidates = _candidates(scene)
     judged = [_judged(each, scene) for each in candidates]
@@ -152,7 +152,7 @@ def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Can
     return max(left, key=lambda candidate: candidate.worth, default=None)
 
 
-def _changed_something(scene: Scene) -> bool:
+def _changed_something(scene: DiagnosisScene) -> bool:
     """Whether a trial changed a count or moved a break, so that another change may complete it."""
     before = {line for each in scene.session.breaks for line in lines_of(each)}
     return any(
@@ -162,7 +162,7 @@ def _changed_something(scene: Scene) -> bool:
     )
 
 
-def _worth_trying(scene: Scene, candidates: Iterable[Candidate]) -> list[Candidate]:
+def _worth_trying(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that can be tried and change more than what is expected: nobody needs to change that.
 
     A repeated call should reuse its graph, so what recompiles there may go on.
@@ -173,18 +173,18 @@ def _worth_trying(scene: Scene, candidates: Iterable[Candidate]) -> list[Candida
     ]
 
 
-def _expected(scene: Scene) -> set[str]:
+def _expected(scene: DiagnosisScene) -> set[str]:
     """Return the causes that nobody needs to change, by id."""
     return {
         cause.id for cause in scene.causes if cause.expected and not any(each.call for each in scene.recompiles(cause))
     }
 
 
-def _scene(session: Session) -> Scene:
-    return Scene(session, root_causes(session))
+def _scene(session: Session) -> DiagnosisScene:
+    return DiagnosisScene(session, root_causes(session))
 
 
-def _candidates(scene: Scene) -> list[Candidate]:
+def _candidates(scene: DiagnosisScene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
     if not scene.causes and not scene.session.unrolled:
         return []
@@ -235,7 +235,7 @@ class _Judged(Struct, frozen=True):
     """Ids of the causes that its trial removed."""
 
 
-def _judged(candidate: Candidate, scene: Scene) -> _Judged:
+def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
     tried = scene.tried(candidate.trial)
     if tried is None:
         return _Judged(candidate, None, None)
@@ -264,7 +264,7 @@ _MUCH_LESS = 0.75
 """Advice about compile time must save a quarter of it: other processes make times vary."""
 
 
-def _compile_times(scene: Scene, tried: Tried) -> tuple[float, float] | None:
+def _compile_times(scene: DiagnosisScene, tried: Tried) -> tuple[float, float] | None:
     """Return the compile time without and with a trial's change; None: not measured."""
     before = compile_seconds(scene.session)
     return None if before is None or tried.compile_seconds is None else (before, tried.compile_seconds)
@@ -274,7 +274,7 @@ _MANY_TIMES = 4
 """A whole that becomes so many times the graphs of its parts is a loop around a network: a choice, not measured."""
 
 
-def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
+def _is_better_place(effect: Effect, trial: Trial, scene: DiagnosisScene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
     If most ops are left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler
@@ -287,14 +287,14 @@ def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     return helps and (effect.keeps_most or is_network)
 
 
-def _holds_parameters(trial: Trial, scene: Scene) -> bool:
+def _holds_parameters(trial: Trial, scene: DiagnosisScene) -> bool:
     """Whether the parts of a trial hold most parameters of the target."""
     inside = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
     whole = sum(each.parameters for each in scene.session.parts if "." not in each.path)
     return 2 * inside > whole
 
 
-def _later(scene: Scene, tried: Tried) -> int:
+def _later(scene: DiagnosisScene, tried: Tried) -> int:
     """Return by how many recompilations more calls were better than those of the unchanged model; below 0: worse.
 
     A limit that only one of both hits decides: further calls would run eagerly.
@@ -307,13 +307,13 @@ def _later(scene: Scene, tried: Tried) -> int:
     return before.recompiles - after.recompiles if before.calls == after.calls else 0
 
 
-def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
+def _is_moved(effect: Effect, scene: DiagnosisScene, tried: Tried) -> bool:
     """Whether a break only moved to another line: it saves no graph, no recompilation, and compiles no more ops."""
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
     return saved <= 0 < effect.before.graphs and not effect.covers_more and bool(scene.new_breaks(tried))
 
 
-def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
+def _is_gone(cause: RootCause, scene: DiagnosisScene, tried: Tried) -> bool:
     """Whether a trial removed a cause. The trial decides which causes a change fixes, not the rule that offered it."""
     assert tried.counts is not None
     whats = {each.what for each in cause.symptoms}
@@ -325,7 +325,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
     return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)
 
 
-def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
+def _ordered(judged: Iterable[_Judged], scene: DiagnosisScene) -> list[Suggestion]:
     """Keep one suggestion per cause: the one that helped most in a trial, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(scene.causes)}
     covered: set[str] = set()
@@ -341,7 +341,7 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
     return sorted(changes or made, key=lambda each: _rank(each, rank))
 
 
-def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
+def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
     found = each.candidate
     change = found.change or found.trial
     apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None

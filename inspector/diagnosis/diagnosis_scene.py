@@ -13,7 +13,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.text import parsed
 
 
-class Scene(Struct, frozen=True):
+class DiagnosisScene(Struct, frozen=True):
     """A Session with its root causes."""
 
     session: Session

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.knowledge.number_arguments import number_arguments
 from ctrace.inspector.source.text import parsed
@@ -34,7 +34,7 @@ class NumberUse(Struct, frozen=True):
     line: int
 
 
-def number_use(scene: Scene, cause: RootCause) -> NumberUse | None:
+def number_use(scene: DiagnosisScene, cause: RootCause) -> NumberUse | None:
     """Return the argument without a tensor to which the value of a cause goes; None: there is none in the code."""
     if cause.kind not in _KINDS:
         return None

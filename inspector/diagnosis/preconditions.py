@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.number_uses import ASKS_FOR_TENSOR, number_use
 
 _SETTING = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?P<value>True|False)")
@@ -11,7 +11,7 @@ ALL_DYNAMIC = "assume_static_by_default"
 """The setting that torch.compile(dynamic=True) turns off while it compiles (_dynamo/eval_frame.py, 2.13)."""
 
 
-def contradiction(candidate: Candidate, scene: Scene) -> str:
+def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
     """Return which fact of the run a candidate contradicts; empty if none."""
     settings, text, trial = scene.session.environment.settings, candidate.text, candidate.trial
     asked = {match["name"]: match["value"] == "True" for match in _SETTING.finditer(text)}
@@ -32,7 +32,7 @@ def contradiction(candidate: Candidate, scene: Scene) -> str:
     return ""
 
 
-def is_edit_of_library(candidate: Candidate, scene: Scene) -> bool:
+def is_edit_of_library(candidate: Candidate, scene: DiagnosisScene) -> bool:
     """Whether a candidate asks for another text of a library's line, which its user cannot change at the call site."""
     if candidate.rule in _AT_CALL_SITE or (candidate.trial is not None and not candidate.trial.edits):
         return False
@@ -51,14 +51,14 @@ _AT_CALL_SITE = frozenset(
 """Rules whose advice is for the caller, although it begins with the place of the finding."""
 
 
-def marking_was_refuted(scene: Scene) -> bool:
+def marking_was_refuted(scene: DiagnosisScene) -> bool:
     """Whether a trial marked sizes as dynamic and saved nothing."""
     graphs = len(scene.session.graphs)
     tried = [each for each in scene.session.trials if each.trial.marked]
     return any(each.counts is None or each.counts.graphs >= graphs for each in tried)
 
 
-def _is_cut_short(candidate: Candidate, scene: Scene) -> bool:
+def _is_cut_short(candidate: Candidate, scene: DiagnosisScene) -> bool:
     """Whether the functions that recompile for a candidate's causes hit the limit, so that calls run eagerly."""
     refused = {use.frame for use in scene.session.limit.functions if use.refused}
     mine = [each for cause in scene.causes if cause.id in candidate.causes for each in scene.recompiles(cause)]

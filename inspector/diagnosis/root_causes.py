@@ -19,7 +19,7 @@ from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import State, state_of
+from ctrace.inspector.findings.graphs.attention_view import AttentionState, state_of
 from ctrace.inspector.source.source_names import RESULT
 
 _SHAPES = frozenset(
@@ -77,7 +77,7 @@ def _findings(session: Session) -> Iterator[Symptom]:
     ):
         yield from (Symptom(what, index) for index in range(len(found)))
     for index, each in enumerate(session.attention):
-        if state_of(each) not in (State.FUSED, State.MATCHED):
+        if state_of(each) not in (AttentionState.FUSED, AttentionState.MATCHED):
             yield Symptom(Finding.ATTENTION, index)
 
 

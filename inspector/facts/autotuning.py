@@ -22,7 +22,7 @@ class ChoiceStatus(StrEnum):
     """It needs more registers or memory than the GPU has."""
 
 
-class Spread(Struct, frozen=True):
+class TimeSpread(Struct, frozen=True):
     """The times of a choice's runs, in seconds."""
 
     runs: int
@@ -46,7 +46,7 @@ class Choice(Struct, frozen=True):
     status: ChoiceStatus = ChoiceStatus.NOT_TIMED
     seconds: float | None = None
     """Torch's own number, by which it chooses: the fastest of many runs on a GPU, the median of them on a CPU."""
-    spread: Spread | None = None
+    spread: TimeSpread | None = None
     """None: torch kept one number for all runs."""
     error: str = ""
     """As torch or the compiler words it."""
@@ -69,7 +69,7 @@ class Untried(Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-class Tuned(Struct, frozen=True):
+class TunedOperation(Struct, frozen=True):
     """An operation that torch has choices for."""
 
     graph: str
@@ -147,13 +147,13 @@ class ChoicesListed(AutotuningRecord, frozen=True, tag="choices"):
     inputs: tuple[TunedInput, ...]
     choices: tuple[ListedChoice, ...]
     is_on: bool
-    """As in `Tuned`."""
+    """As in `TunedOperation`."""
     untried: tuple[Untried, ...] = ()
     lines: tuple[Place, ...] = ()
 
 
 class Runs(Struct, frozen=True, omit_defaults=True):
-    """The times of several runs as the log has them: all fields of `Spread`, or none."""
+    """The times of several runs as the log has them: all fields of `TimeSpread`, or none."""
 
     name: str
     runs: Integer | None = None
@@ -172,15 +172,15 @@ class Runs(Struct, frozen=True, omit_defaults=True):
             raise ValueError("the times of runs are not complete")
 
     @property
-    def spread(self) -> Spread | None:
+    def spread(self) -> TimeSpread | None:
         """The times of the runs; None: torch kept one number for all."""
         runs, fastest, low, median, high = self.runs, self.fastest, self.low, self.median, self.high
         if runs is None or fastest is None or low is None or median is None or high is None:
             return None
-        return Spread(runs, fastest, low, median, high)
+        return TimeSpread(runs, fastest, low, median, high)
 
 
-class Timing(Runs, frozen=True, kw_only=True):
+class ChoiceTiming(Runs, frozen=True, kw_only=True):
     """The result of timing one choice."""
 
     is_built: bool = field(name="built")
@@ -193,7 +193,7 @@ class ChoicesTimed(AutotuningRecord, frozen=True, tag="times"):
     """Torch has the times of an operation's choices."""
 
     number: Integer
-    timings: tuple[Timing, ...] = field(name="choices")
+    timings: tuple[ChoiceTiming, ...] = field(name="choices")
     is_cached: bool = field(name="cached")
     seconds: Number
     compile_seconds: Number | None = None
@@ -228,7 +228,7 @@ class KernelTuned(AutotuningRecord, frozen=True, tag="configurations"):
 class SweepReported(Struct, frozen=True):
     """Torch's own log names the best choices of a sweep, and counts the others."""
 
-    tuned: Tuned
+    tuned: TunedOperation
 
 
 AutotuningEvent = AutotuningRecord | SweepReported

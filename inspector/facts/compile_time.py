@@ -47,7 +47,7 @@ class MarkColumns(Struct, frozen=True):
     times: bytes = b""
 
 
-class Outcome(StrEnum):
+class LookupOutcome(StrEnum):
     """The outcome of a cache look-up."""
 
     HIT = "hit"
@@ -78,7 +78,7 @@ class CacheLookup(Struct, frozen=True):
 
     cache: str
     """`precompile`, `aot_autograd`, `fx_graph`, `triton` or `autotune`."""
-    outcome: Outcome
+    outcome: LookupOutcome
     graph: str | None = None
     stage: str | None = None
     """`forward`, `backward` or `inference`; None: the look-up is for the whole graph."""
@@ -121,7 +121,7 @@ class Metrics(Struct, frozen=True):
     """The first line of their record, in a large log."""
 
 
-class CacheUse(Record, frozen=True, forbid_unknown_fields=True):
+class TorchCachesUsed(Record, frozen=True, forbid_unknown_fields=True):
     """Which caches a run could use."""
 
     KIND: ClassVar[str] = "caches"
@@ -139,7 +139,7 @@ class CompileTime(Struct, frozen=True):
     """The steps; `compile_time/compile_time_fold.py:lanes_of` returns them as spans."""
     lookups: tuple[CacheLookup, ...] = ()
     earlier: tuple[EarlierKey, ...] = ()
-    use: CacheUse = CacheUse()
+    use: TorchCachesUsed = TorchCachesUsed()
     counted: Mapping[str, int] | None = field(default=None)
     """Torch's own counters of cache outcomes, such as `fxgraph_cache_hit`; None: not recorded."""
 

@@ -27,7 +27,7 @@ class NodeKind(StrEnum):
     OTHER = "other"
 
 
-class Role(StrEnum):
+class BufferRole(StrEnum):
     """The role of a buffer in its graph part."""
 
     INPUT = "input"
@@ -39,7 +39,7 @@ class Buffer(Struct, frozen=True):
     """A tensor in memory, as the scheduler knows it."""
 
     name: str
-    role: Role
+    role: BufferRole
     dtype: str
     """Such as `float32`; empty for a buffer that is not a single tensor."""
     shape: tuple[str, ...]
@@ -124,7 +124,7 @@ class Score(Struct, frozen=True):
     """The negative distance between the two nodes in program order."""
 
 
-class Candidate(Struct, frozen=True):
+class FusionCandidate(Struct, frozen=True):
     """A pair that may be fused, and its rank."""
 
     first: str
@@ -151,7 +151,7 @@ class FusionRound(Struct, frozen=True):
     """Whether this is the last round, in which the scheduler may reorder loops; torch logs no header for it."""
     tried: int | None = None
     """Number of distinct pairs that the scheduler checked."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[FusionCandidate, ...] = ()
     """Pairs that may be fused, in the order in which the scheduler tried them."""
     refused: tuple[Refusal, ...] = ()
 

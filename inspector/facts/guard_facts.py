@@ -76,7 +76,7 @@ class Guard(Struct, frozen=True):
     hint: str = ""
 
 
-class Node(Struct, frozen=True):
+class GuardNode(Struct, frozen=True):
     """A value that guards check, with the values that torch gets from it as child nodes."""
 
     source: str
@@ -84,7 +84,7 @@ class Node(Struct, frozen=True):
     accessor: str = ""
     """How torch gets the value from the value of the parent node."""
     guards: tuple[Guard, ...] = ()
-    nodes: tuple["Node", ...] = ()
+    nodes: tuple["GuardNode", ...] = ()
 
     def all_guards(self) -> Iterator[Guard]:
         """Return the guards of this node and of all nodes below it."""
@@ -96,7 +96,7 @@ class Node(Struct, frozen=True):
 class GuardTree(Struct, frozen=True):
     """The guards of one compilation."""
 
-    root: Node
+    root: GuardNode
     epilogue: tuple[Guard, ...] = ()
     """The guards that torch checks last."""
     unread: int = 0

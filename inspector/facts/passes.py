@@ -78,7 +78,7 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
         return bool(self.created_ops or self.erased_ops or self.retargeted or self.rewired or self.moved)
 
 
-class Why(Struct, frozen=True, omit_defaults=True):
+class WhyNotFused(Struct, frozen=True, omit_defaults=True):
     """The first reason why no pattern of torch matched an attention, or no fused kernel computes it."""
 
     code: str
@@ -122,7 +122,7 @@ class Attention(Struct, frozen=True):
     """Whether the code and torch's replacement return the same for random tensors: `same`; `values` or `shape` if these
     differ; `untried` if the code is too large or uses random numbers; empty: not measured.
     """
-    why: Why | None = None
+    why: WhyNotFused | None = None
     lines: tuple[str, ...] = _FROM_RECORD
     """`file:line` of the user's code; the log has `stacks` instead."""
     graph: str = _FROM_RECORD

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.autotuning import Tuned, TunedKernel
+from ctrace.inspector.facts.autotuning import TunedKernel, TunedOperation
 from ctrace.inspector.facts.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.bytecode_facts import Rewritten
 from ctrace.inspector.facts.compile_time import CompileTime, Metrics, Speed
@@ -161,7 +161,7 @@ class Function(Struct, frozen=True):
     """Whether Dynamo compiled it directly, and not only while it compiled another function in this list."""
 
 
-class Time(Struct, frozen=True):
+class PhaseTimes(Struct, frozen=True):
     """Times in seconds. `total` is the whole capture; torch measures the phases. `codegen` is the time of code
     generation that ran in parallel on another core; other code generation is part of `inductor`.
     """
@@ -180,7 +180,7 @@ class Problem(Struct, frozen=True):
     """Whether the report may be wrong or incomplete because of the problem."""
 
 
-class Record(HasText, Struct, frozen=True):
+class TorchRecord(HasText, Struct, frozen=True):
     """A record of torch, shown as it is."""
 
     name: str
@@ -229,7 +229,7 @@ class Session(Struct, frozen=True):
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
     """One record for each graph part, if CUDA graphs are enabled."""
-    tuned: tuple[Tuned, ...] = ()
+    tuned: tuple[TunedOperation, ...] = ()
     """Operations that torch has several ways to compute, or one library call (`max_autotune`)."""
     tuned_kernels: tuple[TunedKernel, ...] = ()
     """Triton kernels for which torch chose one of several configurations (`--build` on a GPU)."""
@@ -245,7 +245,7 @@ class Session(Struct, frozen=True):
     """Choices that only a run on the device can make (`--target`)."""
     device_questions: tuple[DeviceQuestion, ...] = ()
     """Places where the program queried the device (`--target`)."""
-    time: Time = Time()
+    time: PhaseTimes = PhaseTimes()
     compile_time: CompileTime = CompileTime()
     """Steps of compiling, and what caches answered."""
     speed: Speed | None = None
@@ -274,7 +274,7 @@ class Session(Struct, frozen=True):
     """How many log entries there are of each kind that ctrace knows and does not show."""
     torch_code: tuple[TorchCode, ...] = ()
     """The modules in a log that only torch wrote."""
-    records: tuple[Record, ...] = ()
+    records: tuple[TorchRecord, ...] = ()
     """Records of torch that ctrace shows as they are; see `RECORDS`."""
     metrics: tuple[Metrics, ...] = ()
     """All of torch's metrics, for each compilation."""

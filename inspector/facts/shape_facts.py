@@ -22,7 +22,7 @@ class DimKind(StrEnum):
     """Free, without an example value: torch must not read its value."""
 
 
-class Policy(StrEnum):
+class DimPolicy(StrEnum):
     """Why torch started with a number or a symbol for the dimension."""
 
     NOT_VARIED = "not_varied"
@@ -68,7 +68,7 @@ class ConditionKind(StrEnum):
     """An operation takes another path if the condition does not hold."""
 
 
-class Condition(Struct, frozen=True):
+class SizeCondition(Struct, frozen=True):
     """A condition under which the graph is valid, and the user's line that needs it."""
 
     text: str
@@ -90,15 +90,15 @@ class Dimension(Struct, frozen=True):
     size: str
     """The size in the example; empty: not known."""
     kind: DimKind
-    policy: Policy
+    policy: DimPolicy
     stride: int | None = None
     became: str = ""
     """How it follows from other sizes, in the user's names; empty for a free size or a number."""
     low: int | None = None
     high: int | None = None
-    fixed: Condition | None = None
+    fixed: SizeCondition | None = None
     """For a specialized dimension, the condition that fixed it; None: not in the log."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SizeCondition, ...] = ()
     same_as: tuple[str, ...] = ()
     """For a dimension of kind `duck`, the dimensions that it is assumed to equal, in the user's names."""
     ranged: bool = False
@@ -144,5 +144,5 @@ class Shaped(Struct, frozen=True):
     complete: bool = True
     """Whether static sizes are included; torch does not log them, so they are missing if only torch wrote the log."""
     fail_type: str | None = None
-    needed: tuple[Condition, ...] = ()
+    needed: tuple[SizeCondition, ...] = ()
     """Data-dependent conditions that torch could not decide, so that compiling failed or the graph broke."""

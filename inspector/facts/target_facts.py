@@ -34,7 +34,7 @@ NOT_REAL = "are not real: the CPU has no kernel"
 """Part of the problem that says where the program continued with zeros; `ctrace check` searches for this text."""
 
 
-class Candidate(Struct, frozen=True, omit_defaults=True):
+class TimedCandidate(Struct, frozen=True, omit_defaults=True):
     """One of several implementations that torch would time on the device, to choose the fastest."""
 
     name: str
@@ -56,7 +56,7 @@ class Undecided(OfGraph, frozen=True):
     """What the choice is about: `mm(128x64, 64x33)`, or a kernel's name."""
     taken: str
     """The candidate that the emitted code uses."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[TimedCandidate, ...] = ()
     lines: tuple[Place, ...] = ()
     """Lines of the user's code, as `file:line`."""
 

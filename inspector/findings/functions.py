@@ -18,7 +18,7 @@ _GUARDED = re.compile(r"source=L\['fn'\], [^\n]*type=<class '(?:\w+\.)+nn\.(?:\w
 """The guard on the wrapper's only local (`wrap_inline`)."""
 
 
-class Place(Struct, frozen=True):
+class FunctionPlace(Struct, frozen=True):
     """A function, with its file and first line."""
 
     function: str
@@ -33,7 +33,7 @@ class Place(Struct, frozen=True):
         return self.resumes_at or self.line
 
 
-def place_of(raw: Raw, compile_id: str) -> Place:
+def place_of(raw: Raw, compile_id: str) -> FunctionPlace:
     """Find a compilation's function; for Dynamo's own wrapper, find the module inside it and the user's line that calls
     it.
 
@@ -64,18 +64,18 @@ def _guarded(raw: Raw, compile_id: str) -> str:
     return known
 
 
-def _code(raw: Raw, compile_id: str) -> Place:
+def _code(raw: Raw, compile_id: str) -> FunctionPlace:
     """Take the first that exists: the bytecode hook, Dynamo's start entry, another compilation of the code, metrics."""
     if seen := raw.bytecode.get(compile_id):
         function, at = resumed(seen.name)
-        return Place(function, seen.file, seen.line, at)
+        return FunctionPlace(function, seen.file, seen.line, at)
     if (start := raw.starts.get(compile_id)) and start.stack:
         frame = start.stack[-1]
         function, at = resumed(frame.name)
-        return Place(function, raw.files.get(frame.file, "?"), frame.line, at)
+        return FunctionPlace(function, raw.files.get(frame.file, "?"), frame.line, at)
     for other in raw.of_frame.get(compile_id.partition("/")[0], ()):
         if other != compile_id and (other in raw.bytecode or other in raw.starts):
             return _code(raw, other)
     measured = raw.metrics.get(compile_id)
     function, at = resumed((measured and measured.function) or "?")
-    return Place(function, (measured and measured.file) or "?", (measured and measured.line) or 0, at)
+    return FunctionPlace(function, (measured and measured.file) or "?", (measured and measured.line) or 0, at)

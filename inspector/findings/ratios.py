@@ -32,7 +32,7 @@ MOST_ROUNDS = 45
 """The most rounds if the times are not steady."""
 
 
-class Verdict(StrEnum):
+class RatioVerdict(StrEnum):
     """The result of a comparison."""
 
     FASTER = "faster"
@@ -86,14 +86,14 @@ def _confidence(rounds: int, cut: int) -> float:
     return max(1.0 - 2.0 * outside / float(2**rounds), 0.0)
 
 
-class Comparison(Struct, frozen=True):
+class SpeedComparison(Struct, frozen=True):
     """How many times faster `after` is than `before`; below 1, it is slower."""
 
     ratio: Interval
-    verdict: Verdict
+    verdict: RatioVerdict
 
 
-def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
+def compared(before: Sequence[float], after: Sequence[float]) -> SpeedComparison:
     """Compare the times of two sides, round by round; a ratio above 1 means that `after` is faster.
 
     Raises:
@@ -102,9 +102,9 @@ def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
     ratios = [first / second for first, second in zip(before, after, strict=True)]
     ratio = interval_of(ratios)
     verdict = verdict_of(ratio)
-    if verdict in (Verdict.FASTER, Verdict.SLOWER) and not _lasts(ratios):
-        verdict = Verdict.UNDECIDED
-    return Comparison(ratio, verdict)
+    if verdict in (RatioVerdict.FASTER, RatioVerdict.SLOWER) and not _lasts(ratios):
+        verdict = RatioVerdict.UNDECIDED
+    return SpeedComparison(ratio, verdict)
 
 
 def _lasts(ratios: Sequence[float]) -> bool:
@@ -128,15 +128,15 @@ def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
     return len(before) >= MOST_ROUNDS or ratio.high <= ratio.low * _NARROW
 
 
-def verdict_of(ratio: Interval) -> Verdict:
+def verdict_of(ratio: Interval) -> RatioVerdict:
     """Return the verdict on a ratio: no difference if the interval contains, or nearly contains, 1."""
     if not ratio.is_sure:
-        return Verdict.UNDECIDED
+        return RatioVerdict.UNDECIDED
     if ratio.low > 1 + RESOLUTION:
-        return Verdict.FASTER
+        return RatioVerdict.FASTER
     if ratio.high < 1 / (1 + RESOLUTION):
-        return Verdict.SLOWER
-    return Verdict.UNDECIDED if ratio.high > ratio.low * _WIDE else Verdict.NO_DIFFERENCE
+        return RatioVerdict.SLOWER
+    return RatioVerdict.UNDECIDED if ratio.high > ratio.low * _WIDE else RatioVerdict.NO_DIFFERENCE
 
 
 def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:

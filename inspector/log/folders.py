@@ -53,7 +53,7 @@ class Chosen(Struct, frozen=True):
     """A sentence about what cannot be read; empty if all can."""
 
 
-class Skipped(Struct, frozen=True):
+class UnreadableEntry(Struct, frozen=True):
     """What may be a log, or a folder of logs, and cannot be read."""
 
     path: Path
@@ -65,11 +65,11 @@ class Skipped(Struct, frozen=True):
         return self.path.name.endswith(NAMES)
 
 
-class Listing(Struct, frozen=True):
+class FolderListing(Struct, frozen=True):
     """The logs of a folder."""
 
     logs: tuple[LogFile, ...]
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[UnreadableEntry, ...] = ()
 
     def note(self, folder: Path) -> str:
         """Say what cannot be read; empty if all can."""
@@ -81,14 +81,14 @@ class Listing(Struct, frozen=True):
         return f"skipped in {folder}, as it cannot be read: {', '.join(names)}{more}"
 
 
-def logs_in(folder: Path) -> Listing:
+def logs_in(folder: Path) -> FolderListing:
     """List the logs in a folder and the folders below it, by rank, then by path.
 
     Raises:
         RunError: the folder cannot be read.
         SetupError: a log is compressed in a way that this Python cannot read.
     """
-    skipped: list[Skipped] = []
+    skipped: list[UnreadableEntry] = []
     found = []
     for parts in grouped(_files(folder, skipped)):
         try:
@@ -97,7 +97,7 @@ def logs_in(folder: Path) -> Listing:
         except OSError as error:  # it is gone, or its disk fails
             skipped.append(_skipped(parts[-1], error))
     found.sort(key=lambda log: (log.rank is None, log.rank or 0, str(log.path)))
-    return Listing(tuple(found), tuple(sorted(skipped, key=lambda each: each.path)))
+    return FolderListing(tuple(found), tuple(sorted(skipped, key=lambda each: each.path)))
 
 
 def _log(parts: tuple[Path, ...]) -> LogFile:
@@ -107,8 +107,8 @@ def _log(parts: tuple[Path, ...]) -> LogFile:
     return LogFile(parts[-1], rank, size, parts if len(parts) > 1 else ())
 
 
-def _skipped(path: Path, error: OSError) -> Skipped:
-    return Skipped(path, error.strerror or type(error).__name__)
+def _skipped(path: Path, error: OSError) -> UnreadableEntry:
+    return UnreadableEntry(path, error.strerror or type(error).__name__)
 
 
 def absolute(log: LogFile) -> LogFile:
@@ -153,7 +153,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _files(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
+def _files(folder: Path, skipped: list[UnreadableEntry]) -> Iterator[Path]:
     """Yield the readable regular files of a folder, without hidden ones.
 
     Args:

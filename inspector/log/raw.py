@@ -18,7 +18,7 @@ from ctrace.inspector.facts.built import (
     KernelRefusal,
     LaunchTiming,
 )
-from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, Speed, TorchCachesUsed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import compile_time_events as ct
 from ctrace.inspector.facts.events import core as ev
@@ -58,7 +58,7 @@ from ctrace.inspector.log.decode.dispatch import decode, family
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.log_marks import Marks
 from ctrace.inspector.log.log_schema import LOG_SCHEMA
-from ctrace.inspector.log.reader import Broken, Entry, Generations
+from ctrace.inspector.log.reader import Broken, Generations, LogEntry
 
 MOST_PROBLEMS = 1_000
 """How many unreadable or odd entries are kept one by one."""
@@ -113,8 +113,8 @@ class Raw(Struct):
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     late_guards: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bytecode: dict[str, tracing.BytecodeSeen] = field(default_factory=dict)
-    metrics: dict[str, ev.Measured] = field(default_factory=dict)
-    backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
+    metrics: dict[str, ev.MetricsMeasured] = field(default_factory=dict)
+    backward_metrics: dict[str, ev.MetricsMeasured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unmet: dict[str, ge.GuardsFailed] = field(default_factory=dict)
     guards: dict[str, ge.GuardsPrinted] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Raw(Struct):
     stored: list[ct.CacheStored] = field(default_factory=list)
     keyed: dict[tuple[str, str], ct.CacheKeyed] = field(default_factory=dict)
     """Components of keys, by cache and key."""
-    caches: CacheUse | None = None
+    caches: TorchCachesUsed | None = None
     earlier: list[EarlierKey] = field(default_factory=list)
     speed: Speed | None = None
     records: int = 0
@@ -186,7 +186,7 @@ class Raw(Struct):
     unknown: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     """How many entries there are of each kind that ctrace knows and does not show."""
-    recorded: list[ev.Recorded] = field(default_factory=list)
+    recorded: list[ev.RecordSeen] = field(default_factory=list)
     _call: run_events.CallBegan | None = None
     """The current call; between calls, the previous one."""
     _is_in_eager: bool = False
@@ -198,7 +198,7 @@ class Raw(Struct):
         """Whether a compilation made a cache entry; without a graph, a log of torch shows its guards only."""
         return compile_id in self.graphs or compile_id in self.bytecode or compile_id in self.guards
 
-    def add(self, item: Entry | Broken) -> ev.Event | None:
+    def add(self, item: LogEntry | Broken) -> ev.Event | None:
         """Add one entry; return its event, for readers that follow a growing log."""
         self.records += 1
         if item.is_last:
@@ -226,7 +226,7 @@ class Raw(Struct):
             return None
         return event
 
-    def _look_at(self, entry: Entry) -> None:
+    def _look_at(self, entry: LogEntry) -> None:
         """Keep that an entry is not as torch wrote it."""
         if entry.changed is not None:
             self.changed_count += 1
@@ -235,13 +235,13 @@ class Raw(Struct):
         if entry.has_odd_bytes:
             self._doubt(entry, "has bytes that are not text (UTF-8), so one of its values may be wrong")
 
-    def _doubt(self, entry: Entry, what: str) -> None:
+    def _doubt(self, entry: LogEntry, what: str) -> None:
         """Add a problem of an entry; of endlessly many, only the number."""
         self.doubted += 1
         if self.doubted <= MOST_PROBLEMS:
             self.problems.append(Problem(f"a {entry.kind[:_LONGEST]} entry {what}", entry.number, is_doubt=True))
 
-    def _in_generation(self, entry: Entry) -> Entry:
+    def _in_generation(self, entry: LogEntry) -> LogEntry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
         generation = self._generations.generation_of(entry)
         if generation == 1 or entry.compile_id is None:
@@ -250,7 +250,7 @@ class Raw(Struct):
         frame_id = f"{generation}.{context.frame_id}"
         return replace(entry, context=Context(frame_id, context.frame_compile_id, context.attempt))
 
-    def _is_of_eager(self, entry: Entry) -> bool:
+    def _is_of_eager(self, entry: LogEntry) -> bool:
         """Whether an entry is about a compilation that started in an eager call; its phases still take time."""
         if self._is_in_eager and entry.kind == "dynamo_start" and entry.compile_id is not None:
             self._of_eager.add(entry.compile_id)
@@ -260,7 +260,7 @@ class Raw(Struct):
         match event:
             case ev.Ignored():
                 _count(self.ignored, family(kind))
-            case ev.Unknown():  # early, since any number of entries may be such
+            case ev.UnknownEvent():  # early, since any number of entries may be such
                 _count(self.unknown, event.kind)
             case ev.FileName():
                 self.files[event.number] = event.name
@@ -322,7 +322,7 @@ class Raw(Struct):
                 self.inductor_guards[event.id] = event.added if event.seen else None
             case tracing.BytecodeSeen():
                 self.bytecode[event.id] = event
-            case ev.Measured():
+            case ev.MetricsMeasured():
                 self._meet(event.id)
                 (self.backward_metrics if event.backward else self.metrics)[event.id] = event
                 self.environment = {**event.versions, **self.environment}
@@ -402,13 +402,13 @@ class Raw(Struct):
                 self.stored.append(event)
             case ct.CacheKeyed():
                 self.keyed[event.cache, event.key] = event
-            case CacheUse():
+            case TorchCachesUsed():
                 self.caches = event
             case EarlierKey():
                 self.earlier.append(event)
             case Speed():
                 self.speed = event
-            case ev.Recorded():
+            case ev.RecordSeen():
                 self.recorded.append(event)
 
     def _start(self, event: run_events.Started) -> None:

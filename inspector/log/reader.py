@@ -92,7 +92,7 @@ NO_RECORD = "not a trace record"
 _NO_JSON = "unreadable JSON"
 
 
-class Entry(Struct, frozen=True):
+class LogEntry(Struct, frozen=True):
     """One record of a trace log."""
 
     number: int
@@ -141,7 +141,7 @@ class Generations(Struct):
     started: set[str] = field(default_factory=set)
     """Compile ids that started in this generation; one that starts again shows that Dynamo was reset."""
 
-    def generation_of(self, entry: Entry) -> int:
+    def generation_of(self, entry: LogEntry) -> int:
         """Return the number of an entry's generation; pass entries in their order."""
         if entry.kind == "dynamo_start" and entry.attempt == 0 and entry.compile_id is not None:
             if entry.compile_id in self.started:
@@ -190,7 +190,7 @@ def read(
     later: Callable[[str], Left] | None = None,
     types: Callable[[str], Any] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Entry | Broken]:
+) -> Iterator[LogEntry | Broken]:
     """Read a finished log, also a compressed one.
 
     Args:
@@ -208,7 +208,7 @@ def read(
         if is_compressed(path):
             yield from Reader().entries(framed(pieces(whole(file), most)))
             return
-        source = Source(path, later) if later is not None else None
+        source = PayloadSource(path, later) if later is not None else None
         headers = Headers(types if later is not None else None)
         reader = Reader(source=source, headers=headers, progress=progress)
         yield from reader.entries(framed_file(path, file, most))
@@ -257,16 +257,16 @@ def _joining(blocks: Iterator[bytes]) -> Callable[[int], bytes]:
     return read
 
 
-def settled(item: Entry | Broken, following: Entry | Broken) -> Entry | Broken:
+def settled(item: LogEntry | Broken, following: LogEntry | Broken) -> LogEntry | Broken:
     """Return a changed record, now that the one after it is known; if that is damaged, its end was lost."""
-    if not isinstance(item, Entry) or item.changed is not Form.TEXT:
+    if not isinstance(item, LogEntry) or item.changed is not Form.TEXT:
         return item
     if isinstance(following, Broken):
         return _cut(item) if following.why.startswith((NO_RECORD, _NO_JSON)) else item
     return item if following.thread else _cut(item)
 
 
-def _cut(entry: Entry) -> Broken:
+def _cut(entry: LogEntry) -> Broken:
     return Broken(entry.number, _lost(entry.kind, entry.context), entry.is_last)
 
 
@@ -276,7 +276,7 @@ def _lost(kind: str, context: Context) -> str:
     return f"the payload of {kind!r:.80}{f' of {compile_id:.20}' if compile_id else ''} is cut short or damaged"
 
 
-def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
+def follow(path: Path, ended: Callable[[], bool]) -> Iterator[LogEntry | Broken]:
     """Read a log while it is being written, until `ended()` returns True and nothing is left to read.
 
     Raises:
@@ -286,7 +286,7 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
         yield from follow_bytes(lambda: file.read(_CHUNK), ended)
 
 
-def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
+def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[LogEntry | Broken]:
     """Read a log in chunks as they arrive, until `ended()` returns True and nothing is left to read."""
 
     def read(size: int) -> bytes:
@@ -305,13 +305,13 @@ def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> I
     yield from Reader().entries(framed(pieces(read, longest_record())))
 
 
-def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
+def parse(lines: Iterable[str]) -> Iterator[LogEntry | Broken]:
     """Turn lines into entries."""
     read_lines = _joining(line.encode("utf-8", "replace") for line in lines)
     yield from Reader().entries(framed(pieces(read_lines, longest_record())))
 
 
-class Source(dict[str, Left]):
+class PayloadSource(dict[str, Left]):
     """Knows which payloads stay in a log, by the kinds of their entries."""
 
     def __init__(self, path: Path, later: Callable[[str], Left]) -> None:
@@ -339,7 +339,7 @@ class Reader:
     def __init__(
         self,
         *,
-        source: "Source | None" = None,
+        source: "PayloadSource | None" = None,
         headers: Headers | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -350,7 +350,7 @@ class Reader:
         self._changed = 0
         """How many payloads do not match their checksums and are whole."""
 
-    def entries(self, found: Iterable[Piece]) -> Iterator[Entry | Broken]:
+    def entries(self, found: Iterable[Piece]) -> Iterator[LogEntry | Broken]:
         """Yield the entries of all pieces."""
         number, base, entry, held, changed = 1, 0, self.entry, None, 0
         for piece, frames in found:
@@ -388,15 +388,15 @@ class Reader:
         if held is not None:
             yield self.last(held)
 
-    def last(self, item: Entry | Broken) -> Entry | Broken:
+    def last(self, item: LogEntry | Broken) -> LogEntry | Broken:
         """Return the last record of a log; if only that does not match its checksum, its end was lost."""
-        if isinstance(item, Entry) and item.changed is Form.TEXT and self._changed == 1:
+        if isinstance(item, LogEntry) and item.changed is Form.TEXT and self._changed == 1:
             return _cut(item)
         return item
 
     def entry(
         self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool, digest: bytes | None = None
-    ) -> Entry | Broken:
+    ) -> LogEntry | Broken:
         """Return the entry of a record with a line number, from its first line and from the lines of its payload.
 
         Args:
@@ -428,7 +428,7 @@ class Reader:
             if self._source is not None and left is not _NOT:
                 stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header, at)
-        return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines, changed)
+        return LogEntry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines, changed)
 
     def _thread(self, header: bytes, end: int) -> str:
         """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""

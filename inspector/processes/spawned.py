@@ -84,7 +84,7 @@ def started(
     words, variables = list(command), dict(environment)
     if sys.platform != "linux":
         return Grouped(words, variables, streams, has_terminal=has_terminal, inherited=inherited)
-    return Watched(words, variables, streams, has_terminal=has_terminal, inherited=inherited, observes=observes)
+    return WatchedProgram(words, variables, streams, has_terminal=has_terminal, inherited=inherited, observes=observes)
 
 
 class Forked:
@@ -175,7 +175,7 @@ class Forked:
             self._status = KILLED
 
 
-class Watched(Forked):
+class WatchedProgram(Forked):
     """A program whose watcher is a child of this process."""
 
     def __init__(

@@ -54,7 +54,7 @@ _NAME_SERVICES = ("/nscd/", "/systemd/", "/dev/log")
 """Sockets that the C library asks for users and hosts, or writes its log to."""
 
 
-class Kind(Enum):
+class PathUse(Enum):
     """What a system call does with a path."""
 
     OPEN = auto()
@@ -74,7 +74,7 @@ class Kind(Enum):
 class _Call(NamedTuple):
     """Where a system call has its path: the index of its argument, and of the folder that it is relative to."""
 
-    kind: Kind
+    kind: PathUse
     path: int = 0
     folder: int | None = None
     flags: int | None = None
@@ -84,44 +84,44 @@ class _Call(NamedTuple):
 
 
 _OF_BOTH = {
-    "openat": _Call(Kind.OPEN, 1, 0, 2),
-    "openat2": _Call(Kind.OPEN, 1, 0, 2),
-    "newfstatat": _Call(Kind.LOOK, 1, 0, 3),
-    "statx": _Call(Kind.LOOK, 1, 0, 2),
-    "faccessat": _Call(Kind.LOOK, 1, 0),
-    "faccessat2": _Call(Kind.LOOK, 1, 0),
-    "readlinkat": _Call(Kind.LOOK, 1, 0),
-    "statfs": _Call(Kind.LOOK),
-    "getxattr": _Call(Kind.LOOK),
-    "lgetxattr": _Call(Kind.LOOK),
-    "mkdirat": _Call(Kind.MAKE, 1, 0),
-    "linkat": _Call(Kind.MAKE, 3, 2),
-    "symlinkat": _Call(Kind.MAKE, 2, 1),
-    "unlinkat": _Call(Kind.REMOVE, 1, 0),
-    "renameat": _Call(Kind.MOVE, 1, 0, None, 3, 2),
-    "renameat2": _Call(Kind.MOVE, 1, 0, None, 3, 2),
-    "truncate": _Call(Kind.WRITE),
-    "execve": _Call(Kind.RUN),
-    "execveat": _Call(Kind.RUN, 1, 0),
-    "connect": _Call(Kind.CONNECT),
-    "bind": _Call(Kind.CONNECT),
-    "open_by_handle_at": _Call(Kind.ESCAPE),
-    "io_uring_setup": _Call(Kind.ESCAPE),
-    "chroot": _Call(Kind.ESCAPE),
+    "openat": _Call(PathUse.OPEN, 1, 0, 2),
+    "openat2": _Call(PathUse.OPEN, 1, 0, 2),
+    "newfstatat": _Call(PathUse.LOOK, 1, 0, 3),
+    "statx": _Call(PathUse.LOOK, 1, 0, 2),
+    "faccessat": _Call(PathUse.LOOK, 1, 0),
+    "faccessat2": _Call(PathUse.LOOK, 1, 0),
+    "readlinkat": _Call(PathUse.LOOK, 1, 0),
+    "statfs": _Call(PathUse.LOOK),
+    "getxattr": _Call(PathUse.LOOK),
+    "lgetxattr": _Call(PathUse.LOOK),
+    "mkdirat": _Call(PathUse.MAKE, 1, 0),
+    "linkat": _Call(PathUse.MAKE, 3, 2),
+    "symlinkat": _Call(PathUse.MAKE, 2, 1),
+    "unlinkat": _Call(PathUse.REMOVE, 1, 0),
+    "renameat": _Call(PathUse.MOVE, 1, 0, None, 3, 2),
+    "renameat2": _Call(PathUse.MOVE, 1, 0, None, 3, 2),
+    "truncate": _Call(PathUse.WRITE),
+    "execve": _Call(PathUse.RUN),
+    "execveat": _Call(PathUse.RUN, 1, 0),
+    "connect": _Call(PathUse.CONNECT),
+    "bind": _Call(PathUse.CONNECT),
+    "open_by_handle_at": _Call(PathUse.ESCAPE),
+    "io_uring_setup": _Call(PathUse.ESCAPE),
+    "chroot": _Call(PathUse.ESCAPE),
 }
 _OF_X86 = {
-    "open": _Call(Kind.OPEN, flags=1),
-    "creat": _Call(Kind.WRITE),
-    "stat": _Call(Kind.LOOK),
-    "lstat": _Call(Kind.LOOK),
-    "access": _Call(Kind.LOOK),
-    "readlink": _Call(Kind.LOOK),
-    "mkdir": _Call(Kind.MAKE),
-    "link": _Call(Kind.MAKE, 1),
-    "symlink": _Call(Kind.MAKE, 1),
-    "unlink": _Call(Kind.REMOVE),
-    "rmdir": _Call(Kind.REMOVE),
-    "rename": _Call(Kind.MOVE, other=1),
+    "open": _Call(PathUse.OPEN, flags=1),
+    "creat": _Call(PathUse.WRITE),
+    "stat": _Call(PathUse.LOOK),
+    "lstat": _Call(PathUse.LOOK),
+    "access": _Call(PathUse.LOOK),
+    "readlink": _Call(PathUse.LOOK),
+    "mkdir": _Call(PathUse.MAKE),
+    "link": _Call(PathUse.MAKE, 1),
+    "symlink": _Call(PathUse.MAKE, 1),
+    "unlink": _Call(PathUse.REMOVE),
+    "rmdir": _Call(PathUse.REMOVE),
+    "rename": _Call(PathUse.MOVE, other=1),
 }
 _X86_NUMBERS = {
     "open": 2, "stat": 4, "lstat": 6, "access": 21, "connect": 42, "bind": 49, "execve": 59, "truncate": 76,
@@ -309,11 +309,11 @@ class _Listener:
         self._is_over = False
         machine = _machine()
         known = {**_OF_BOTH, **_OF_X86}
-        self._plain: dict[Kind, Callable[[str], object]] = {
-            Kind.LOOK: questions.look,
-            Kind.MAKE: questions.make,
-            Kind.REMOVE: questions.remove,
-            Kind.RUN: questions.run,
+        self._plain: dict[PathUse, Callable[[str], object]] = {
+            PathUse.LOOK: questions.look,
+            PathUse.MAKE: questions.make,
+            PathUse.REMOVE: questions.remove,
+            PathUse.RUN: questions.run,
         }
         self._calls = {number: (name, known[name]) for name, number in machine.numbers.items()}
         self._buffer = bytearray(256)
@@ -354,9 +354,9 @@ class _Listener:
         if self._is_over:
             return
         name, call = self._calls[number]
-        if call.kind is Kind.ESCAPE:
+        if call.kind is PathUse.ESCAPE:
             self.questions.hide(f"it calls {name}")
-        elif call.kind is Kind.CONNECT:
+        elif call.kind is PathUse.CONNECT:
             self._note_address(thread, arguments)
         elif (path := self._path(thread, arguments, call.path, call.folder)) == _END:
             self._is_over = True
@@ -365,17 +365,17 @@ class _Listener:
 
     def _note_path(self, path: str, thread: int, name: str, call: _Call, arguments: list[int]) -> None:
         asked = self.questions
-        if call.kind is Kind.OPEN:
+        if call.kind is PathUse.OPEN:
             asked.open(path, self._flags(thread, name, call, arguments))
-        elif call.kind is Kind.WRITE:
+        elif call.kind is PathUse.WRITE:
             asked.open(path, os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if name == "creat" else 0))
-        elif call.kind is Kind.MOVE:
+        elif call.kind is PathUse.MOVE:
             assert call.other is not None
             asked.remove(path)
             if (other := self._path(thread, arguments, call.other, call.other_folder)) is not None:
                 asked.replace(other)
         else:
-            if call.kind is Kind.RUN and thread == self._program:
+            if call.kind is PathUse.RUN and thread == self._program:
                 self._forget_memory()
             self._plain[call.kind](path)
 

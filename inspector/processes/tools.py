@@ -10,7 +10,7 @@ from msgspec import Struct
 from ctrace.inspector.processes.spawned import started
 
 
-class Answer(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """The output and exit status of a program."""
 
     status: int
@@ -29,7 +29,7 @@ class Answer(Struct, frozen=True):
         return (self.err.decode("utf-8", "replace").strip().splitlines() or ["no output"])[-1]
 
 
-def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> Answer:
+def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> ToolOutput:
     """Run a command, whose first word is a path, with `data` on its stdin.
 
     Raises:
@@ -52,4 +52,4 @@ def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> Answ
             process.kill()
         out.seek(0)
         err.seek(0)
-        return Answer(status, out.read(), err.read())
+        return ToolOutput(status, out.read(), err.read())

@@ -18,7 +18,7 @@ from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.saving import Adds, Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _target(resolved: Resolved) -> Target:
 
 
 def _request(
-    resolved: Resolved, options: Options, run: Run | None, owned: tuple[str, ...], gpu: TargetGpu | None
+    resolved: Resolved, options: Options, run: SavedRun | None, owned: tuple[str, ...], gpu: TargetGpu | None
 ) -> CaptureRequest:
     request = CaptureRequest(
         kind="model",

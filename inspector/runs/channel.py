@@ -16,7 +16,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.runs.capture_request import PIPES, CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -31,7 +31,7 @@ class Channel:
         SetupError: neither a folder nor a pipe is available.
     """
 
-    def __init__(self, request: CaptureRequest, run: Run | None) -> None:
+    def __init__(self, request: CaptureRequest, run: SavedRun | None) -> None:
         self._log = None if run is None else _opened(run.log)
         self._saved_request = None if run is None else run.request
         self._text = request.to_json()

@@ -18,7 +18,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.processes.spawned import KILLED, Forked, Process, Stream, started
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.forks.fork_client import ForkServer
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 
 _LIMITS = {
     errno.EAGAIN: "too many processes: end some, or raise ulimit -u",
@@ -43,7 +43,7 @@ class ChildProcess(Struct):
     """Whether a new process may import torch before the program, where a fork may run the capture, too."""
     server: ForkServer | None = None
     """Forks a process for the capture if the capture may run in a fork; None: always start a new process."""
-    run: Run | None = None
+    run: SavedRun | None = None
     """The saved run, set when the capture begins; None if the run is not saved."""
     peak: int = 0
     """Peak memory of the child so far, in bytes; 0 if not known."""
@@ -52,7 +52,7 @@ class ChildProcess(Struct):
     _process: Process | None = None
     _end: threading.Event = field(default_factory=threading.Event)
 
-    def began(self, run: Run | None) -> None:
+    def began(self, run: SavedRun | None) -> None:
         """Record the saved run, just before the child starts."""
         self.run = run
 

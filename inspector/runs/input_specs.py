@@ -42,7 +42,7 @@ class LiteralInput(Struct, frozen=True):
     value: object
 
 
-class Input(Struct, frozen=True):
+class InputSpec(Struct, frozen=True):
     """One argument; positional if it has no name."""
 
     name: str | None
@@ -56,14 +56,14 @@ class Vary(Struct, frozen=True):
     sizes: tuple[int, ...]
 
 
-class Choice(Struct, frozen=True):
+class InputChoice(Struct, frozen=True):
     """One of `CHOICES` and its values, one scenario each."""
 
     what: str
     values: tuple[str, ...]
 
 
-def parse_input(text: str) -> Input:
+def parse_input(text: str) -> InputSpec:
     """Parse one `--input`.
 
     Raises:
@@ -74,9 +74,9 @@ def parse_input(text: str) -> Input:
         name, value = keyword["name"], keyword["value"].strip()
     tensor = _TENSOR.fullmatch(value)
     if tensor is not None:
-        return Input(name, TensorInput(_dtype(tensor["dtype"], text), _sizes(tensor["sizes"], text)))
+        return InputSpec(name, TensorInput(_dtype(tensor["dtype"], text), _sizes(tensor["sizes"], text)))
     try:
-        return Input(name, LiteralInput(ast.literal_eval(value)))
+        return InputSpec(name, LiteralInput(ast.literal_eval(value)))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise TargetError(f"--input {text!r} cannot be read", _EXAMPLE) from None
 
@@ -100,7 +100,7 @@ def _sizes(text: str, whole: str) -> tuple[int | str, ...]:
     return tuple(sizes)
 
 
-def parse_vary(text: str) -> Vary | Choice:
+def parse_vary(text: str) -> Vary | InputChoice:
     """Parse one `--vary`, `DIM=SIZE,SIZE,...` or `WORD=VALUE,VALUE,...`.
 
     Raises:
@@ -108,7 +108,7 @@ def parse_vary(text: str) -> Vary | Choice:
     """
     what, equals, values = (part.strip() for part in text.partition("="))
     if what in CHOICES and equals:
-        return Choice(what, tuple(_chosen(what, value.strip(), text) for value in values.split(",")))
+        return InputChoice(what, tuple(_chosen(what, value.strip(), text) for value in values.split(",")))
     try:
         if equals:
             return Vary(int(what), tuple(_natural(size) for size in values.split(",")))

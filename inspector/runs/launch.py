@@ -20,7 +20,7 @@ from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.suitable import why_new_process
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.events.core import Event
@@ -39,7 +39,7 @@ NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
 Output = int | IO[bytes] | None
 
 
-class Outcome(Struct, frozen=True):
+class CaptureOutcome(Struct, frozen=True):
     """The result of a capture."""
 
     raw: "Raw"
@@ -74,7 +74,7 @@ def _environment(request: CaptureRequest) -> dict[str, str]:
 
 def launch(
     request: CaptureRequest,
-    run: Run | None,
+    run: SavedRun | None,
     *,
     timeout: float | None = None,
     stdout: Output = None,
@@ -82,7 +82,7 @@ def launch(
     observe: "Callable[[Event | None], None]" = lambda _event: None,
     child: ChildProcess | None = None,
     meanwhile: Callable[[], None] = lambda: None,
-) -> Outcome:
+) -> CaptureOutcome:
     """Run a request in a child process and read its log while it grows; without a `run`, nothing is saved.
 
     `observe` gets each event, and None while nothing happens. `meanwhile` runs while the child imports torch, which
@@ -133,7 +133,7 @@ def launch(
         raw, is_saved = run_first_that_starts()
     seconds = time.monotonic() - began
     failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=request.kind == "model")
-    return Outcome(raw, seconds, failure, is_saved)
+    return CaptureOutcome(raw, seconds, failure, is_saved)
 
 
 def _followed(
@@ -155,7 +155,7 @@ def _followed(
         return raw
 
 
-def _empty(run: Run | None) -> None:
+def _empty(run: SavedRun | None) -> None:
     """Empty the log of a fork that requested a new process in its place.
 
     Raises:

@@ -14,12 +14,12 @@ from ctrace.inspector.files.writing import check_regular
 from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
 from ctrace.inspector.log.files import unreadable
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.session.build import build
 from ctrace.inspector.session.index import Index
 
 
-def load(run: Run) -> Session:
+def load(run: SavedRun) -> Session:
     """Read a saved run.
 
     Raises:
@@ -33,7 +33,7 @@ def load(run: Run) -> Session:
         raise RunError(f"{run.log} cannot be read: {error.strerror or error}", "run the target again") from None
 
 
-def _unfinished(run: Run) -> str:
+def _unfinished(run: SavedRun) -> str:
     """Say that a run is incomplete; empty if it is complete."""
     if run.status != "running":
         return ""

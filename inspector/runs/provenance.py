@@ -13,13 +13,13 @@ import stat
 from pathlib import Path
 
 from ctrace.inspector.files.writing import write_text
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 
 _FILE = "made-here"
 _KEY_BYTES = 32
 
 
-def sign(run: Run) -> None:
+def sign(run: SavedRun) -> None:
     """Write the proof that this process captured a run, if there is a key; without one, only a named target is rerun.
 
     Raises:
@@ -30,7 +30,7 @@ def sign(run: Run) -> None:
         write_text(run.folder / _FILE, _digest(run, key) + "\n")
 
 
-def doubt(run: Run) -> str:
+def doubt(run: SavedRun) -> str:
     """Return why nothing proves that a run was captured here, in this working directory; empty if that is proven."""
     key = _key(make=False)
     if isinstance(key, str):
@@ -71,7 +71,7 @@ def project(folder: Path) -> Path:
     return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
 
 
-def _digest(run: Run, key: bytes) -> str:
+def _digest(run: SavedRun, key: bytes) -> str:
     request = run.request.read_bytes()
     facts = [str(run.folder.resolve()), run.name, str(Path.cwd()), hashlib.sha256(request).hexdigest()]
     return hmac.new(key, json.dumps(facts).encode(), hashlib.sha256).hexdigest()

@@ -10,13 +10,13 @@ from msgspec.structs import asdict
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved, holds
 
 _TODO = "name the target: ctrace kernels model.py --target GPU"
 
 
-def request_of(run: Run) -> CaptureRequest:
+def request_of(run: SavedRun) -> CaptureRequest:
     """Read the request of a saved run.
 
     Raises:
@@ -46,7 +46,7 @@ def what_of(request: CaptureRequest) -> str:
     return f"{request.path or request.module}{name}"
 
 
-def refuse_foreign(run: Run, request: CaptureRequest, options: str) -> None:
+def refuse_foreign(run: SavedRun, request: CaptureRequest, options: str) -> None:
     """Refuse to rerun a saved run if nothing proves its origin, or if its target is outside of the project.
 
     The error suggests a command that names the target; `options` are that command's options.

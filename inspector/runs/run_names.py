@@ -9,7 +9,7 @@ from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.files.lock import unused
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.store import KEPT, Run, Store
+from ctrace.inspector.runs.store import KEPT, SavedRun, Store
 
 _LONGEST = 64
 _MARKS = "-_."
@@ -33,7 +33,7 @@ def new_name(text: str, store: Store) -> str:
     return name
 
 
-def keep(store: Store, name: str) -> Run:
+def keep(store: Store, name: str) -> SavedRun:
     """Keep a run from being deleted for newer runs, or by `ctrace runs --prune`.
 
     Raises:
@@ -47,7 +47,7 @@ def keep(store: Store, name: str) -> Run:
     return run
 
 
-def unkeep(store: Store, name: str) -> Run:
+def unkeep(store: Store, name: str) -> SavedRun:
     """Allow a run to be deleted again.
 
     Raises:
@@ -95,7 +95,7 @@ def _move(folder: Path, new: Path) -> None:
         raise
 
 
-def _stored(store: Store, name: str) -> Run:
+def _stored(store: Store, name: str) -> SavedRun:
     """Find a run in the store by its name or its folder."""
     run = store.load(name)
     if run.folder.is_symlink() or run.folder.resolve().parent != store.root.resolve():

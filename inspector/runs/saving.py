@@ -18,7 +18,7 @@ from ctrace.inspector.files.writing import append_whole, write_text
 from ctrace.inspector.log.log_line import artifact_of, record_line
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.capture_request import CaptureRequest
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 
 Adds = Callable[[Record], None]
 """Adds a record to the log of a run that is being saved."""
@@ -32,7 +32,7 @@ class Saving:
     """
 
     def __init__(self, store: Store, target: Target, name: str | None = None) -> None:
-        self.run: Run | None = None
+        self.run: SavedRun | None = None
         """The run on disk; None if it is not saved."""
         self._store = store
         self._using = ExitStack()

@@ -32,7 +32,7 @@ _MOST = 500
 _LARGEST = 1 << 20
 
 
-class Gone(StrEnum):
+class DeletedRun(StrEnum):
     """Why a run was deleted."""
 
     NEWER = "newer"
@@ -41,7 +41,7 @@ class Gone(StrEnum):
     """The user called `ctrace runs --prune`."""
 
 
-def remember(root: Path, names: Sequence[str], why: Gone) -> None:
+def remember(root: Path, names: Sequence[str], why: DeletedRun) -> None:
     """Record why runs were deleted. If the disk refuses, do nothing: then only the explanation is missing later."""
     if not names:
         return
@@ -51,13 +51,13 @@ def remember(root: Path, names: Sequence[str], why: Gone) -> None:
         write_text(file, "\n".join(lines[-_MOST:]) + "\n")
 
 
-def why_gone(root: Path, name: str) -> Gone | None:
+def why_gone(root: Path, name: str) -> DeletedRun | None:
     """Return why a run was deleted, or None if not known."""
     for line in reversed(_lines(root / _FILE)):
         with suppress(ValueError, TypeError, RecursionError):
             known, why = json.loads(line)
             if known == name:
-                return Gone(why)
+                return DeletedRun(why)
     return None
 
 
@@ -81,7 +81,7 @@ _TRASH = ".trash-"
 _LOG = "trace.log"
 
 
-class Run(Struct, frozen=True):
+class SavedRun(Struct, frozen=True):
     """One capture on disk."""
 
     folder: Path
@@ -124,7 +124,7 @@ class Store:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
         self.unsaved: list[OSError] = []
         """Why runs of this process could not be saved, one error per run."""
-        self.last_saved: Run | None = None
+        self.last_saved: SavedRun | None = None
         """The run that this process saved last."""
         self.keep = keep
 
@@ -134,7 +134,7 @@ class Store:
         other.unsaved = self.unsaved
         return other
 
-    def create(self, target: Target, name: str | None = None) -> Run:
+    def create(self, target: Target, name: str | None = None) -> SavedRun:
         """Create the folder of a new run, and prune the oldest runs. A run with a name is kept.
 
         Raises:
@@ -148,7 +148,7 @@ class Store:
                 what, "run from a folder that you may write to, or name one: CTRACE_DIR=/tmp/ctrace"
             ) from None
 
-    def begin(self, target: Target, name: str | None = None) -> Run:
+    def begin(self, target: Target, name: str | None = None) -> SavedRun:
         """Create a run as `create` does, but raise the system's error.
 
         Raises:
@@ -160,7 +160,7 @@ class Store:
         if not ignore.exists():
             write_text(ignore, "*\n")
         folder = self._new_folder(target, created, name)
-        run = Run(folder, folder.name, target, created, os.getpid())
+        run = SavedRun(folder, folder.name, target, created, os.getpid())
         try:
             if name is not None:
                 (folder / KEPT).touch()
@@ -168,7 +168,7 @@ class Store:
         except BaseException:
             self.discard(run)
             raise
-        self._prune(self.keep - 1, Gone.NEWER)
+        self._prune(self.keep - 1, DeletedRun.NEWER)
         return run
 
     def _new_folder(self, target: Target, created: float, name: str | None) -> Path:
@@ -185,18 +185,18 @@ class Store:
         msg = "too many runs within one second"
         raise OSError(msg)
 
-    def finish(self, run: Run, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> Run:
+    def finish(self, run: SavedRun, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> SavedRun:
         """Save how a run ended."""
-        finished = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
+        finished = SavedRun(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
         write_json(run.folder / _INFO, _info(finished))
         self.last_saved = finished
         return finished
 
-    def discard(self, run: Run) -> None:
+    def discard(self, run: SavedRun) -> None:
         """Delete a run that is incomplete or useless."""
         shutil.rmtree(run.folder, ignore_errors=True)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[SavedRun]:
         """List readable runs, oldest first."""
         found = []
         for folder in self._folders():
@@ -224,7 +224,7 @@ class Store:
         folders = (self.root / name for name in sorted(found) if not name.startswith("."))
         return [folder for folder in folders if _is_of_run(folder)]
 
-    def load(self, name: str | None = None) -> Run:
+    def load(self, name: str | None = None) -> SavedRun:
         """Find a run by name or folder, by default the last one.
 
         Raises:
@@ -252,7 +252,9 @@ class Store:
         if why is None:
             return
         how = (
-            "by ctrace runs --prune" if why is Gone.PRUNED else f"to make room for newer runs (the last {KEEP} remain)"
+            "by ctrace runs --prune"
+            if why is DeletedRun.PRUNED
+            else f"to make room for newer runs (the last {KEEP} remain)"
         )
         todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name NAME"
         raise RunError(f"there is no run {name}: it was deleted {how}", todo)
@@ -262,9 +264,9 @@ class Store:
 
         Runs marked as kept remain, and so do runs that another process writes or reads.
         """
-        return self._prune(keep, Gone.PRUNED)
+        return self._prune(keep, DeletedRun.PRUNED)
 
-    def _prune(self, keep: int, why: Gone) -> list[str]:
+    def _prune(self, keep: int, why: DeletedRun) -> list[str]:
         self._empty_trash()
         ended = [run for run in self.runs() if not run.is_active and not run.is_kept]
         gone = [run.name for run in ended[: max(len(ended) - keep, 0)] if self._delete(run.folder)]
@@ -298,7 +300,7 @@ def _is_of_run(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in (_INFO, _ORDER, _LOG))
 
 
-def _info(run: Run) -> dict[str, Any]:
+def _info(run: SavedRun) -> dict[str, Any]:
     failure = run.failure
     return {
         "schema": SCHEMA,
@@ -320,7 +322,7 @@ def _info(run: Run) -> dict[str, Any]:
     }
 
 
-def _load(folder: Path) -> Run:
+def _load(folder: Path) -> SavedRun:
     try:
         info = read_info(folder / _INFO, SCHEMA)
     except NewerSchemaError as error:
@@ -330,7 +332,7 @@ def _load(folder: Path) -> Run:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         what = f"{folder / _INFO} cannot be read ({why})"
         raise RunError(what, f"delete the folder and run again: rm -r {shlex.quote(str(folder))}") from None
-    return Run(
+    return SavedRun(
         folder=folder,
         name=folder.name,
         target=info.target,

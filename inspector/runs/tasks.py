@@ -27,7 +27,7 @@ class TaskError(CtraceError):
     exit_code = Exit.PROGRAM
 
 
-class Failed(Struct, frozen=True):
+class FailedTask(Struct, frozen=True):
     """How a task ended early, as the child process writes it."""
 
     what: str
@@ -78,7 +78,7 @@ def _read(answer: Path, status: int, result: type[_T]) -> _T:
     try:
         data: Any = read_object(answer)
         if "failed" in data:
-            failed = typed(Failed, data["failed"], "the result")
+            failed = typed(FailedTask, data["failed"], "the result")
             raise (TargetError if failed.is_target else TaskError)(failed.what, failed.todo)
         return typed(result, data, "the result")
     except (OSError, ValueError) as error:

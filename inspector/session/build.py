@@ -19,13 +19,13 @@ from ctrace.inspector.facts.session import (
     Environment,
     Failure,
     Graph,
+    PhaseTimes,
     Problem,
-    Record,
     Scenario,
     Session,
     Target,
-    Time,
     TorchCode,
+    TorchRecord,
 )
 from ctrace.inspector.facts.stored import Stored
 from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_kernels_of, tuned_of
@@ -48,7 +48,7 @@ from ctrace.inspector.findings.shapes.symbols import Symbols
 from ctrace.inspector.knowledge.versions.releases import is_untried
 from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
-from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.log.reader import Broken, LogEntry
 from ctrace.inspector.session.crosschecks import disagreements, missing
 from ctrace.inspector.session.cut_off import cut_off, exited
 from ctrace.inspector.source.owners import owner_of
@@ -59,7 +59,7 @@ _DEFAULT_LIMIT = 8
 
 
 def build(
-    entries: Iterable[Entry | Broken],
+    entries: Iterable[LogEntry | Broken],
     target: Target | None = None,
     failure: Failure | None = None,
     seconds: float | None = None,
@@ -141,7 +141,7 @@ def assemble(
         problems=(*_cut_problems(cuts), *_changed(raw), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),
         not_shown=dict(raw.ignored),
-        records=tuple(Record(each.name, each.id, each.line, each.text) for each in raw.recorded),
+        records=tuple(TorchRecord(each.name, each.id, each.line, each.text) for each in raw.recorded),
         metrics=tuple(_metrics(raw)),
         torch_code=tuple(_torch_code(raw)),
         listings=dict(raw.listings),
@@ -310,7 +310,7 @@ def _limit(raw: Raw) -> Limit:
     return Limit(hit, tuple(functions))
 
 
-def _time(raw: Raw, seconds: float | None) -> Time:
+def _time(raw: Raw, seconds: float | None) -> PhaseTimes:
     """Sum up torch's times; each phase counts without the phases that it contains.
 
     Torch compiles a backward when it runs, or while it compiles the forward, whose time then includes it (AOTAutograd,
@@ -318,14 +318,14 @@ def _time(raw: Raw, seconds: float | None) -> Time:
     includes the backward.
     """
     if not raw.metrics:
-        return Time(seconds)
+        return PhaseTimes(seconds)
     phases = _phases(raw, backward_within=False)
     if seconds is not None and sum(phases.values()) > seconds:
         phases = _phases(raw, backward_within=True)
     beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
     if beside:
         phases["codegen"] = beside  # in forks, in parallel with the rest
-    return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
+    return PhaseTimes(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
 def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:

@@ -10,7 +10,7 @@ from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.breaks.break_view import lonely_skips, ranked
-from ctrace.inspector.findings.graphs.attention_view import Answer, unfused, wrong
+from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, unfused, wrong
 from ctrace.inspector.findings.kernels.user_kernels_view import stuck
 from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.findings.target.target_view import listed, not_emitted, target_of
@@ -151,7 +151,7 @@ def _wrong(session: Session) -> str:
     return " Compiled code and eager return different results." if session.dangers else ""
 
 
-def _line_of(answer: Answer) -> str:
+def _line_of(answer: AttentionGroup) -> str:
     """Return the line of an attention that the user should change."""
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
     file, _, line = (lines[0] if lines else "").rpartition(":")

@@ -21,11 +21,11 @@ from textual.widgets.option_list import Option
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.browse.links import KernelSource, Linked, Run
+from ctrace.reports.browse.links import BrowsedRun, KernelSource, Linked
 from ctrace.reports.browse.panes import Lines
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
@@ -157,7 +157,7 @@ class Browser(App[None]):
         super().__init__()
         self.session = session
         self.run_name = name
-        self.data = Run(session)
+        self.data = BrowsedRun(session)
         self.names = [VIEWS[0].name, "code", *(view.name for view in VIEWS[1:])]
         self.file = next(iter(self.data.files), "")
         self.graph = next(iter(self.data.graphs), "")
@@ -429,7 +429,9 @@ VIEWS = (
     View(
         "guards",
         "Guards",
-        lambda session, width: guards_screen(session, heads(session), Choice(), width, view="tree", all_of_it=True),
+        lambda session, width: guards_screen(
+            session, heads(session), GuardFilter(), width, view="tree", all_of_it=True
+        ),
     ),
     View("shapes", "Shapes", lambda session, width: shapes_screen(session, width, everything=True)),
     View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),

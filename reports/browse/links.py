@@ -55,7 +55,7 @@ class Linked(Struct, frozen=True):
     kernels: frozenset[str] = frozenset()
 
 
-class Run:
+class BrowsedRun:
     """The source, graphs and kernels of a run."""
 
     def __init__(self, session: Session) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from ctrace.reports.dump.dump_values import Tensor, Value
-from ctrace.reports.dump.launch_code import Site
-from ctrace.reports.dump.module import Module, bound, is_for_torch
+from ctrace.reports.dump.dump_values import Value, WrapperTensor
+from ctrace.reports.dump.launch_code import LaunchSite
+from ctrace.reports.dump.module import OutputModule, bound, is_for_torch
 from ctrace.reports.dump.quoting import string
 from ctrace.reports.dump.texts import text
 
@@ -90,7 +90,7 @@ def taken_names(written: str) -> set[str]:
     return {name for statement in ast.parse(written).body for name in bound(statement)}
 
 
-def needed(module: Module, site: Site) -> tuple[list[ast.stmt], list[str]]:
+def needed(module: OutputModule, site: LaunchSite) -> tuple[list[ast.stmt], list[str]]:
     """Find the imports and assignments of the wrapper's header that a call needs."""
     used = {node.id for node in ast.walk(site.call) if isinstance(node, ast.Name)} | {"torch"}
     if site.streams:
@@ -110,7 +110,7 @@ def table(values: Mapping[str, Value], below: Mapping[str, int]) -> Iterator[str
 
 def entry(value: Value, below: Mapping[str, int]) -> str:
     """Write one argument as Python."""
-    if not isinstance(value, Tensor):
+    if not isinstance(value, WrapperTensor):
         return repr(value)
     fields = [
         f'"storage": {string(value.storage)}',

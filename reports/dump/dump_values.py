@@ -9,7 +9,7 @@ from msgspec import Struct
 _LARGEST = 2**63
 
 
-class Tensor(Struct, frozen=True):
+class WrapperTensor(Struct, frozen=True):
     """A tensor in a wrapper, as far as the wrapper's text shows."""
 
     storage: str
@@ -39,7 +39,7 @@ class Tensor(Struct, frozen=True):
         return self.offset + 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=False))
 
 
-Value = Tensor | int | float | bool | list["Value"] | None
+Value = WrapperTensor | int | float | bool | list["Value"] | None
 """The value; None if nothing is known about it."""
 
 

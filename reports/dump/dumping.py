@@ -30,23 +30,23 @@ from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import INDEX, Folder
 from ctrace.reports.dump.dump_pieces import About, CannotDumpError, entry
-from ctrace.reports.dump.dump_values import Tensor, Value
+from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.graphfile import graph_file
 from ctrace.reports.dump.kernelfile import kernel_file
-from ctrace.reports.dump.launch_code import Site, Wrapper, follow
-from ctrace.reports.dump.module import Module, read
-from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
+from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
+from ctrace.reports.dump.module import OutputModule, read
+from ctrace.reports.dump.wrapperfile import WrapperParts, wrapper_file
 from ctrace.reports.json.built_json import resources_data
 from ctrace.reports.json.target_json import emitted, target_data
 from ctrace.reports.markup import code
 from ctrace.reports.wording.built_wording import COMMENTS, configuration_text, resources_text
 
 
-class Group(Struct, frozen=True):
+class LaunchGroup(Struct, frozen=True):
     """All launches of one kernel, or all calls of one library function with arguments of the same form."""
 
-    site: Site
+    site: LaunchSite
     """The first launch."""
     kernel: Kernel | None = None
     """The kernel's record; None if the run has no kernel of that name."""
@@ -54,11 +54,11 @@ class Group(Struct, frozen=True):
     launches: int = 1
 
 
-def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
+def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[LaunchGroup, ...]:
     """Group the launches that share one file, in the order of their first launch."""
     by_name = {kernel.name: kernel for kernel in kernels}
     seen: dict[str, int] = {}
-    found: dict[tuple[str, str], Group] = {}
+    found: dict[tuple[str, str], LaunchGroup] = {}
     for site in wrapper.sites:
         kernel, at = by_name.get(site.name), seen.get(site.name, 0)
         seen[site.name] = at + 1
@@ -66,11 +66,11 @@ def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
         launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None
         key = site.name, "" if site.kernel else _form(site, wrapper.below)
         first = found.get(key)
-        found[key] = replace(first, launches=first.launches + 1) if first else Group(site, kernel, launch)
+        found[key] = replace(first, launches=first.launches + 1) if first else LaunchGroup(site, kernel, launch)
     return tuple(found.values())
 
 
-def _form(site: Site, below: Mapping[str, int]) -> str:
+def _form(site: LaunchSite, below: Mapping[str, int]) -> str:
     """Write a call with numbers instead of names, so that calls of the same form compare equal."""
     order = {name: f"_{at}" for at, name in enumerate(site.arguments)}
     text = ast.parse(ast.unparse(site.call), mode="eval")
@@ -81,8 +81,8 @@ def _form(site: Site, below: Mapping[str, int]) -> str:
 
 
 def _nameless(value: Value, below: Mapping[str, int]) -> str:
-    limit = {"": below[value.storage]} if isinstance(value, Tensor) and value.storage in below else {}
-    return entry(replace(value, storage="") if isinstance(value, Tensor) else value, limit)
+    limit = {"": below[value.storage]} if isinstance(value, WrapperTensor) and value.storage in below else {}
+    return entry(replace(value, storage="") if isinstance(value, WrapperTensor) else value, limit)
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -106,7 +106,7 @@ def safe(text: str) -> str:
     return f"_{stem}" if stem.lower() in _RESERVED else stem
 
 
-class Names:
+class FileNames:
     """Makes unique names; names that differ only in case count as equal, as on some file systems."""
 
     def __init__(self, *taken: str) -> None:
@@ -136,7 +136,7 @@ def dump(session: Session, folder: Path) -> Dumped:
         raise DumpError("this run has no code from Inductor", "run it again with this ctrace, or see: ctrace explain")
     target = Folder(folder)
     target.begin()
-    names, parts, files = Names("README", "index"), [], []
+    names, parts, files = FileNames("README", "index"), [], []
     for each in session.code:
         writer = _Part(session, each, target, names.new(f"{each.graph}-{each.stage}".replace("/", "_")))
         parts.append(writer.write())
@@ -155,7 +155,7 @@ class _Part:
         self._code = code
         self._target = target
         self._folder = folder
-        self._names = Names("wrapper", "graph")
+        self._names = FileNames("wrapper", "graph")
         self._kernels = [each for each in session.kernels if (each.graph, each.stage) == (code.graph, code.stage)]
         self._built = built_of(session, code.graph, code.stage)
         self._last = instructions(session, code.graph)
@@ -173,7 +173,7 @@ class _Part:
         kernels, by_name = self._write_kernels(module, wrapper)
         why_not = self._write_graph()
         title = ", ".join((f"{self._title}: the wrapper", *notes(self._session, (), generated=True)))
-        self._write("wrapper.py", wrapper_file(Parts(title, code.text, module, wrapper, by_name, why_not)))
+        self._write("wrapper.py", wrapper_file(WrapperParts(title, code.text, module, wrapper, by_name, why_not)))
         return DumpedPart(
             code.graph,
             str(code.stage),
@@ -200,7 +200,7 @@ class _Part:
             self._write("graph.py", program.text)
         return program.why_not
 
-    def _write_kernels(self, module: Module, wrapper: Wrapper) -> tuple[list[DumpedKernel], dict[str, str]]:
+    def _write_kernels(self, module: OutputModule, wrapper: Wrapper) -> tuple[list[DumpedKernel], dict[str, str]]:
         dumped, by_name = list[DumpedKernel](), dict[str, str]()
         for group in groups(wrapper, self._kernels):
             site, about = group.site, self._about(group)
@@ -223,7 +223,7 @@ class _Part:
     def _write_code(self, stem: str, found: tuple[Resources, ...]) -> tuple[str, ...]:
         return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found, self._last))
 
-    def _described(self, module: Module, group: Group, about: About) -> DumpedKernel:
+    def _described(self, module: OutputModule, group: LaunchGroup, about: About) -> DumpedKernel:
         site = group.site
         return DumpedKernel(
             name=_short(site.name),
@@ -237,7 +237,7 @@ class _Part:
             built=self._of(group.kernel),
         )
 
-    def _about(self, group: Group) -> About:
+    def _about(self, group: LaunchGroup) -> About:
         kernel, launch = group.kernel, group.launch
         about = About(f"{_short(group.site.name)} of {self._title}", launches=group.launches, notes=self._notes(kernel))
         if kernel is not None:

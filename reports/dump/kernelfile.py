@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from ctrace.reports.dump.dump_pieces import About, CannotDumpError, imports, needed, source, table, taken_names
-from ctrace.reports.dump.dump_values import Tensor, Value
-from ctrace.reports.dump.launch_code import Site
-from ctrace.reports.dump.module import Defined, Module
+from ctrace.reports.dump.dump_values import Value, WrapperTensor
+from ctrace.reports.dump.launch_code import LaunchSite
+from ctrace.reports.dump.module import Defined, OutputModule
 from ctrace.reports.dump.quoting import block, comment, comments, string
 from ctrace.reports.dump.texts import text
 
@@ -18,7 +18,7 @@ _OURS = frozenset(
 _ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
 
 
-def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: About) -> str:
+def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int], about: About) -> str:
     """Write the file of a kernel that the module defines, or of a call of a library.
 
     Raises:
@@ -79,9 +79,9 @@ def _head(about: About) -> list[str]:
     )
 
 
-def _known(site: Site) -> dict[str, Value]:
+def _known(site: LaunchSite) -> dict[str, Value]:
     for name, value in site.arguments.items():
-        if value is None or isinstance(value, list) or (isinstance(value, Tensor) and not value.is_known):
+        if value is None or isinstance(value, list) or (isinstance(value, WrapperTensor) and not value.is_known):
             raise CannotDumpError(f"its argument {name} is not known")
     return dict(site.arguments)
 
@@ -110,7 +110,7 @@ def _cpp(kernel: Defined) -> str:
     )
 
 
-def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
+def _run(site: LaunchSite, arguments: Mapping[str, Value]) -> list[str]:
     names = ", ".join(arguments)
     return [
         "def run(args):",
@@ -128,5 +128,5 @@ def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
 
 def device_of(values: Iterable[Value]) -> str:
     """Return the device of some arguments: the first that is not the CPU, else `cpu`."""
-    found = [each.device for each in values if isinstance(each, Tensor) and each.device]
+    found = [each.device for each in values if isinstance(each, WrapperTensor) and each.device]
     return next((each for each in found if each != "cpu"), "cpu")

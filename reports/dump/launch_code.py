@@ -10,15 +10,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.findings.kernels.emitted_code import dotted
-from ctrace.reports.dump.dump_values import Tensor, Value, number, numbers
-from ctrace.reports.dump.module import Defined, Module, bound
-from ctrace.reports.dump.signatures import Parameter, parameters
+from ctrace.reports.dump.dump_values import Value, WrapperTensor, number, numbers
+from ctrace.reports.dump.module import Defined, OutputModule, bound
+from ctrace.reports.dump.signatures import LaunchParameter, parameters
 
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 _ALLOCATE = "empty_strided"
 
 
-class Site(Struct, frozen=True):
+class LaunchSite(Struct, frozen=True):
     """One launch of a kernel in a wrapper, or one call of a library."""
 
     name: str
@@ -39,7 +39,7 @@ class Site(Struct, frozen=True):
 class Wrapper(Struct, frozen=True):
     """The launches and inputs of a wrapper."""
 
-    sites: tuple[Site, ...] = ()
+    sites: tuple[LaunchSite, ...] = ()
     inputs: Mapping[str, Value] = field(default_factory=dict)
     """Inputs of the graph part by name, in order; None for an input that ctrace cannot make."""
     constants: Mapping[str, Value] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Wrapper(Struct, frozen=True):
     """The exclusive upper bound of the integers in each storage whose integers kernels use as indexes."""
 
 
-def follow(module: Module, dtypes: Mapping[str, str]) -> Wrapper:
+def follow(module: OutputModule, dtypes: Mapping[str, str]) -> Wrapper:
     """Follow the `call` of a module; `dtypes` has the dtypes of buffers that other sources than the wrapper know."""
     walk = _Walk(module, dtypes)
     walk.make_inputs()
@@ -57,12 +57,12 @@ def follow(module: Module, dtypes: Mapping[str, str]) -> Wrapper:
 
 
 class _Walk:
-    def __init__(self, module: Module, dtypes: Mapping[str, str]) -> None:
+    def __init__(self, module: OutputModule, dtypes: Mapping[str, str]) -> None:
         self._module = module
         self._parameters = {name: parameters(kernel) for name, kernel in module.kernels.items()}
         self._dtypes = {**types_of_buffers(module, self._parameters), **dtypes}
         self._device = "cpu"
-        self.sites: list[Site] = []
+        self.sites: list[LaunchSite] = []
         self.inputs: dict[str, Value] = {}
         self.order: list[str] = []
         self.constants: dict[str, Value] = {}
@@ -90,7 +90,7 @@ class _Walk:
             case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
                 values = {each.arg: each.value for each in keywords}
                 device = values.get("device")
-                return Tensor(
+                return WrapperTensor(
                     name,
                     dotted(values["dtype"]) if "dtype" in values else "",
                     numbers(shape, {}),
@@ -150,7 +150,7 @@ class _Walk:
             scope.streams[target.id] = int(number(value.args[0], {}) or 0)
         elif isinstance(value, ast.Call) and _is_library(value) and self._view(value, scope) is None:
             self._call(value, target.id, line, scope)
-            scope.values[target.id] = Tensor(target.id, self._dtypes.get(target.id, ""), device=self._device)
+            scope.values[target.id] = WrapperTensor(target.id, self._dtypes.get(target.id, ""), device=self._device)
         else:
             scope.values[target.id] = self._made(target.id, value, scope)
 
@@ -160,7 +160,7 @@ class _Walk:
             case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
                 device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
                 place = self._device if self._device.startswith(device or "?") else device
-                return Tensor(
+                return WrapperTensor(
                     name,
                     dotted(dtype),
                     numbers(shape, scope.values),
@@ -169,8 +169,8 @@ class _Walk:
                 )
             case ast.Subscript(value=ast.Name(id=whole)):
                 source = scope.values.get(whole)
-                if isinstance(source, Tensor):
-                    return Tensor(name, self._dtypes.get(name, ""), device=source.device)
+                if isinstance(source, WrapperTensor):
+                    return WrapperTensor(name, self._dtypes.get(name, ""), device=source.device)
                 return None
         return self._value(value, scope)
 
@@ -187,25 +187,25 @@ class _Walk:
                 return self._view(value, scope)
         return number(value, scope.values)
 
-    def _view(self, call: ast.Call, scope: "_Scope") -> Tensor | None:
+    def _view(self, call: ast.Call, scope: "_Scope") -> WrapperTensor | None:
         """Return the view that `reinterpret_tensor(...)` or a similar call makes; None for other calls."""
         match dotted(call.func), call.args:
             case "reinterpret_tensor", [base, shape, stride, offset, *_]:
                 source, start = self._value(base, scope), number(offset, scope.values)
                 sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
-                if isinstance(source, Tensor) and isinstance(start, int):
+                if isinstance(source, WrapperTensor) and isinstance(start, int):
                     return replace(source, shape=sizes, stride=steps, offset=source.offset + start)
             case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: its argument, or a copy
-                return source if isinstance(source := self._value(base, scope), Tensor) else None
+                return source if isinstance(source := self._value(base, scope), WrapperTensor) else None
             case "aten.view.dtype" | "torch.ops.aten.view.dtype", [base, dtype]:
                 source = self._value(base, scope)
-                return replace(source, dtype=dotted(dtype)) if isinstance(source, Tensor) else None
+                return replace(source, dtype=dotted(dtype)) if isinstance(source, WrapperTensor) else None
             case "alloc_from_pool", [ast.Name(id=pool), start, dtype, shape, stride]:
                 source = scope.values.get(pool)
-                if isinstance(source, Tensor):
+                if isinstance(source, WrapperTensor):
                     storage = f"{pool}_{number(start, scope.values)}"
                     sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
-                    return Tensor(storage, dotted(dtype), sizes, steps, device=source.device)
+                    return WrapperTensor(storage, dotted(dtype), sizes, steps, device=source.device)
         return None
 
     def _call(self, call: ast.Call, result: str, line: int, scope: "_Scope") -> None:
@@ -216,7 +216,7 @@ class _Walk:
         elif name.endswith(".zero_") and name.count(".") == 1:
             buffer = name.removesuffix(".zero_")
             value = scope.values.get(buffer)
-            if isinstance(value, Tensor):
+            if isinstance(value, WrapperTensor):
                 scope.values[buffer] = replace(value, zero=True)
         elif (kernel := self._module.kernels.get(name.removesuffix(".run"))) is not None:
             self._kernel(kernel, call, line, scope)
@@ -228,7 +228,7 @@ class _Walk:
 
     def _set_sizes(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
         value = scope.values.get(name)
-        if isinstance(value, Tensor) and value.shape is None:
+        if isinstance(value, WrapperTensor) and value.shape is None:
             sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
             scope.values[name] = replace(value, shape=sizes, stride=steps)
 
@@ -236,12 +236,12 @@ class _Walk:
         pairs = list(zip(self._parameters[kernel.name], call.args, strict=False))
         for parameter, argument in pairs:
             value = self._value(argument, scope)
-            if parameter.below is not None and isinstance(value, Tensor):
+            if parameter.below is not None and isinstance(value, WrapperTensor):
                 self.below[value.storage] = min(parameter.below, self.below.get(value.storage, parameter.below))
         written = [name for parameter, argument in pairs if parameter.written and (name := base(argument))]
         if not written:  # the source of a user-written kernel does not declare what it writes
             written = [
-                name for each in call.args if (name := base(each)) and isinstance(scope.values.get(name), Tensor)
+                name for each in call.args if (name := base(each)) and isinstance(scope.values.get(name), WrapperTensor)
             ]
         self._site(kernel.name, call, line, tuple(dict.fromkeys(written)), kernel, scope)
 
@@ -251,7 +251,7 @@ class _Walk:
         used = dict.fromkeys(node.id for node in ast.walk(call) if isinstance(node, ast.Name))
         streams = {each: scope.streams[each] for each in used if each in scope.streams}
         arguments = {each: scope.values.get(each) for each in used if each not in {*streams, *self._module_names}}
-        self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
+        self.sites.append(LaunchSite(name, line, call, arguments, streams, written, kernel))
 
 
 class _Scope(Struct):
@@ -275,7 +275,7 @@ def base(argument: ast.expr) -> str:
     return ""
 
 
-def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
+def types_of_buffers(module: OutputModule, taken: Mapping[str, tuple[LaunchParameter, ...]]) -> dict[str, str]:
     """Return the dtypes of buffers from the kernels that take them; earlier names of a buffer get the same dtype."""
     found: dict[str, str] = {}
     renamed: list[tuple[str, str]] = []
@@ -295,7 +295,7 @@ def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]])
     return found
 
 
-def _statements(module: Module) -> Iterator[ast.AST]:
+def _statements(module: OutputModule) -> Iterator[ast.AST]:
     for function in module.functions.values():
         yield from ast.walk(function)
 

@@ -23,7 +23,7 @@ class Defined(Struct, frozen=True):
     """For a C++ kernel: the types of its arguments."""
 
 
-class Module(Struct, frozen=True):
+class OutputModule(Struct, frozen=True):
     """The parts of a graph part's output code."""
 
     imports: tuple[ast.stmt, ...] = ()
@@ -40,7 +40,7 @@ class Module(Struct, frozen=True):
     """The statements with which torch makes inputs like those it compiled for."""
 
 
-def read(text: str) -> Module | None:
+def read(text: str) -> OutputModule | None:
     """Parse output code; return None if it is not a Python module with a `call`, such as a C++ wrapper."""
     try:
         tree = ast.parse(text)
@@ -52,7 +52,7 @@ def read(text: str) -> Module | None:
     return _sorted(tree, functions)
 
 
-def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
+def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> OutputModule:
     imports, header, kept = list[ast.stmt](), list[ast.stmt](), list[ast.stmt]()
     kernels, others = dict[str, Defined](), dict[str, str]()
     in_header = True
@@ -74,7 +74,7 @@ def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
         elif not is_for_torch(statement):
             kept.append(statement)
     maker = functions.get("get_args") or functions.get("benchmark_compiled_module")
-    return Module(
+    return OutputModule(
         imports=tuple(imports),
         header=tuple(header),
         kernels=kernels,

@@ -27,7 +27,7 @@ _CONSTANT = re.compile(r"(?:tl\.full\([^,]*(?:\[[^\]]*\])?, |static_cast<\w+>\(|
 _SUM = re.compile(r"(?:\w+\()?(tmp\d+) \+ (tmp\d+)\)?;?")
 
 
-class Parameter(Struct, frozen=True):
+class LaunchParameter(Struct, frozen=True):
     """One parameter of a kernel, in launch order."""
 
     name: str
@@ -38,14 +38,14 @@ class Parameter(Struct, frozen=True):
     """Exclusive upper bound of its integers, if the kernel uses them as indexes; None if not known."""
 
 
-def parameters(kernel: Defined) -> tuple[Parameter, ...]:
+def parameters(kernel: Defined) -> tuple[LaunchParameter, ...]:
     """List a kernel's parameters; empty if its source cannot be parsed."""
     found = _of_triton(kernel.source) if kernel.language == "triton" else _of_cpp(kernel)
     limits = bounds(kernel.source)
-    return tuple(Parameter(each.name, each.dtype, each.written, limits.get(each.name)) for each in found)
+    return tuple(LaunchParameter(each.name, each.dtype, each.written, limits.get(each.name)) for each in found)
 
 
-def _of_triton(source: str) -> list[Parameter]:
+def _of_triton(source: str) -> list[LaunchParameter]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -61,10 +61,10 @@ def _is_block(name: str) -> bool:
     return name.isupper() or (name.endswith("BLOCK") and name[0].isupper())
 
 
-def _parameter(name: str, type_: str, changed: list[object]) -> Parameter:
+def _parameter(name: str, type_: str, changed: list[object]) -> LaunchParameter:
     dtype = _TRITON_TYPES.get(type_.lstrip("*"), "") if type_.startswith("*") else ""
     written = name in changed or name.startswith(("out_ptr", "in_out_ptr", "out_"))
-    return Parameter(name, dtype, written)
+    return LaunchParameter(name, dtype, written)
 
 
 def _meta(tree: ast.Module, key: str) -> object:
@@ -84,12 +84,12 @@ def _literal(node: ast.expr) -> object:
         return None
 
 
-def _of_cpp(kernel: Defined) -> list[Parameter]:
+def _of_cpp(kernel: Defined) -> list[LaunchParameter]:
     names = re.findall(r"[*&]\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])|\b(k\w+)\s*(?=[,)])", _head(kernel.source))
     found = [first or second for first, second in names]
     named = found if len(found) == len(kernel.types) else [f"arg{index}" for index in range(len(kernel.types))]
     return [
-        Parameter(
+        LaunchParameter(
             name,
             _CPP_TYPES.get(type_.removeprefix("const ").rstrip("*& "), "") if "*" in type_ else "",
             "*" in type_ and not type_.startswith("const "),

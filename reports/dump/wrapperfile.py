@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.reports.dump.dump_pieces import imports, table
-from ctrace.reports.dump.dump_values import Tensor, Value
+from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.kernelfile import device_of
-from ctrace.reports.dump.launch_code import Site, Wrapper, follow
-from ctrace.reports.dump.module import Module, bound, read
+from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
+from ctrace.reports.dump.module import OutputModule, bound, read
 from ctrace.reports.dump.quoting import comment, comments, string
 from ctrace.reports.dump.texts import text
 
@@ -19,13 +19,13 @@ _RANDOM = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|
 _ASYNC = ("AsyncCompile()", "AsyncCompile")
 
 
-class Parts(Struct, frozen=True):
+class WrapperParts(Struct, frozen=True):
     """The contents of a wrapper's file."""
 
     title: str
     code: str
     """The output code."""
-    module: Module
+    module: OutputModule
     wrapper: Wrapper
     files: Mapping[str, str]
     """The file of each kernel, keyed by the kernel's name."""
@@ -33,13 +33,13 @@ class Parts(Struct, frozen=True):
     """Why there is no graph to compare with; empty if there is one."""
 
 
-def wrapper_file(parts: Parts) -> str:
+def wrapper_file(parts: WrapperParts) -> str:
     """Write the wrapper's file."""
     before = _before(parts)
     return "\n".join([before, *_tables(parts, before), text("tensors") + text("watching")])
 
 
-def _before(parts: Parts) -> str:
+def _before(parts: WrapperParts) -> str:
     module, lines = parts.module, parts.code.splitlines()
     uses_async = bool(module.others)
     header = [each for each in module.header if uses_async or ast.unparse(each.value) != _ASYNC[0]]  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def _before(parts: Parts) -> str:
     )
 
 
-def _embedded(parts: Parts, lines: list[str]) -> Iterable[str]:
+def _embedded(parts: WrapperParts, lines: list[str]) -> Iterable[str]:
     """Keep the sources of kernels that have no file, since `call` needs them."""
     missing = [name for name in parts.module.kernels if name not in parts.files]
     if missing:
@@ -82,7 +82,7 @@ def _lines(lines: list[str], statement: ast.stmt) -> list[str]:
     return lines[statement.lineno - 1 : statement.end_lineno]
 
 
-def _tables(parts: Parts, before: str) -> Iterable[str]:
+def _tables(parts: WrapperParts, before: str) -> Iterable[str]:
     inputs = parts.wrapper.inputs
     unknown = [name for name, value in inputs.items() if not _is_known(value)]
     values = {name: value for name, value in inputs.items() if name not in unknown}
@@ -111,14 +111,14 @@ def _tables(parts: Parts, before: str) -> Iterable[str]:
 
 
 def _is_known(value: Value) -> bool:
-    return value.is_known if isinstance(value, Tensor) else value is not None
+    return value.is_known if isinstance(value, WrapperTensor) else value is not None
 
 
 def _tensors(wrapper: Wrapper) -> list[Value]:
     return [*wrapper.inputs.values(), *(value for site in wrapper.sites for value in site.arguments.values())]
 
 
-def _launches(parts: Parts, before: str) -> Iterable[str]:
+def _launches(parts: WrapperParts, before: str) -> Iterable[str]:
     """List the kernels that each line of the file launches, in order, and the buffers that they write."""
     found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
     chance = ""
@@ -132,10 +132,10 @@ def _launches(parts: Parts, before: str) -> Iterable[str]:
     return [f"    {line}: {entries!a}," for line, entries in sorted(found.items())]
 
 
-def _with(placed: Module, module: Module) -> Module:
+def _with(placed: OutputModule, module: OutputModule) -> OutputModule:
     return replace(placed, kernels=module.kernels, others=module.others, inputs=module.inputs)
 
 
-def _is_random(site: Site) -> bool:
+def _is_random(site: LaunchSite) -> bool:
     written = site.kernel.source if site.kernel else site.name
     return bool(_RANDOM.search(written))

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package
-from ctrace.inspector.features.workshop.ejecting.region import Tensor
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage
+from ctrace.inspector.features.workshop.ejecting.region import RegionTensor
 from ctrace.inspector.features.workshop.ejecting.size_expressions import symbols_of, value
 from ctrace.inspector.findings.target.target_view import target_of
 from ctrace.inspector.install_folders import PACKAGES
@@ -38,12 +38,12 @@ CHECKS = PACKAGES / "inspector/features/workshop/child/checks.py"
 class Written(Struct, frozen=True):
     """A package on disk."""
 
-    package: Package
+    package: EjectedPackage
     folder: Path
     files: tuple[str, ...]
 
 
-def write_package(session: Session, package: Package, folder: Path) -> Written:
+def write_package(session: Session, package: EjectedPackage, folder: Path) -> Written:
     """Write a package into `folder / package.name`.
 
     Raises:
@@ -70,7 +70,7 @@ def write_package(session: Session, package: Package, folder: Path) -> Written:
     return Written(package, path, (*files, INDEX))
 
 
-def _kernel_files(package: Package) -> dict[str, str]:
+def _kernel_files(package: EjectedPackage) -> dict[str, str]:
     if package.cpp is None:
         return {"kernel.py": kernel_file(package)}
     loading = text("kernel_cpp").replace("@NAME@", package.name).replace("@CAPABILITY@", package.cpp.capability)
@@ -93,7 +93,7 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _init(package: Package) -> str:
+def _init(package: EjectedPackage) -> str:
     return (
         f'"""`{package.name}`: a kernel of torch.compile as an operator. `install()` puts it back."""\n\n'
         f"from .op import {package.name}\n"
@@ -102,7 +102,7 @@ def _init(package: Package) -> str:
     )
 
 
-def _origin(session: Session, package: Package) -> dict[str, Any]:
+def _origin(session: Session, package: EjectedPackage) -> dict[str, Any]:
     gpu = target_of(session)
     return {
         "ctrace": __version__,
@@ -130,7 +130,7 @@ def _origin(session: Session, package: Package) -> dict[str, Any]:
     }
 
 
-def _tensor(package: Package, each: Any) -> dict[str, Any]:
+def _tensor(package: EjectedPackage, each: Any) -> dict[str, Any]:
     return {
         "name": each.name,
         "node": each.node,
@@ -151,7 +151,7 @@ def packages_in(folder: Path) -> Iterable[Path]:
             yield each
 
 
-def place_file(package: Package) -> str:
+def place_file(package: EjectedPackage) -> str:
     """Write the matcher with its pattern."""
     inputs = [f"    {each.name!r}: (torch.{each.dtype}, {_shape(package, each)})," for each in package.region.inputs]
     outputs = [f"    {each.name!r}: {_shape(package, each)}," for each in package.region.outputs]
@@ -170,11 +170,11 @@ def place_file(package: Package) -> str:
     return written
 
 
-def _shape(package: Package, tensor: Tensor) -> str:
+def _shape(package: EjectedPackage, tensor: RegionTensor) -> str:
     return f"({''.join(f'{_size(package, size)}, ' for size in tensor.shape)})"
 
 
-def _size(package: Package, size: str) -> str:
+def _size(package: EjectedPackage, size: str) -> str:
     written = package.text(size)
     return written if written.isdigit() else repr(written)
 
@@ -186,7 +186,7 @@ def _place(source: str) -> str:
     return f"({name!r}, {rest.rstrip(']')})"
 
 
-def readme(package: Package) -> str:
+def readme(package: EjectedPackage) -> str:
     """Say what the op computes, and how to use, change, check and measure it."""
     name = package.name
     passed = [each.name for each in package.sizes if not each.source]
@@ -256,7 +256,7 @@ def readme(package: Package) -> str:
     )
 
 
-def _launched(package: Package) -> list[str]:
+def _launched(package: EjectedPackage) -> list[str]:
     if package.cpp is not None:
         return ["Compiled code calls the operator there: torch.compile cannot trace a kernel in C++."]
     return [
@@ -266,18 +266,18 @@ def _launched(package: Package) -> list[str]:
     ]
 
 
-def _sizes(package: Package, sizes: tuple[str, ...]) -> str:
+def _sizes(package: EjectedPackage, sizes: tuple[str, ...]) -> str:
     return f"({', '.join(package.text(each) for each in sizes)})"
 
 
-def _code(package: Package, place: str) -> str:
+def _code(package: EjectedPackage, place: str) -> str:
     for step in package.region.steps:
         if step.at is not None and f"{step.at.file}:{step.at.line}" == place:
             return step.at.code
     return short(place)
 
 
-def cases_file(package: Package) -> str:
+def cases_file(package: EjectedPackage) -> str:
     """Write the cases."""
     fields = {
         "NAME": package.name,
@@ -292,7 +292,7 @@ def cases_file(package: Package) -> str:
     return _filled("cases", fields)
 
 
-def test_file(package: Package) -> str:
+def test_file(package: EjectedPackage) -> str:
     """Write the tests."""
     fields = {
         "NAME": package.name,
@@ -310,7 +310,7 @@ def _filled(name: str, fields: Mapping[str, str]) -> str:
     return written
 
 
-def _inputs(package: Package) -> list[str]:
+def _inputs(package: EjectedPackage) -> list[str]:
     below: dict[str, int] = {}
     for part, pointers in zip(package.parts, package.region.pointers, strict=True):
         limits = bounds(part.kernel.source)
@@ -330,7 +330,7 @@ _MOST_VALUES = 1 << 17
 """The most values of a tensor in a size that nobody asked for: Triton's interpreter is to run it in a second or so."""
 
 
-def _size_lines(package: Package) -> list[str]:
+def _size_lines(package: EjectedPackage) -> list[str]:
     """Choose sizes: that of the run, small ones, odd ones that no block divides, and several blocks with a rest."""
     if not package.sizes:
         return ["    {},"]
@@ -351,7 +351,7 @@ def _size_lines(package: Package) -> list[str]:
     return [f"    {row!r}," for row in {str(row): row for row in rows}.values()]
 
 
-def _is_divided(package: Package) -> bool:
+def _is_divided(package: EjectedPackage) -> bool:
     texts = [each for part in package.parts for _, each in (*part.call.numels, *part.call.sizes)]
     texts += [
         size for each in (*package.region.inputs, *package.region.outputs) for size in (*each.shape, *each.stride)
@@ -359,7 +359,7 @@ def _is_divided(package: Package) -> bool:
     return any("//" in each or "%" in each for each in texts)
 
 
-def _several_blocks(package: Package, start: Mapping[str, int]) -> dict[str, int]:
+def _several_blocks(package: EjectedPackage, start: Mapping[str, int]) -> dict[str, int]:
     """Double odd sizes until each loop is longer than its largest block, or a tensor is too large."""
     sizes = dict(start)
     while (name := _too_short(package, sizes)) is not None:
@@ -370,7 +370,7 @@ def _several_blocks(package: Package, start: Mapping[str, int]) -> dict[str, int
     return sizes
 
 
-def _too_short(package: Package, sizes: Mapping[str, int]) -> str | None:
+def _too_short(package: EjectedPackage, sizes: Mapping[str, int]) -> str | None:
     """Return a size of a loop that one block may cover: of a loop of one dimension, that four blocks may."""
     for part in package.parts:
         blocks = [*(each.blocks for each in part.triton.configs), part.triton.fixed]
@@ -384,13 +384,13 @@ def _too_short(package: Package, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
-def _values(package: Package, sizes: Mapping[str, int]) -> float:
+def _values(package: EjectedPackage, sizes: Mapping[str, int]) -> float:
     """Return how many values the largest tensor has."""
     tensors = (*package.region.inputs, *package.region.outputs, *package.region.scratch)
     return max(math.prod(value(package.text(size), sizes) or 0 for size in each.shape) for each in tensors)
 
 
-def _is_smooth(package: Package) -> bool:
+def _is_smooth(package: EjectedPackage) -> bool:
     """Whether the definition keeps float64: it casts to no other dtype."""
     return not any("torch.float" in line.text or "torch.bfloat" in line.text for line in package.definition.lines)
 
@@ -399,7 +399,7 @@ _EXACT = frozenset(("eq", "ne", "argmax", "argmin", "max", "min", "sort", "topk"
 """Operators whose result jumps where two values are nearly equal, as small ones are after a sigmoid."""
 
 
-def _has_small(package: Package) -> bool:
+def _has_small(package: EjectedPackage) -> bool:
     """Whether values near 0.001 give results that rounding does not change: no float16, and no choice among values."""
     dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
     ops = {step.target.split(".")[1] for step in package.region.steps if "." in step.target}
@@ -410,7 +410,7 @@ _MAXIMA = ("aten.amax.", "aten._softmax.", "aten._log_softmax.", "aten.logsumexp
 """Operators that a softmax starts with: the result does not depend on the maximum, unless `exp` overflows."""
 
 
-def _has_maximum(package: Package) -> bool:
+def _has_maximum(package: EjectedPackage) -> bool:
     """Whether the region subtracts a row's maximum, for values that float16 would not overflow with."""
     dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
     return "float16" not in dtypes and any(step.target.startswith(_MAXIMA) for step in package.region.steps)

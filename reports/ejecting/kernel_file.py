@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, Part
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart
 from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS
 from ctrace.reports.dump.quoting import comment
 
 
-def kernel_file(package: Package) -> str:
+def kernel_file(package: EjectedPackage) -> str:
     """Write the kernel, its helper functions and its configurations."""
     about = f"Edit it: `test_{package.name}.py` compares it with its definition."
     found = [part.triton for part in package.parts]
@@ -33,12 +33,12 @@ def kernel_file(package: Package) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def configs_name(package: Package, part: Part) -> str:
+def configs_name(package: EjectedPackage, part: EjectedPart) -> str:
     """Return the name of a kernel's list of configurations."""
     return "CONFIGS" if part is package.parts[-1] else f"CONFIGS_{package.parts.index(part) + 1}"
 
 
-def _configs(package: Package, part: Part) -> Iterable[str]:
+def _configs(package: EjectedPackage, part: EjectedPart) -> Iterable[str]:
     yield f"{configs_name(package, part)} = ["
     for each in part.triton.configs:
         yield f"    triton.Config({dict(each.blocks)!r}, num_warps={each.warps}, num_stages={each.stages}),"
@@ -48,7 +48,7 @@ def _configs(package: Package, part: Part) -> Iterable[str]:
         yield 'times them once, at the first launch, where compiled code launches the kernel itself."""'
 
 
-def _function(package: Package, part: Part) -> Iterable[str]:
+def _function(package: EjectedPackage, part: EjectedPart) -> Iterable[str]:
     triton = part.triton
     keys = [each for each in triton.parameters if not each.endswith("_ptr")]
     yield f"@triton.autotune(configs={configs_name(package, part)}, key={keys!r})"
@@ -61,7 +61,7 @@ def _function(package: Package, part: Part) -> Iterable[str]:
     yield from _body(package, part)
 
 
-def _body(package: Package, part: Part) -> Iterable[str]:
+def _body(package: EjectedPackage, part: EjectedPart) -> Iterable[str]:
     """Write the body; above each group of lines, the user's lines that it comes from."""
     lines = {each.line: each.lines for each in part.kernel.statements}
     codes = {f"{step.at.file}:{step.at.line}": step.at.code for step in package.region.steps if step.at is not None}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, Part, Size
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart, Size
 from ctrace.reports.dump.quoting import comment
 from ctrace.reports.ejecting.kernel_file import short
 from ctrace.reports.ejecting.texts import text
@@ -16,7 +16,7 @@ _VIEWS = (
 """Operators that may return the memory of their input."""
 
 
-def op_file(package: Package) -> str:
+def op_file(package: EjectedPackage) -> str:
     """Write the operator."""
     names = [each.name for each in package.region.inputs]
     arguments = [*names, *_passed(package)]
@@ -50,7 +50,7 @@ def op_file(package: Package) -> str:
     return written
 
 
-def _template(package: Package) -> str:
+def _template(package: EjectedPackage) -> str:
     """Return the text of the file; a C++ kernel has another head and another way to register the op."""
     written = text("op")
     if package.cpp is None:
@@ -71,13 +71,13 @@ def _template(package: Package) -> str:
     )
 
 
-def _kernels(package: Package, wrap: str) -> str:
+def _kernels(package: EjectedPackage, wrap: str) -> str:
     """Write what `run_kernel` takes: the kernel, or a tuple of all of them."""
     names = [f"{wrap}({part.name})" if wrap else part.name for part in package.parts]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
-def _passed(package: Package) -> list[str]:
+def _passed(package: EjectedPackage) -> list[str]:
     """Return the sizes that the op takes as arguments."""
     return [each.name for each in package.sizes if not each.source]
 
@@ -86,13 +86,13 @@ def _set_sizes(sizes: Iterable[Size], indent: str = "    ") -> list[str]:
     return [f"{indent}{each.name} = {each.source}" for each in sizes if each.source]
 
 
-def shape(package: Package, sizes: Iterable[str]) -> str:
+def shape(package: EjectedPackage, sizes: Iterable[str]) -> str:
     """Write a shape or strides as a tuple."""
     texts = [package.text(each) for each in sizes]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def _definition(package: Package) -> Iterable[str]:
+def _definition(package: EjectedPackage) -> Iterable[str]:
     yield from _set_sizes(package.sizes)
     above = None
     for line in package.definition.lines:
@@ -103,7 +103,7 @@ def _definition(package: Package) -> Iterable[str]:
     yield f"    return {', '.join(each.name for each in package.region.outputs)}"
 
 
-def _covers(package: Package) -> Iterable[str]:
+def _covers(package: EjectedPackage) -> Iterable[str]:
     yield from _set_sizes(package.sizes)
     tests = []
     for each in package.region.inputs:
@@ -116,7 +116,7 @@ def _covers(package: Package) -> Iterable[str]:
     yield "    )"
 
 
-def _run(package: Package) -> Iterable[str]:
+def _run(package: EjectedPackage) -> Iterable[str]:
     region = package.region
     device = f"{region.inputs[0].name}.device"
     yield from _set_sizes(package.sizes)
@@ -144,7 +144,7 @@ def _run(package: Package) -> Iterable[str]:
     yield f"    return {', '.join(returned)}"
 
 
-def _grid(part: Part, name: str) -> Iterable[str]:
+def _grid(part: EjectedPart, name: str) -> Iterable[str]:
     """Write the grid: the number of programs along each axis, from the block sizes."""
 
     def programs(space: str) -> str:
@@ -166,7 +166,7 @@ def _grid(part: Part, name: str) -> Iterable[str]:
     yield ""
 
 
-def _strided(package: Package) -> Iterable[str]:
+def _strided(package: EjectedPackage) -> Iterable[str]:
     """Lay the results of the definition out as the kernel does, so that both give the same strides."""
     outputs = package.region.outputs
     if len(outputs) == 1:
@@ -181,11 +181,11 @@ def _strided(package: Package) -> Iterable[str]:
     yield f"    return {', '.join(each.name for each in outputs)}"
 
 
-def _arguments(package: Package) -> str:
+def _arguments(package: EjectedPackage) -> str:
     return ", ".join([*(each.name for each in package.region.inputs), *_passed(package)])
 
 
-def _flops(package: Package) -> Iterable[str]:
+def _flops(package: EjectedPackage) -> Iterable[str]:
     for each in package.sizes:
         if each.source:
             name, _, at = each.source.partition(".shape")

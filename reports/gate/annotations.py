@@ -5,7 +5,7 @@ Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actio
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
@@ -19,7 +19,7 @@ _Command = tuple[str, Spot | None]
 """Title and message, joined by a line break, and the place."""
 
 
-def render_annotations(outcome: Outcome) -> Document:
+def render_annotations(outcome: CheckOutcome) -> Document:
     """Write one line per finding, the gravest first, and one line per note; write nothing if there are neither."""
     errors = _limited("error", [_finding(each) for each in shared_findings(outcome)], "finding")
     notices = _limited("notice", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")

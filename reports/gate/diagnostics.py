@@ -7,7 +7,7 @@ characters count from 0, and a character is a UTF-16 code unit.
 from typing import Any
 from urllib.parse import quote
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
@@ -20,7 +20,7 @@ _WHOLE_LINE = 2**31 - 1
 """The largest `uinteger` of the protocol: a character beyond the end of a line means its end."""
 
 
-def render_diagnostics(outcome: Outcome) -> Document:
+def render_diagnostics(outcome: CheckOutcome) -> Document:
     """Write a list of `PublishDiagnosticsParams`, one for each file, indented, with a final newline.
 
     A finding without a file is left out: an editor could show it nowhere.

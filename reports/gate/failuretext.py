@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import LONGEST, code, detail, headline, todo
 from ctrace.reports.gate.gate_places import near, spot
@@ -18,7 +18,7 @@ _BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
 _WORSE_THAN_LOCK = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
 
 
-def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
+def failure_text(outcome: CheckOutcome, width: int, *, is_by_lock: bool) -> str:
     """Write the findings of the only check in `outcome`; `is_by_lock` means that the lock decides, not the test."""
     width = max(min(width, _WIDEST), _NARROWEST)
     one = outcome.checked[0]
@@ -31,12 +31,12 @@ def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def _headline(one: Checked, outcome: Outcome) -> str:
+def _headline(one: CheckedJob, outcome: CheckOutcome) -> str:
     # Pytest's summary shows only this line.
     return f"{title(outcome)}  {fmt.one_line(str(one.job), LONGEST)}"
 
 
-def _facts(one: Checked, outcome: Outcome) -> str:
+def _facts(one: CheckedJob, outcome: CheckOutcome) -> str:
     counts = one.state.counts if one.state else {}
     facts = [f"torch {outcome.torch}"] if outcome.torch else []
     facts += [fmt.count(counts[Count.GRAPHS], "graph")] if Count.GRAPHS in counts else []
@@ -50,7 +50,7 @@ def _facts(one: Checked, outcome: Outcome) -> str:
     return " · ".join([*facts, fmt.seconds(one.seconds)])
 
 
-def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, width: int) -> Iterator[str]:
+def _finding(number: int, finding: GateFinding, one: CheckedJob, outcome: CheckOutcome, width: int) -> Iterator[str]:
     yield from _folded(f"{number}. {headline(finding, with_code=False)}", "", width, _INDENT)
     at = spot(finding, one, outcome) if finding.file or finding.site else None
     if at is not None:
@@ -64,7 +64,7 @@ def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, widt
         yield from _folded(f"→ {each}", _INDENT, width, f"{_INDENT}  ")
 
 
-def _next(outcome: Outcome, one: Checked, width: int, *, is_by_lock: bool) -> Iterator[str]:
+def _next(outcome: CheckOutcome, one: CheckedJob, width: int, *, is_by_lock: bool) -> Iterator[str]:
     if not is_by_lock or outcome.exit is not Exit.WORSE:
         return
     file = near(outcome.lock.file, outcome) if outcome.lock.file else "the lock"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
-from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_places import Spot, spot
 from ctrace.reports.gate.gate_words import GRAVEST_FIRST, cost, numbers
@@ -21,35 +21,35 @@ LONGEST = 500
 class SharedFinding(Struct, frozen=True):
     """A finding, and the jobs that have it."""
 
-    finding: Finding
-    checked: tuple[Checked, ...]
+    finding: GateFinding
+    checked: tuple[CheckedJob, ...]
     """The jobs that have the finding; empty if it is not about a job."""
     spot: Spot | None
 
     @property
-    def first(self) -> Checked | None:
+    def first(self) -> CheckedJob | None:
         """The first job that has the finding."""
         return self.checked[0] if self.checked else None
 
 
-def shared_findings(outcome: Outcome) -> list[SharedFinding]:
+def shared_findings(outcome: CheckOutcome) -> list[SharedFinding]:
     """Return each finding once, the gravest first, then the costliest; merge findings of one site in several jobs."""
-    jobs: dict[object, list[tuple[Finding, Checked | None]]] = {}
+    jobs: dict[object, list[tuple[GateFinding, CheckedJob | None]]] = {}
     for finding, checked in _pairs(outcome):
         jobs.setdefault(identity(finding, checked), []).append((finding, checked))
     merged = [_merged(same, outcome) for same in jobs.values()]
     return sorted(merged, key=lambda each: _weight(each.finding))
 
 
-def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
+def _pairs(outcome: CheckOutcome) -> Iterator[tuple[GateFinding, CheckedJob | None]]:
     yield from ((finding, None) for finding in outcome.findings)
     yield from ((finding, one) for one in outcome.checked for finding in folded(one.findings))
 
 
-def folded(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def folded(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
     """Return a job's findings, one for each cause: a number that is read in a print goes with the print."""
     leading = {each.site.key for each in findings if each.site and each.site.follows is None}
-    after: dict[SiteKey, list[Finding]] = {}
+    after: dict[SiteKey, list[GateFinding]] = {}
     first = []
     for each in findings:
         lead = each.site.follows if each.site else None
@@ -60,7 +60,7 @@ def folded(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(_with(each, after.pop(each.site.key, []) if each.site else []) for each in first)
 
 
-def _with(finding: Finding, consequences: list[Finding]) -> Finding:
+def _with(finding: GateFinding, consequences: list[GateFinding]) -> GateFinding:
     """Add the findings that the same change removes, and what they cost."""
     if finding.site is None or not consequences:
         return finding
@@ -70,20 +70,20 @@ def _with(finding: Finding, consequences: list[Finding]) -> Finding:
     return replace(finding, site=replace(finding.site, cost=cost), consequences=tuple(consequences))
 
 
-def identity(finding: Finding, checked: Checked | None) -> object:
+def identity(finding: GateFinding, checked: CheckedJob | None) -> object:
     """Return the key of a finding: its site and numbers. Without a site, findings of two jobs never match."""
     same = finding.site.key if finding.site else (finding.file, finding.line, checked and checked.job)
     return finding.kind, finding.what, finding.was, finding.now, same
 
 
-def _merged(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> SharedFinding:
+def _merged(same: list[tuple[GateFinding, CheckedJob | None]], outcome: CheckOutcome) -> SharedFinding:
     """Merge equal findings of several jobs into the finding of the job in which it costs most."""
     same = sorted(same, key=lambda pair: _weight(pair[0]))
     finding, checked = same[0]
     return SharedFinding(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))
 
 
-def _weight(finding: Finding) -> tuple[int, int, int]:
+def _weight(finding: GateFinding) -> tuple[int, int, int]:
     ops, graphs = ((finding.site.cost.ops or 0), finding.site.cost.graphs) if finding.site else (0, 0)
     return GRAVEST_FIRST.index(EXITS[finding.kind]), -ops, -graphs
 
@@ -96,7 +96,7 @@ _SITES = {
 }
 
 
-def headline(finding: Finding, *, with_code: bool = True) -> str:
+def headline(finding: GateFinding, *, with_code: bool = True) -> str:
     """Write what a stranger needs first, such as "new graph break: `x.item()`"; ids and the place come after it.
 
     Leave out the code where it is shown beside the headline.
@@ -113,7 +113,7 @@ def headline(finding: Finding, *, with_code: bool = True) -> str:
     return f"{more}{_SITES[site.key.kind]}{shown} ({finding.what})"
 
 
-def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
+def lines(finding: GateFinding, checked: CheckedJob | None, at: Spot | None) -> list[str]:
     """Write a finding as the terminal shows it: what, where, code, reason, cost, fix."""
     parts = [headline(finding), str(at or "")]
     if finding.site is not None:
@@ -123,19 +123,19 @@ def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[st
     return [f"{'  ' * part.startswith('  ')}{fmt.one_line(part, LONGEST)}" for part in parts if part.strip()]
 
 
-def code(finding: Finding) -> str:
+def code(finding: GateFinding) -> str:
     """Return the source line of a finding's site, or else its statement."""
     site = finding.site
     return (site.source.strip() or site.key.text) if site else ""
 
 
-def detail(finding: Finding, checked: Checked | None) -> list[str]:
+def detail(finding: GateFinding, checked: CheckedJob | None) -> list[str]:
     """Write a finding's numbers, its costs and what follows from it, if it has any."""
     after = [f"with it: {headline(each)}" for each in finding.consequences]
     return [each for each in (numbers(finding), cost(finding, checked), *after) if each]
 
 
-def todo(finding: Finding) -> list[str]:
+def todo(finding: GateFinding) -> list[str]:
     """Return the site's fix, the proved repair and the finding's advice, each once."""
     fix = finding.site.fix if finding.site else ""
     return [each for each in dict.fromkeys((fix, *suggestion_lines(finding.suggestion), finding.todo)) if each.strip()]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.gate.gate_findings import SharedFinding, code, detail, headline, shared_findings, todo
@@ -28,7 +28,7 @@ _Writer = Callable[[], str]
 """Writes a line when called; the page calls it only if there may be room."""
 
 
-def render_table(outcome: Outcome) -> Document:
+def render_table(outcome: CheckOutcome) -> Document:
     """Write the report, with a final newline; count what does not fit."""
     page = _Page()
     page.add(f"### ctrace check: **{verdict(outcome)}**", "", text(sentence(outcome)))
@@ -98,7 +98,7 @@ def _has_block(shared: SharedFinding) -> bool:
     return found is not None and patch_block(found) is not None
 
 
-def _repair(shared: SharedFinding, outcome: Outcome) -> str:
+def _repair(shared: SharedFinding, outcome: CheckOutcome) -> str:
     """Write a repair as a suggestion for the lines that it replaces, or as a patch if it changes several places."""
     found = shared.finding.suggestion
     assert found is not None
@@ -117,19 +117,19 @@ def _joined(parts: Iterable[Marked]) -> Marked:
     return Marked(" ".join(part for part in parts if part))
 
 
-def _jobs(checked: tuple[Checked, ...]) -> Marked:
+def _jobs(checked: tuple[CheckedJob, ...]) -> Marked:
     if not checked:
         return _NOTHING
     more = text(f"and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else "")
     return _joined((code_span(fmt.one_line(str(checked[0].job), _LONGEST)), more))
 
 
-def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
+def _improvements(checked: Iterable[CheckedJob]) -> Iterator[_Writer]:
     for one in checked:
         yield from (partial(_improvement, each, one) for each in one.better)
 
 
-def _improvement(better: str, one: Checked) -> str:
+def _improvement(better: str, one: CheckedJob) -> str:
     return row(_short(better), _NOTHING, _NOTHING, _jobs((one,)))
 
 
@@ -137,18 +137,18 @@ def _note(note: str) -> str:
     return f"- {_short(note)}"
 
 
-def _allowed(checked: Iterable[Checked]) -> Iterator[str]:
+def _allowed(checked: Iterable[CheckedJob]) -> Iterator[str]:
     sites = {site.key: allow for one in checked for site, allow in one.allowed}
     for key, allow in sites.items():
         until = f", until {allow.expires}" if allow.expires else ""
         yield f"allowed: {' '.join((*key.causes, key.place))}: {allow.reason}{until}"
 
 
-def _job(one: Checked) -> str:
+def _job(one: CheckedJob) -> str:
     return row(code_span(fmt.one_line(str(one.job), _LONGEST)), *map(text, cells(one)), text(result(one)))
 
 
-def _end(outcome: Outcome) -> Iterator[str]:
+def _end(outcome: CheckOutcome) -> Iterator[str]:
     for command, why in next_steps(outcome):
         yield f"\n{code_span(fmt.one_line(command, _LONGEST))} {text(fmt.one_line(why, _LONGEST))}"
     torch = f"torch {outcome.torch}, " if outcome.torch else ""

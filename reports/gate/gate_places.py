@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.gate_model import JobKey
-from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.files.writing import working_folder
 
 
@@ -29,14 +29,14 @@ def cwd() -> Path:
     return working_folder()
 
 
-def own_spot(finding: Finding, outcome: Outcome) -> Spot | None:
+def own_spot(finding: GateFinding, outcome: CheckOutcome) -> Spot | None:
     """Return the place of a finding, or of its site; None if neither has one."""
     if finding.file:
         return Spot(near(finding.file, outcome), finding.line or None)
     return site_spot(finding.site, outcome) if finding.site else None
 
 
-def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | None:
+def spot(finding: GateFinding, checked: CheckedJob | None, outcome: CheckOutcome) -> Spot | None:
     """Return a finding's place, or else its model's file, the policy or the lock; None without any file."""
     if own := own_spot(finding, outcome):
         return own
@@ -45,7 +45,7 @@ def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | 
     return Spot(near(name, outcome)) if name else None
 
 
-def site_spot(site: Site, outcome: Outcome) -> Spot | None:
+def site_spot(site: Site, outcome: CheckOutcome) -> Spot | None:
     """Return the place of a site; None if its file is not known."""
     if not site.file:
         return None
@@ -69,14 +69,14 @@ def model_file(job: JobKey) -> str | None:
     return file if file.endswith(".py") else None
 
 
-def near(file: str, outcome: Outcome) -> str:
+def near(file: str, outcome: CheckOutcome) -> str:
     """Write a file relative to the working directory; a relative `file` starts at the policy's folder."""
     whole = _absolute(file, outcome)
     here = cwd()
     return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()
 
 
-def _absolute(file: str, outcome: Outcome) -> Path:
+def _absolute(file: str, outcome: CheckOutcome) -> Path:
     own = (outcome.policy.file, outcome.lock.file)
     folder = Path() if file in own or outcome.policy.file is None else Path(outcome.policy.file).parent
     return Path(os.path.normpath(cwd() / folder / file))

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import code, detail, folded, headline, identity, todo
 from ctrace.reports.gate.gate_places import Spot, near, own_spot
@@ -28,11 +28,11 @@ _LESS_SURE = {**STYLES, Exit.DONE: "bold yellow"}
 """Styles for a check without Inductor's guards: only a complete check is green."""
 
 
-def check_screen(outcome: Outcome, width: int) -> Iterator[RenderableType]:
+def check_screen(outcome: CheckOutcome, width: int) -> Iterator[RenderableType]:
     """Show the result of a check."""
     yield _headline(outcome)
     yield from _policy_findings(outcome)
-    seen: dict[object, Checked] = {}
+    seen: dict[object, CheckedJob] = {}
     for one in gravest_first(outcome):
         if one.findings:
             yield from _job(one, outcome, seen)
@@ -43,7 +43,7 @@ def check_screen(outcome: Outcome, width: int) -> Iterator[RenderableType]:
     yield from _next(outcome)
 
 
-def _headline(outcome: Outcome) -> Text:
+def _headline(outcome: CheckOutcome) -> Text:
     files = [near(file, outcome) for file in (outcome.policy.file, outcome.lock.file) if file]
     facts = [
         f"torch {outcome.torch}" if outcome.torch else "",
@@ -58,7 +58,7 @@ def _headline(outcome: Outcome) -> Text:
     )
 
 
-def _policy_findings(outcome: Outcome) -> Iterator[RenderableType]:
+def _policy_findings(outcome: CheckOutcome) -> Iterator[RenderableType]:
     """Show findings about the policy and the lock."""
     if outcome.findings:
         yield section("The policy and the lock")
@@ -66,7 +66,7 @@ def _policy_findings(outcome: Outcome) -> Iterator[RenderableType]:
             yield item(Group(*_finding(number, each, None, own_spot(each, outcome))))
 
 
-def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterator[RenderableType]:
+def _job(one: CheckedJob, outcome: CheckOutcome, seen: dict[object, CheckedJob]) -> Iterator[RenderableType]:
     name = (fmt.one_line(str(one.job), 300), "bold")
     yield Text.assemble("\n", name, "  ", (VERDICTS[one.exit], STYLES[one.exit]))
     for number, each in enumerate(folded(one.findings), 1):
@@ -77,13 +77,13 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
         yield item(Group(*_finding(number, each, one, own_spot(each, outcome))))
 
 
-def _seen_before(number: int, finding: Finding, before: Checked) -> Text:
+def _seen_before(number: int, finding: GateFinding, before: CheckedJob) -> Text:
     """Name the job that shows the same site in full."""
     where = f"  same as in {fmt.one_line(str(before.job), 300)}"
     return Text.assemble((f"{number}. {fmt.one_line(headline(finding, with_code=False), 300)}", "bold"), (where, "dim"))
 
 
-def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None) -> Iterator[RenderableType]:
+def _finding(number: int, finding: GateFinding, one: CheckedJob | None, at: Spot | None) -> Iterator[RenderableType]:
     yield Text(f"{number}. {fmt.one_line(headline(finding, with_code=False), 500)}", style="bold")
     if at is not None:
         yield hanging(f"{fmt.place(at.file, at.line, '')}{_owner(finding)}", "cyan")
@@ -96,12 +96,12 @@ def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None
         yield fix(each)
 
 
-def _owner(finding: Finding) -> str:
+def _owner(finding: GateFinding) -> str:
     owner = finding.site.key.owner if finding.site else Owner.USER
     return "" if owner is Owner.USER else f" in {owner} code"
 
 
-def _source(finding: Finding) -> Iterator[RenderableType]:
+def _source(finding: GateFinding) -> Iterator[RenderableType]:
     """Show the source line, and underline the part that breaks if known."""
     site = finding.site
     line = fmt.plain(code(finding).replace("\t", " ")).replace("\n", " ")
@@ -112,7 +112,7 @@ def _source(finding: Finding) -> Iterator[RenderableType]:
     yield Padding(text, (0, 0, 0, 5))
 
 
-def _better(outcome: Outcome) -> Iterator[RenderableType]:
+def _better(outcome: CheckOutcome) -> Iterator[RenderableType]:
     found = [(one, each) for one in outcome.checked for each in one.better]
     if found:
         yield section("Better than the lock")
@@ -122,7 +122,7 @@ def _better(outcome: Outcome) -> Iterator[RenderableType]:
         yield from more(len(found), "improvement")
 
 
-def _allowed(outcome: Outcome) -> Iterator[RenderableType]:
+def _allowed(outcome: CheckOutcome) -> Iterator[RenderableType]:
     """Show sites that the policy allows, each once, and why."""
     sites = {site.key: (site, allow) for one in outcome.checked for site, allow in one.allowed}
     if sites:
@@ -134,7 +134,7 @@ def _allowed(outcome: Outcome) -> Iterator[RenderableType]:
         yield from more(len(sites), "site")
 
 
-def _notes(outcome: Outcome) -> Iterator[RenderableType]:
+def _notes(outcome: CheckOutcome) -> Iterator[RenderableType]:
     if outcome.notes:
         yield section("Notes")
         for note in outcome.notes:
@@ -142,7 +142,7 @@ def _notes(outcome: Outcome) -> Iterator[RenderableType]:
             yield item(Text(text, style="dim") if note == outcome.reused else Text(f"! {text}", style="yellow"))
 
 
-def _next(outcome: Outcome) -> Iterator[RenderableType]:
+def _next(outcome: CheckOutcome) -> Iterator[RenderableType]:
     steps = next_steps(outcome)
     if steps:
         yield section("What to do next")

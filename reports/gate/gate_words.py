@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 
 VERDICTS = {
@@ -51,21 +51,21 @@ _NOT_CHECKED = "Inductor's guards not checked"
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
 
 
-def title(outcome: Outcome) -> str:
+def title(outcome: CheckOutcome) -> str:
     """Return the verdict as a headline, qualified if Inductor's guards were not checked."""
     return _qualified(TITLES[outcome.exit], outcome)
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(outcome: CheckOutcome) -> str:
     """Return the verdict's name, qualified if Inductor's guards were not checked."""
     return _qualified(VERDICTS[outcome.exit], outcome)
 
 
-def _qualified(word: str, outcome: Outcome) -> str:
+def _qualified(word: str, outcome: CheckOutcome) -> str:
     return word if outcome.inductor_guards else f"{word} ({_NOT_CHECKED})"
 
 
-def sentence(outcome: Outcome) -> str:
+def sentence(outcome: CheckOutcome) -> str:
     """Say how many models pass or not, and how many problems the policy and the lock have."""
     every = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
     if every and all(each.by_inductor for each in every):
@@ -88,7 +88,7 @@ def _models(by_exit: Mapping[Exit, int]) -> str:
     return ", ".join([first, *(f"{number} {_DID[code][number > 1]}" for code, number in others)]) + "."
 
 
-def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
+def _models_by_exit(checked: Iterable[CheckedJob]) -> dict[Exit, int]:
     """Count each model once, with the result of its gravest job."""
     exits: dict[str, Exit] = {}
     for one in checked:
@@ -97,12 +97,12 @@ def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
     return {code: list(exits.values()).count(code) for code in GRAVEST_FIRST}
 
 
-def gravest_first(outcome: Outcome) -> list[Checked]:
+def gravest_first(outcome: CheckOutcome) -> list[CheckedJob]:
     """Sort jobs by what to do first: the gravest result, then what compiles worst, then the policy's order."""
     return sorted(outcome.checked, key=lambda one: (GRAVEST_FIRST.index(one.exit), _left_to_do(one)))
 
 
-def _left_to_do(one: Checked) -> tuple[int, int, float]:
+def _left_to_do(one: CheckedJob) -> tuple[int, int, float]:
     """Return what torch.compile left out of a job: the more, the sooner it is worth a look."""
     counts = one.state.counts if one.state else {}
     breaks = sum(counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
@@ -110,7 +110,7 @@ def _left_to_do(one: Checked) -> tuple[int, int, float]:
     return -breaks, -counts.get(Count.RECOMPILES, 0), 100.0 if coverage is None else float(coverage)
 
 
-def cost(finding: Finding, checked: Checked | None) -> str:
+def cost(finding: GateFinding, checked: CheckedJob | None) -> str:
     """Write the cost of a break or a skip, such as `splits 2 graphs into 3, 14 ops now in eager`."""
     site = finding.site
     if site is None or site.key.kind not in _LEFT_IN_EAGER:
@@ -121,7 +121,7 @@ def cost(finding: Finding, checked: Checked | None) -> str:
     return ", ".join(part for part in (_split(finding, checked), ops, unknown) if part)
 
 
-def _split(finding: Finding, checked: Checked | None) -> str:
+def _split(finding: GateFinding, checked: CheckedJob | None) -> str:
     """Say how the job's graphs split if only this break explains it; else how many graphs it adds."""
     adds = finding.site.cost.graphs if finding.site else 0
     state = checked.state if checked else None
@@ -134,7 +134,7 @@ def _split(finding: Finding, checked: Checked | None) -> str:
     return f"adds {fmt.count(adds, 'graph')}" if adds else ""
 
 
-def numbers(finding: Finding) -> str:
+def numbers(finding: GateFinding) -> str:
     """Write the current number and the allowed number; empty if a finding has no numbers."""
     if finding.now is None or finding.was is None:
         return ""

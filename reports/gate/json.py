@@ -37,7 +37,7 @@ from typing import Any
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.features.check.policy.policy_model import Allow, Count
-from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_places import near, own_spot, site_spot
 from ctrace.reports.gate.gate_words import VERDICTS
@@ -46,12 +46,12 @@ SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
 
 
-def render_check_json(outcome: Outcome) -> Document:
+def render_check_json(outcome: CheckOutcome) -> Document:
     """Write the result of a check, indented, with a final newline."""
     return json_document(_data(outcome))
 
 
-def _data(outcome: Outcome) -> dict[str, Any]:
+def _data(outcome: CheckOutcome) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verdict": VERDICTS[outcome.exit],
@@ -67,7 +67,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
+def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
     state = one.state
     return {
         "model": one.job.model,
@@ -90,7 +90,7 @@ def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
+def _finding(finding: GateFinding, outcome: CheckOutcome) -> dict[str, Any]:
     at = own_spot(finding, outcome)
     return {
         "kind": str(finding.kind),
@@ -107,7 +107,7 @@ def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _suggestion(found: SuggestedRepair, outcome: Outcome) -> dict[str, Any]:
+def _suggestion(found: SuggestedRepair, outcome: CheckOutcome) -> dict[str, Any]:
     return {
         "repair": found.repair or None,
         "kind": found.kind or None,
@@ -124,7 +124,7 @@ def _suggestion(found: SuggestedRepair, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _replacement(each: Replacement, outcome: Outcome) -> dict[str, Any]:
+def _replacement(each: Replacement, outcome: CheckOutcome) -> dict[str, Any]:
     return {
         "file": near(each.file, outcome),
         "line": each.line,
@@ -134,7 +134,7 @@ def _replacement(each: Replacement, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _site(site: Site, outcome: Outcome) -> dict[str, Any]:
+def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
     at = site_spot(site, outcome)
     return {
         "kind": str(site.key.kind),
@@ -153,6 +153,6 @@ def _site(site: Site, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _allowed(site: Site, allow: Allow, outcome: Outcome) -> dict[str, Any]:
+def _allowed(site: Site, allow: Allow, outcome: CheckOutcome) -> dict[str, Any]:
     expires = allow.expires.isoformat() if allow.expires else None
     return {"site": _site(site, outcome), "reason": allow.reason, "expires": expires, "line": allow.line or None}

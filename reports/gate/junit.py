@@ -9,7 +9,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
@@ -19,7 +19,7 @@ from ctrace.reports.gate.gate_words import GRAVEST_FIRST, verdict
 _Element = ElementTree.Element
 
 
-def render_junit(outcome: Outcome, when: datetime) -> Document:
+def render_junit(outcome: CheckOutcome, when: datetime) -> Document:
     """Write the report, with a final newline; `when` is when the check began."""
     root = ElementTree.Element("testsuites")
     stamp = when.strftime("%Y-%m-%dT%H:%M:%S")
@@ -31,20 +31,20 @@ def render_junit(outcome: Outcome, when: datetime) -> Document:
     return markup_document(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n')
 
 
-def _by_model(outcome: Outcome) -> dict[str, list[Checked]]:
-    models: dict[str, list[Checked]] = {}
+def _by_model(outcome: CheckOutcome) -> dict[str, list[CheckedJob]]:
+    models: dict[str, list[CheckedJob]] = {}
     for one in outcome.checked:
         models.setdefault(one.job.model, []).append(one)
     return models
 
 
-def _suite(name: str, number: int, jobs: list[Checked], stamp: str, outcome: Outcome) -> _Element:
+def _suite(name: str, number: int, jobs: list[CheckedJob], stamp: str, outcome: CheckOutcome) -> _Element:
     cases = [_job_case(one, outcome) for one in jobs]
     notes = [line for one in jobs for line in _notes(one)]
     return _made(name, number, cases, stamp, sum(one.seconds for one in jobs), outcome, notes)
 
 
-def _policy_suite(number: int, stamp: str, outcome: Outcome) -> _Element:
+def _policy_suite(number: int, stamp: str, outcome: CheckOutcome) -> _Element:
     """Write the findings about no model, and the notes."""
     name = near(outcome.policy.file, outcome) if outcome.policy.file else "policy"
     if not outcome.findings:
@@ -55,7 +55,7 @@ def _policy_suite(number: int, stamp: str, outcome: Outcome) -> _Element:
 
 
 def _made(
-    name: str, number: int, cases: list[_Element], stamp: str, seconds: float, outcome: Outcome, notes: list[str]
+    name: str, number: int, cases: list[_Element], stamp: str, seconds: float, outcome: CheckOutcome, notes: list[str]
 ) -> _Element:
     suite = ElementTree.Element("testsuite")
     known = {"name": _token(name), "package": "ctrace.check", "id": str(number), "timestamp": stamp}
@@ -78,13 +78,13 @@ def _made(
     return suite
 
 
-def _job_case(one: Checked, outcome: Outcome) -> _Element:
+def _job_case(one: CheckedJob, outcome: CheckOutcome) -> _Element:
     name = one.job.scenario if one.job.target == "cpu" else f"{one.job.scenario} on {one.job.target}"
     return _case(name, one.job.model, one.seconds, [(each, one) for each in folded(one.findings)], outcome)
 
 
 def _case(
-    name: str, classname: str, seconds: float, found: list[tuple[Finding, Checked | None]], outcome: Outcome
+    name: str, classname: str, seconds: float, found: list[tuple[GateFinding, CheckedJob | None]], outcome: CheckOutcome
 ) -> _Element:
     """Write a case; with several findings, the gravest names the failure, and the text lists all."""
     case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
@@ -98,11 +98,11 @@ def _case(
     return case
 
 
-def _lines(finding: Finding, one: Checked | None, outcome: Outcome) -> list[str]:
+def _lines(finding: GateFinding, one: CheckedJob | None, outcome: CheckOutcome) -> list[str]:
     return lines(finding, one, own_spot(finding, outcome))
 
 
-def _notes(one: Checked) -> Iterator[str]:
+def _notes(one: CheckedJob) -> Iterator[str]:
     """Yield a line for each allowed site and each improvement of a job."""
     for site, allow in one.allowed:
         yield f"{one.job}: allowed: {' '.join((*site.key.causes, site.key.place))}: {allow.reason}"

@@ -4,7 +4,7 @@ import shlex
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.verdict import FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind
 from ctrace.reports.gate.gate_places import near
 from ctrace.reports.gate.gate_words import gravest_first
 
@@ -13,7 +13,7 @@ _MOST_RUNS = 3
 """How many runs to list for details."""
 
 
-def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
+def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
     """Return commands and what they do; suggest writing the lock only if every result can be trusted."""
     kinds = {each.kind for one in outcome.checked for each in one.findings} | {each.kind for each in outcome.findings}
     steps = _details(outcome)
@@ -32,13 +32,13 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
     return steps
 
 
-def _may_suggest(outcome: Outcome) -> bool:
+def _may_suggest(outcome: CheckOutcome) -> bool:
     """Whether there is a finding at a place that no search was made for, of a job that `ctrace check` can run."""
     own = (one for one in outcome.checked if one.job.is_of_policy)
     return any(each.site is not None and each.suggestion is None for one in own for each in one.findings)
 
 
-def _details(outcome: Outcome) -> list[tuple[str, str]]:
+def _details(outcome: CheckOutcome) -> list[tuple[str, str]]:
     """List the runs of failing jobs, each with the command that shows most about it."""
     steps = []
     for one in gravest_first(outcome):

@@ -14,7 +14,7 @@ from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.features.check.policy.policy_model import Allow
-from ctrace.inspector.features.check.verdict import FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind
 from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
@@ -91,7 +91,7 @@ _ROOT = "%SRCROOT%"
 _Data = dict[str, Any]
 
 
-def render_sarif(outcome: Outcome) -> Document:
+def render_sarif(outcome: CheckOutcome) -> Document:
     """Write the report, indented, with a final newline."""
     results = [*(_finding(each, outcome) for each in shared_findings(outcome)), *_allowed(outcome)]
     rules = _rules(results)
@@ -113,7 +113,7 @@ def _rules(results: list[_Data]) -> list[_Data]:
     return [*map(kind_rule, FindingKind), *map(gb_rule, met)]
 
 
-def _invocation(outcome: Outcome) -> _Data:
+def _invocation(outcome: CheckOutcome) -> _Data:
     notes = [{"level": "note", "message": {"text": fmt.one_line(note)}} for note in outcome.notes]
     return {
         "executionSuccessful": outcome.exit in (Exit.DONE, Exit.WORSE),
@@ -123,7 +123,7 @@ def _invocation(outcome: Outcome) -> _Data:
     }
 
 
-def _finding(shared: SharedFinding, outcome: Outcome) -> _Data:
+def _finding(shared: SharedFinding, outcome: CheckOutcome) -> _Data:
     finding = shared.finding
     fixes = sarif_fixes(finding.suggestion, lambda file: _artifact(near(file, outcome)))
     site = finding.site
@@ -139,7 +139,7 @@ def _finding(shared: SharedFinding, outcome: Outcome) -> _Data:
     }
 
 
-def _allowed(outcome: Outcome) -> list[_Data]:
+def _allowed(outcome: CheckOutcome) -> list[_Data]:
     """Report sites that the policy allows, each once, as suppressed results."""
     jobs: dict[object, list[JobKey]] = {}
     sites: dict[object, tuple[Site, Allow]] = {}
@@ -150,7 +150,7 @@ def _allowed(outcome: Outcome) -> list[_Data]:
     return [_suppressed(site, allow, jobs[key], outcome) for key, (site, allow) in sites.items()]
 
 
-def _suppressed(site: Site, allow: Allow, jobs: list[JobKey], outcome: Outcome) -> _Data:
+def _suppressed(site: Site, allow: Allow, jobs: list[JobKey], outcome: CheckOutcome) -> _Data:
     head = " ".join((*site.key.causes, site.key.place))
     parts = [each for each in (head, site.reason, site.fix) if each.strip()]
     return {

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_words import VERDICTS, gravest_first
 from ctrace.reports.terminal.widgets import item, section, table
@@ -21,7 +21,7 @@ _OTHERS = 52
 """The width of the table's columns except the job's name and the result."""
 
 
-def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
+def job_table(outcome: CheckOutcome, width: int) -> Iterator[RenderableType]:
     """Show one line per job; if there are many, only count those that pass.
 
     Where no model could be run at all, such as one with a syntax error, the findings say it all.
@@ -40,7 +40,7 @@ def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
         yield Text(f"  {UNKNOWN} not measured", style="dim")
 
 
-def _table(shown: list[Checked], width: int) -> RenderableType:
+def _table(shown: list[CheckedJob], width: int) -> RenderableType:
     rows = table("job", *_COLUMNS)
     for column in rows.columns[1:-1]:
         column.justify = "right"
@@ -57,7 +57,7 @@ def _end(name: str, most: int) -> str:
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
-def cells(one: Checked) -> tuple[str, str, str, str, str]:
+def cells(one: CheckedJob) -> tuple[str, str, str, str, str]:
     """Write graphs, breaks, recompiles, coverage and seconds; for a failed program they are unknown, not 0."""
     state = one.state if one.exit is not Exit.PROGRAM else None
     counts = state.counts if state else {}
@@ -69,12 +69,12 @@ def cells(one: Checked) -> tuple[str, str, str, str, str]:
     return _graphs(one, counts.get(Count.GRAPHS)), breaks, recompiles, coverage, seconds
 
 
-def result(one: Checked) -> str:
+def result(one: CheckedJob) -> str:
     """Write a job's result in a word or two."""
     return f"{VERDICTS[one.exit]}, new" if one.is_new else VERDICTS[one.exit]
 
 
-def _graphs(one: Checked, now: int | None) -> str:
+def _graphs(one: CheckedJob, now: int | None) -> str:
     if now is None:
         return UNKNOWN
     return f"{one.graphs_before} → {now}" if one.graphs_before not in (None, now) else str(now)

@@ -13,9 +13,9 @@ from msgspec import Struct
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged, compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports import format as fmt
@@ -33,7 +33,7 @@ from ctrace.reports.json import (
 from ctrace.reports.json.speed import compile_time_json, steps_json
 
 
-class Document(Struct, frozen=True):
+class PackedDocument(Struct, frozen=True):
     """One document, compressed: the stages of a large log have more text than fits into memory."""
 
     name: str
@@ -44,10 +44,10 @@ class Document(Struct, frozen=True):
     """The text as the page contains it."""
 
 
-def document(name: str, text: str) -> Document:
+def document(name: str, text: str) -> PackedDocument:
     """Compress a document of JSON; its indentation goes, since a browser would unpack it for nothing."""
     compact = _compact(text)
-    return Document(name, len(compact), packed(compact))
+    return PackedDocument(name, len(compact), packed(compact))
 
 
 def _compact(text: str) -> str:
@@ -57,7 +57,7 @@ def _compact(text: str) -> str:
         return json.dumps(json.loads(text), separators=(",", ":"))
 
 
-class Note(Struct, frozen=True):
+class LeftOutDocument(Struct, frozen=True):
     """A document that cannot be written, and why."""
 
     name: str
@@ -65,7 +65,7 @@ class Note(Struct, frozen=True):
     todo: str
 
 
-def documents(session: Session, *, sass: bool = False) -> Iterator[Document | Note]:
+def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
         ("explain", lambda: explain_json.render_json(session)),
@@ -87,11 +87,11 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[Document | No
     yield from _code(session, sass=sass)
 
 
-def _written(name: str, write: Callable[[], str]) -> Document | Note:
+def _written(name: str, write: Callable[[], str]) -> PackedDocument | LeftOutDocument:
     try:
         return document(name, write())
     except CtraceError as error:
-        return Note(name, error.what, error.todo)
+        return LeftOutDocument(name, error.what, error.todo)
 
 
 def _sources(session: Session) -> str:
@@ -103,13 +103,13 @@ _MOST_NODES = 25_000
 """A browser reads and draws so many in 0.2 s; with more, a click would freeze the page."""
 
 
-def _stages(session: Session, each: Compiled) -> Iterator[Document | Note]:
+def _stages(session: Session, each: CompiledGraph) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield each stage of a graph, and its changes to the stage before."""
     for staged in each.stages:
         name = f"stage {each.id} {staged.label}"
         if _is_large(staged):
             why = f"it has more than {_MOST_NODES:,} nodes, and would freeze the page"
-            yield Note(name, why, f"see it with ctrace graphs --stage {staged.label}")
+            yield LeftOutDocument(name, why, f"see it with ctrace graphs --stage {staged.label}")
             continue
         yield _written(name, partial(graphs_json.render_stage_json, session, each, staged))
         before = _stage_before(each, staged)
@@ -122,25 +122,25 @@ def _is_large(staged: Staged) -> bool:
     return staged.graph is not None and len(staged.graph.nodes) > _MOST_NODES
 
 
-def _stage_before(each: Compiled, staged: Staged) -> Staged | None:
+def _stage_before(each: CompiledGraph, staged: Staged) -> Staged | None:
     """Return the last stage before another that contains its part of the graph, if both can be read."""
     earlier = each.stages[: each.stages.index(staged)]
     found = next((one for one in reversed(earlier) if one.part in (None, staged.part) or staged.part is None), None)
     return found if found is not None and found.graph is not None and staged.graph is not None else None
 
 
-def _diff(session: Session, each: Compiled, before: Staged, after: Staged) -> str:
+def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> str:
     return graphs_json.render_diff_json(session, each, stage_diff(each, before, after))
 
 
-def _guards(session: Session) -> Iterator[Document | Note]:
-    choice = Choice("", "", "")
+def _guards(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:
+    choice = GuardFilter("", "", "")
     for head in heads(session):
         name = f"guards {head.compilation.id}"
         yield _written(name, partial(guards_json.render_guards_json, session, (head,), choice))
 
 
-def _code(session: Session, *, sass: bool) -> Iterator[Document | Note]:
+def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield what Triton compiled, one document for each graph and stage of the code."""
     stages = ((built.graph, stage) for built in session.built for stage in stages_of(built))
     wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])

@@ -18,8 +18,8 @@ from ctrace.inspector.session.summary import next_steps, sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain
-from ctrace.reports.html.documents import Document as Data
-from ctrace.reports.html.documents import Note, documents
+from ctrace.reports.html.documents import LeftOutDocument, documents
+from ctrace.reports.html.documents import PackedDocument as Data
 from ctrace.reports.html.packing import json_for_script, markup, source_hash
 from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects, is_nothing, notes
 
@@ -61,7 +61,7 @@ class Page(Struct, frozen=True):
     scripts: tuple[str, ...]
     head: dict[str, Any]
     """What the scripts know at once; the documents are unpacked when they are needed."""
-    documents: tuple[Data | Note, ...]
+    documents: tuple[Data | LeftOutDocument, ...]
     connects: bool = False
     """Whether its script may ask the server that the page is from."""
 
@@ -96,7 +96,7 @@ def _parts(page: Page, script: str, style: str) -> Iterator[str]:
     yield f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
     yield f'<div id="app"><main id="first">{page.first}</main></div>\n'
     data = [each for each in page.documents if isinstance(each, Data)]
-    notes = [each for each in page.documents if isinstance(each, Note)]
+    notes = [each for each in page.documents if isinstance(each, LeftOutDocument)]
     head = {
         "schema": PAGE_SCHEMA,
         "ctrace": __version__,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.store import SavedRun
 from ctrace.reports.escape import Document, json_document, one, plain
 from ctrace.reports.format import one_line
 from ctrace.reports.html.html_page import RUNS_SCRIPTS, Page, written
@@ -20,19 +20,19 @@ def render_run_list_html(folder: str) -> Document:
     return written(Page(title, first, RUNS_SCRIPTS, {"serves": True}, (), connects=True))
 
 
-def render_run_list_json(runs: Sequence[Run], damaged: Sequence[str]) -> Document:
+def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> Document:
     """Write the runs, newest first, and what cannot be read."""
     ordered = sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
     return json_document({"runs": [_run(each) for each in ordered], "damaged": [plain(each) for each in damaged]})
 
 
-def _status(run: Run) -> str:
+def _status(run: SavedRun) -> str:
     if run.is_active:
         return "running"
     return "cut off" if run.status == "running" else run.status
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: SavedRun) -> dict[str, Any]:
     summary = run.summary
     gpu = summary.get("target_gpu")
     return {

@@ -5,7 +5,15 @@ from typing import Any
 from ctrace.inspector.facts.built import Gpu, KernelRefusal
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
+from ctrace.inspector.findings.kernels.built_view import (
+    LaunchTimes,
+    Resources,
+    StageCode,
+    codes,
+    resources,
+    stages_of,
+    times,
+)
 from ctrace.inspector.findings.kernels.code_lines import source_lines
 from ctrace.inspector.findings.kernels.occupancy import Occupancy
 from ctrace.reports.json.target_json import basis, gpu_facts
@@ -88,7 +96,7 @@ def _occupancy(occupancy: Occupancy) -> dict[str, Any]:
     )
 
 
-def _time(each: Time) -> dict[str, Any]:
+def _time(each: LaunchTimes) -> dict[str, Any]:
     timed = each.timed
     data = {
         "graph": timed.graph,
@@ -108,7 +116,7 @@ def _time(each: Time) -> dict[str, Any]:
     return basis(Basis.MEASURED, data, computed=(Basis.COMPUTED, _BOUNDS))
 
 
-def _code(each: Code, source: str) -> dict[str, Any]:
+def _code(each: StageCode, source: str) -> dict[str, Any]:
     """Return the code, and pairs of one of its lines and the line of the kernel's source behind it, both from 1."""
     of = each.built
     lines = source_lines(each.stage, each.text or "", source)

@@ -5,26 +5,26 @@ from typing import Any, Literal
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_view import (
-    Compiled,
+    CompiledFunction,
+    DiffRow,
     Explained,
     FunctionCode,
-    Row,
     explained,
     function_codes,
     instruction,
     line_of,
     rows,
 )
-from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.outline import outline
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain_json import SCHEMA
 
 
 def render_bytecode_json(
-    session: Session, chosen: Iterable[Compiled], line: int | None = None, *, source: bool = False
+    session: Session, chosen: Iterable[CompiledFunction], line: int | None = None, *, source: bool = False
 ) -> Document:
     """Write all functions, and the diffs of some compilations; with `source`, also the new code as Python."""
     cwd = session.environment.cwd
@@ -53,7 +53,7 @@ def _function(each: FunctionCode, cwd: str) -> dict[str, Any]:
     }
 
 
-def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict[str, Any]:
+def _compilation(session: Session, compiled: CompiledFunction, line: int | None) -> dict[str, Any]:
     each = explained(session, compiled)
     at = compiled.compilation
     shown = [row for row in rows(each) if line is None or line_of(each, row) == line]
@@ -73,15 +73,15 @@ def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict
     }
 
 
-def _source(session: Session, compiled: Compiled) -> dict[str, Any]:
+def _source(session: Session, compiled: CompiledFunction) -> dict[str, Any]:
     match reconstruct(session.codes[compiled.compilation.id].after):
         case NotReconstructed(why):
             return {"source": None, "source_refused": why}
-        case Source(text=text, how_checked=how):
+        case FunctionSource(text=text, how_checked=how):
             return {"source": text, "source_checked": how}
 
 
-def _piece(piece: Piece) -> dict[str, Any]:
+def _piece(piece: BytecodePiece) -> dict[str, Any]:
     return {
         "kind": str(piece.kind),
         "text": piece.text,
@@ -91,13 +91,13 @@ def _piece(piece: Piece) -> dict[str, Any]:
     }
 
 
-def _change(row: Row) -> Literal["same", "added", "removed"]:
+def _change(row: DiffRow) -> Literal["same", "added", "removed"]:
     if row.before is None:
         return "added"
     return "removed" if row.after is None else "same"
 
 
-def _row(each: Explained, row: Row) -> dict[str, Any]:
+def _row(each: Explained, row: DiffRow) -> dict[str, Any]:
     shown = instruction(each, row)
     return {
         "change": _change(row),

@@ -10,16 +10,16 @@ from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
 from ctrace.inspector.facts.scenario_facts import Comparison
-from ctrace.inspector.facts.session import Coverage, Failure, Function, Record, Scenario, Session
+from ctrace.inspector.facts.session import Coverage, Failure, Function, Scenario, Session, TorchRecord
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import LaterCalls, later_calls_of
 from ctrace.inspector.findings.breaks.break_view import RankedBreak, ranked
 from ctrace.inspector.findings.compile_time.compile_metrics import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
-from ctrace.inspector.findings.kernels.kernel_view import Row, rows
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.scenarios.scenario_view import recompiles_in
 from ctrace.inspector.findings.shapes.shape_view import violations
-from ctrace.inspector.knowledge.advice import Entry
+from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
@@ -137,7 +137,7 @@ def _beginning(text: str) -> str:
     return text[:_LONGEST_RECORD]
 
 
-def _record(each: Record) -> dict[str, Any]:
+def _record(each: TorchRecord) -> dict[str, Any]:
     """Return a record of torch; `length` is that of the whole text."""
     text = each.text
     return {
@@ -341,7 +341,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
     return {"ops": cost.ops, "graphs": cost.graphs}
 
 
-def advice_data(advice: Advice | Entry) -> dict[str, Any]:
+def advice_data(advice: Advice | AdviceEntry) -> dict[str, Any]:
     """Return the code and the switch of a piece of advice as plain data."""
     return {"before": advice.before, "after": advice.after, "switch": advice.switch, "risk": advice.risk}
 
@@ -386,7 +386,7 @@ def _cut(each: Cut) -> dict[str, Any]:
     return {"next": each.after, "breaks": list(each.breaks)}
 
 
-def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
+def kernel_data(row: KernelOfPart, cwd: str) -> dict[str, Any]:
     """Return the main facts of a kernel as plain data; unknown values are null."""
     kernel, work = row.kernel, row.work
     data = {

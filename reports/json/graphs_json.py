@@ -8,9 +8,9 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
 from ctrace.inspector.findings.graphs.graph_summary import Overview, overview
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged, modules_of
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, modules_of
 from ctrace.inspector.findings.graphs.passes_view import between
-from ctrace.inspector.findings.graphs.saved_tensors import Kept
+from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward
 from ctrace.inspector.findings.graphs.stage_diff import LineChange, LineLowered, StageDiff
 from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode
 from ctrace.inspector.findings.graphs.text.ops import op_name
@@ -21,7 +21,7 @@ from ctrace.reports.json.passes_json import attention_data, passes_data, run_dat
 from ctrace.reports.json.target_json import target_data
 
 
-def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> Document:
+def render_graphs_json(session: Session, found: tuple[CompiledGraph, ...]) -> Document:
     """Write a summary of all graphs, indented, with a final newline."""
     cwd = session.environment.cwd
     graphs = [
@@ -35,7 +35,7 @@ def render_passes_json(session: Session, graph: str | None) -> Document:
     return _written(session, {"passes": passes_data(session, graph)})
 
 
-def render_stage_json(session: Session, each: Compiled, staged: Staged) -> Document:
+def render_stage_json(session: Session, each: CompiledGraph, staged: Staged) -> Document:
     """Write one graph at one stage, node by node."""
     cwd = session.environment.cwd
     graph = staged.graph
@@ -57,7 +57,7 @@ def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]
     return _written(session, {"line": line, "stages": stages})
 
 
-def render_diff_json(session: Session, each: Compiled, diff: StageDiff) -> Document:
+def render_diff_json(session: Session, each: CompiledGraph, diff: StageDiff) -> Document:
     """Write what changed from one stage to another."""
     cwd = session.environment.cwd
     data = {
@@ -82,7 +82,7 @@ def _written(session: Session, data: dict[str, Any]) -> Document:
     return json_document(whole)
 
 
-def _head(each: Compiled, cwd: str) -> dict[str, Any]:
+def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:
     at = each.compilation
     return {
         "basis": str(Basis.EMITTED),
@@ -127,7 +127,7 @@ def _overview(view: Overview, cwd: str) -> dict[str, Any]:
     }
 
 
-def _kept(kept: Kept, cwd: str) -> dict[str, Any]:
+def _kept(kept: SavedByForward, cwd: str) -> dict[str, Any]:
     return {
         "basis": str(Basis.COMPUTED),
         "bytes": kept.made,

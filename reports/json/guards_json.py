@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from ctrace.inspector.facts.guard_facts import Duration, Guard, GuardCost, Node
+from ctrace.inspector.facts.guard_facts import Duration, Guard, GuardCost, GuardNode
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.guards.guard_view import Choice, Guarded, Head, about, guarded
+from ctrace.inspector.findings.guards.guard_view import GuardedCompilation, GuardFilter, Head, about, guarded
 from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain_json import SCHEMA
 
 
-def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice) -> Document:
+def render_guards_json(session: Session, found: tuple[Head, ...], choice: GuardFilter) -> Document:
     """Write the guards of some compilations, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
@@ -23,7 +23,7 @@ def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice
     return json_document(data)
 
 
-def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
+def _compilation(each: GuardedCompilation, choice: GuardFilter, cwd: str) -> dict[str, Any]:
     at = each.head.compilation
     chosen = [guard for guard in each.guards if choice.takes(guard)]
     return {
@@ -73,7 +73,7 @@ def _tensor(tensor: TensorGuard, cwd: str) -> dict[str, Any]:
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: GuardNode) -> dict[str, Any]:
     return {
         "source": node.source,
         "type": node.type,

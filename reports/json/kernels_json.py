@@ -10,7 +10,7 @@ from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.user_kernels import Parameter, TritonOp, UserKernel
 from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.findings.kernels.graph_nodes import GraphNodes, graph_nodes
-from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, Work, work_of_launch
 from ctrace.inspector.findings.kernels.user_kernels_view import notes
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
@@ -80,7 +80,7 @@ def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
     }
 
 
-def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
+def render_kernels_json(session: Session, found: Iterable[PartKernels], *, source: bool = False) -> Document:
     """Write the kernels of each graph part, most bytes first; with `source`, also their code."""
     every = tuple(found)
     parts = [_part(part, session, source=source) for part in every]
@@ -91,7 +91,7 @@ def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool
 
 
 def render_line_json(
-    session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
+    session: Session, request: Wanted, found: Sequence[tuple[PartKernels, tuple[KernelAtLine, ...]]], why: str
 ) -> Document:
     """Write the kernels that come from some lines; if there are none, write why."""
     cwd = session.environment.cwd
@@ -128,7 +128,7 @@ def _written(session: Session, data: dict[str, Any]) -> Document:
     return json_document({**head, **data, "problems": problems})
 
 
-def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
+def _part(part: PartKernels, session: Session, *, source: bool) -> dict[str, Any]:
     unknown = sum(row.work.bytes is None for row in part.rows)
     return {
         "graph": part.graph,
@@ -143,7 +143,7 @@ def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
     }
 
 
-def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
+def _row(row: KernelOfPart, session: Session, *, source: bool) -> dict[str, Any]:
     cwd = session.environment.cwd
     data = {
         **kernel_data(row, cwd),
@@ -161,7 +161,7 @@ def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
     return {**data, **_source(row, cwd), "graph_nodes": None if nodes is None else _graph_nodes(nodes)}
 
 
-def _source(row: Row, cwd: str) -> dict[str, Any]:
+def _source(row: KernelOfPart, cwd: str) -> dict[str, Any]:
     statements = [
         {"line": each.line, "lines": [place_data(place, cwd) for place in each.lines]} for each in row.kernel.statements
     ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
-from ctrace.inspector.knowledge.advice import Entry
+from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain_json import SCHEMA, advice_data
 
@@ -40,11 +40,11 @@ def render_cause_lesson_json(lesson: CauseLesson) -> Document:
     return json_document(data)
 
 
-def _caused(entry: Entry) -> dict[str, Any]:
+def _caused(entry: AdviceEntry) -> dict[str, Any]:
     return {**_entry(entry), "expected": entry.expected}
 
 
-def _entry(entry: Entry | None) -> dict[str, Any]:
+def _entry(entry: AdviceEntry | None) -> dict[str, Any]:
     if entry is None:
         return {"title": None, "reason": None, "fix": None, "advice": None}
     return {"title": entry.title, "reason": entry.why, "fix": entry.fix, "advice": advice_data(entry)}

@@ -4,8 +4,8 @@ from typing import Any
 
 from ctrace.inspector.facts.passes import Attention, Pass
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import Answer, answers
-from ctrace.inspector.findings.graphs.passes_view import Run, difference
+from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, answers
+from ctrace.inspector.findings.graphs.passes_view import PassRun, difference
 from ctrace.reports import format as fmt
 
 
@@ -15,7 +15,7 @@ def passes_data(session: Session, graph_id: str | None = None) -> list[dict[str,
     return [_pass(each, cwd) for each in session.passes if graph_id in (None, each.graph)]
 
 
-def run_data(run: Run, cwd: str) -> list[dict[str, Any]]:
+def run_data(run: PassRun, cwd: str) -> list[dict[str, Any]]:
     """Return the passes that changed the graph in one run of a subsystem."""
     return [_pass(each, cwd) for each in run.changed]
 
@@ -61,7 +61,7 @@ def attention_data(session: Session, graph_id: str | None = None) -> list[dict[s
     return [_attention(each, cwd) for each in answers(session, graph_id)]
 
 
-def _attention(answer: Answer, cwd: str) -> dict[str, Any]:
+def _attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
     each = answer.attention
     return {
         "graph": each.graph,
@@ -82,7 +82,7 @@ def _attention(answer: Answer, cwd: str) -> dict[str, Any]:
     }
 
 
-def _why(each: Attention, answer: Answer, cwd: str) -> dict[str, Any] | None:
+def _why(each: Attention, answer: AttentionGroup, cwd: str) -> dict[str, Any] | None:
     if each.why is None:
         return {"code": str(answer.state), "text": answer.why, "lines": []} if answer.why else None
     return {

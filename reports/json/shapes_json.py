@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shape_facts import Condition, Unbacked
+from ctrace.inspector.facts.shape_facts import SizeCondition, Unbacked
 from ctrace.inspector.findings.shapes.dynamic_marks import marks
 from ctrace.inspector.findings.shapes.shape_view import FunctionShapes, Sized, SizedTensor, by_function, violations, why
 from ctrace.reports import format as fmt
@@ -83,7 +83,7 @@ def _dim(sized: Sized, cwd: str) -> dict[str, Any]:
     }
 
 
-def _condition(each: Condition, cwd: str) -> dict[str, Any]:
+def _condition(each: SizeCondition, cwd: str) -> dict[str, Any]:
     return {
         "condition": each.text,
         "value": each.value,

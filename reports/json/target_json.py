@@ -9,7 +9,7 @@ from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds
-from ctrace.inspector.findings.kernels.kernel_view import Part
+from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target.target_view import left_open, not_emitted, questions, target_of
 from ctrace.reports import format as fmt
 
@@ -88,7 +88,7 @@ def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
     }
 
 
-def bounds_data(session: Session, found: tuple[Part, ...]) -> list[dict[str, Any]]:
+def bounds_data(session: Session, found: tuple[PartKernels, ...]) -> list[dict[str, Any]]:
     """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
     return [_part(each) for each in bounds(session, found)] if target_of(session) else []
 

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.facts.autotuning import Choice, Tuned
+from ctrace.inspector.facts.autotuning import Choice, TunedOperation
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.autotuning.autotuning_view import (
     FAILED,
@@ -53,7 +53,7 @@ def autotuning_screen(
         yield from _notes(operations, rows)
 
 
-def _operations(session: Session, operations: Sequence[Tuned], *, all_of_it: bool) -> Iterator[RenderableType]:
+def _operations(session: Session, operations: Sequence[TunedOperation], *, all_of_it: bool) -> Iterator[RenderableType]:
     for each in operations:
         part = f"graph {fmt.one_line(each.graph)}" + ("" if each.stage is None else f" {each.stage}")
         place = f", {lines_text(each.lines)}" if each.lines else ""
@@ -127,7 +127,7 @@ def _more(number: int, most: int, noun: str, *, all_of_it: bool) -> Iterator[Ren
         yield Text(f"     and {fmt.count(number - most, f'more {noun}')}: see --all", style="dim")
 
 
-def _notes(operations: Iterable[Tuned], rows: Iterable[KernelRow]) -> Iterator[RenderableType]:
+def _notes(operations: Iterable[TunedOperation], rows: Iterable[KernelRow]) -> Iterator[RenderableType]:
     choices = [each for one in operations for each in one.choices]
     choices += [each for row in rows for each in row.configurations]
     if any(each.spread for each in choices):

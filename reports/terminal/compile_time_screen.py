@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.compile_time import CacheUse, Outcome
+from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.reports import format as fmt
@@ -17,7 +17,7 @@ from ctrace.reports.wording.durations import duration
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""
 _DEPTH = 11
-_STYLES = {Outcome.HIT: "green", Outcome.MISS: "red", Outcome.BYPASS: "yellow"}
+_STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.BYPASS: "yellow"}
 _DIFFERENCES = 3
 
 
@@ -75,7 +75,7 @@ def _tree(session: Session, whole: float, width: int, *, all_of_it: bool) -> Ite
 
 
 def _rows(
-    steps: tuple[compile_time_view.Step, ...], whole: float, depth: int, *, all_of_it: bool
+    steps: tuple[compile_time_view.StepSpans, ...], whole: float, depth: int, *, all_of_it: bool
 ) -> Iterator[tuple[str, ...]]:
     for step in steps:
         if not all_of_it and (step.seconds < _SMALL * whole or depth > _DEPTH):
@@ -91,25 +91,25 @@ def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield section(f"Caches: {use(found.use)}")
     counted = compile_time_view.outcomes(found)
     for name, numbers in counted.items():
-        text = ", ".join(fmt.count(numbers[each], str(each)) for each in Outcome if each in numbers)
+        text = ", ".join(fmt.count(numbers[each], str(each)) for each in LookupOutcome if each in numbers)
         yield item(Text(f"{compile_time_view.CACHES[name]}: {text}"))
     if not counted and found.use.kind != "off":
         yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
     answers = compile_time_view.answers(found)
-    asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not Outcome.HIT)
+    asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not LookupOutcome.HIT)
     shown = asked if all_of_it else asked[:MOST]
     for answer in shown:
         yield from _answer(answer, most=len(answer.differs) if all_of_it else _DIFFERENCES)
     yield from more(len(asked), "look-up", "--all", most=len(shown))
 
 
-def _off(found: CacheUse) -> Iterator[RenderableType]:
+def _off(found: TorchCachesUsed) -> Iterator[RenderableType]:
     if found.switched_off and found.kind != "off":
         yield item(Text(f"Switched off by torch's settings: {fmt.one_line(', '.join(found.switched_off), 200)}"))
 
 
-def _answer(answer: compile_time_view.Answer, *, most: int) -> Iterator[RenderableType]:
+def _answer(answer: compile_time_view.CacheAnswer, *, most: int) -> Iterator[RenderableType]:
     lookup = answer.lookup
     of = " ".join(part for part in (lookup.graph or "", lookup.stage or "", lookup.kernel or "") if part)
     title = f"{compile_time_view.CACHES[lookup.cache]} {fmt.one_line(of, 80)}"

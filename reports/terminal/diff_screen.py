@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, diff_style, more, section
 from ctrace.reports.wording.diff_wording import (
@@ -21,7 +21,7 @@ from ctrace.reports.wording.diff_wording import (
     short_name,
 )
 
-_SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
+_SIGNS = {ChangeKind.ADDED: ("+", "green"), ChangeKind.REMOVED: ("-", "red"), ChangeKind.CHANGED: ("~", "yellow")}
 _LONGEST = 240
 _GUARD = 72
 """Width of a guard's text: a run has hundreds of guards."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advice_lines
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
-from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, TriedRepair
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import diff_style, item, more, section
 from ctrace.reports.wording.diagnosis_wording import checked, effect
@@ -183,7 +183,7 @@ def _titled(cause: RootCause, fixes: Fixes) -> str:
     return f"{cause.title} ({where})" if where else cause.title
 
 
-def _place(each: Tried, fixes: Fixes) -> str:
+def _place(each: TriedRepair, fixes: Fixes) -> str:
     cause = next((cause for cause in fixes.findings if cause.id == each.finding), None)
     if cause is None or not cause.file or each.summary.startswith(fmt.file_name(cause.file)):
         return ""

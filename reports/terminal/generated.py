@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import State, kinds, unfused
+from ctrace.inspector.findings.graphs.attention_view import AttentionState, kinds, unfused
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.graphs.fates import cut_off, happened
 from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
@@ -71,7 +71,7 @@ def _breaks_of(session: Session, cut: Cut) -> list[str]:
 
 
 def _attention(session: Session) -> Iterator[RenderableType]:
-    found = kinds(each for each in unfused(session) if each.state is not State.WRONG)
+    found = kinds(each for each in unfused(session) if each.state is not AttentionState.WRONG)
     for each in found[:MOST]:
         where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
         title = f" ({each.title})" if each.title else ""

@@ -8,7 +8,7 @@ from rich.text import Text
 from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
-from ctrace.inspector.knowledge.advice import Entry
+from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import example, fix, hanging, section
 
@@ -48,7 +48,7 @@ def _decapitalized(line: str) -> str:
     return line[0].lower() + line[1:] if first == "A" or first[1:].islower() else line
 
 
-def _example_versions(entry: Entry) -> Iterator[RenderableType]:
+def _example_versions(entry: AdviceEntry) -> Iterator[RenderableType]:
     if entry.breaks_on:
         yield hanging(f"The example breaks with this id on torch {entry.breaks_on} (tried on 2.13 and 2.15).")
 
@@ -72,7 +72,7 @@ def cause_lesson_screen(lesson: CauseLesson) -> Iterator[RenderableType]:
         yield from _entry(special)
 
 
-def _entry(entry: Entry) -> Iterator[RenderableType]:
+def _entry(entry: AdviceEntry) -> Iterator[RenderableType]:
     yield hanging(entry.why)
     if entry.expected:
         yield hanging(f"Expected: {entry.expected}")

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shape_facts import Condition, Policy, Unbacked
+from ctrace.inspector.facts.shape_facts import DimPolicy, SizeCondition, Unbacked
 from ctrace.inspector.findings.shapes.dynamic_marks import marks
 from ctrace.inspector.findings.shapes.shape_view import (
     FunctionShapes,
@@ -122,7 +122,7 @@ def _took(sized: Sized) -> str:
     return values
 
 
-def _condition(condition: Condition, text: str, cwd: str) -> Text:
+def _condition(condition: SizeCondition, text: str, cwd: str) -> Text:
     where = f"  {fmt.place(condition.file, condition.line, cwd)}" if condition.file else ""
     code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in text else ""
     return Text.assemble(fmt.one_line(text, 300), (f"{where}{code}", "dim"))
@@ -140,7 +140,7 @@ def _some_sizes(each: SizedTensor) -> str:
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:
     """List plain static tensors, grouped by the reason."""
-    by_policy: dict[Policy | None, list[SizedTensor]] = {}
+    by_policy: dict[DimPolicy | None, list[SizedTensor]] = {}
     for each in tensors:
         by_policy.setdefault(each.dims[0].dim.policy if each.dims else None, []).append(each)
     for policy, alike in by_policy.items():
@@ -165,7 +165,7 @@ def _unbacked(found: tuple[Unbacked, ...], cwd: str) -> Iterator[RenderableType]
         )
 
 
-def _required(found: tuple[Condition, ...], cwd: str) -> Iterator[RenderableType]:
+def _required(found: tuple[SizeCondition, ...], cwd: str) -> Iterator[RenderableType]:
     for each in found:
         where = f"  {fmt.place(each.file, each.line, cwd)}" if each.file else ""
         yield item(Text.assemble((fmt.one_line(each.why, 300), "yellow"), (where, "dim")))

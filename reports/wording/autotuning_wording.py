@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned
+from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TimeSpread, TunedOperation
 from ctrace.inspector.findings.autotuning.autotuning_view import Margin, Noise, margin, timed, winner
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.durations import duration
@@ -24,14 +24,14 @@ _NAME = 40
 _SETTING = re.compile(r", (?=\w+=)")
 
 
-def title(each: Tuned) -> str:
+def title(each: TunedOperation) -> str:
     """Write an operation as torch's log does: `mm(64x256, 256x512) float32`."""
     shapes = ", ".join("x".join(one.shape) for one in each.inputs)
     dtypes = dict.fromkeys(one.dtype for one in each.inputs if one.dtype)
     return fmt.one_line(f"{each.op}({shapes}) {', '.join(dtypes)}", 300)
 
 
-def answer(each: Tuned) -> str:
+def answer(each: TunedOperation) -> str:
     """Say which choice won, and by how much."""
     first, by = winner(each.choices), margin(each.choices, each.unnamed)
     if first is None:
@@ -61,7 +61,7 @@ def _longer(part: float) -> str:
     return f"{part:.1%} longer" if part < 0.095 else f"{part:.0%} longer"
 
 
-def taken(each: Tuned) -> str:
+def taken(each: TunedOperation) -> str:
     """Say which choice the code uses, where that is not the fastest one; empty otherwise."""
     first = winner(each.choices)
     if each.taken is None or first is None or each.taken == first.name:
@@ -70,7 +70,7 @@ def taken(each: Tuned) -> str:
     return f"The code uses {fmt.one(each.taken)}: {why}"
 
 
-def costs(each: Tuned) -> str:
+def costs(each: TunedOperation) -> str:
     """Say what the sweep cost."""
     if each.is_cached:
         return "Times from torch's cache: an earlier sweep of the same operation"
@@ -97,7 +97,7 @@ def configurations(choices: Sequence[Choice]) -> dict[str, str]:
     return {name: fmt.one(", ".join(each for each in found if each not in shared)) for name, found in settings.items()}
 
 
-def untried(each: Tuned) -> list[str]:
+def untried(each: TunedOperation) -> list[str]:
     """Say which templates torch did not try and why; those with the same reasons together."""
     by_reason: dict[tuple[str, ...], list[str]] = {}
     for one in each.untried:
@@ -110,7 +110,7 @@ def status(choice: Choice) -> str:
     return _STATUS[choice.status]
 
 
-def spread(found: Spread | None) -> str:
+def spread(found: TimeSpread | None) -> str:
     """Write the middle half of the runs: `112 to 117 µs`."""
     if found is None:
         return ""

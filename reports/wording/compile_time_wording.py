@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ctrace.inspector.facts.compile_time import CacheUse, CompileTime, Outcome
+from ctrace.inspector.facts.compile_time import CompileTime, LookupOutcome, TorchCachesUsed
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
@@ -29,7 +29,7 @@ def _hits(found: CompileTime) -> str:
     if not found.lookups:
         return ""
     numbers = Counter(each.outcome for each in found.lookups)
-    return f" Caches: {', '.join(fmt.count(numbers[each], str(each)) for each in Outcome if numbers[each])}."
+    return f" Caches: {', '.join(fmt.count(numbers[each], str(each)) for each in LookupOutcome if numbers[each])}."
 
 
 def circumstances(session: Session) -> Iterator[str]:
@@ -47,7 +47,7 @@ def circumstances(session: Session) -> Iterator[str]:
         yield "The log ends before compiling does: the last steps are cut off."
 
 
-def use(found: CacheUse) -> str:
+def use(found: TorchCachesUsed) -> str:
     """Say which caches a run could use."""
     match found.kind:
         case "private":

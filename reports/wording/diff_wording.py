@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import assert_never
 
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, size_of
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What, size_of
 from ctrace.inspector.features.compare.diff.compare import counts
-from ctrace.inspector.features.compare.diff.worse_side import Direction, Judgement, Measure, Number
+from ctrace.inspector.features.compare.diff.worse_side import Direction, Measure, Number, WorseSide
 from ctrace.reports import format as fmt
 
 _PLURALS = {
@@ -56,7 +56,7 @@ def short_name(before: str, after: str) -> str:
     return other if other and one != other and " " not in after else after
 
 
-def judged(judgement: Judgement, after: str) -> str:
+def judged(judgement: WorseSide, after: str) -> str:
     """Say which run compiled better, and by which numbers; `after` is the name of the later one."""
     moved = {
         direction: fmt.listed((_moved(each) for each in judgement.changed if each.direction is direction), 9)
@@ -114,9 +114,9 @@ def answer(found: RunDiff) -> str:
     return f"Different: {', '.join(parts)}."
 
 
-def numbers(by_how: dict[How, int]) -> str:
+def numbers(by_how: dict[ChangeKind, int]) -> str:
     """Write `2 added, 1 changed`."""
-    return ", ".join(f"{by_how[how]} {how}" for how in How if how in by_how)
+    return ", ".join(f"{by_how[how]} {how}" for how in ChangeKind if how in by_how)
 
 
 def folded(found: RunDiff, where: str) -> str:

@@ -1,6 +1,6 @@
 """One line for each check of `ctrace kernels edit`."""
 
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Checked
+from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage
 from ctrace.inspector.features.workshop.kernel_packages.watching import speed
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.kernel_packages import element, tolerance
@@ -8,7 +8,7 @@ from ctrace.reports.wording.kernel_packages import element, tolerance
 _RAN = {"gpu": "", "cpu": "", "interpreter": " in Triton's interpreter"}
 
 
-def check_line(before: Checked | None, found: Checked) -> str:
+def check_line(before: CheckedPackage | None, found: CheckedPackage) -> str:
     """Say whether the kernel is right and whether it became faster."""
     wrong = [each for each in found.checks if not each.equal]
     if wrong:

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 from ctrace.inspector.facts.diagnosis import RootCause
-from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, Outcome, chosen
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, ProofOutcome, chosen
 from ctrace.inspector.runs.trial_runner import CALLS
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis_wording import effect
@@ -78,14 +78,14 @@ def earlier(proved_at: float) -> str:
     return f"Uses the proof of {at}: nothing that it depends on has changed since."
 
 
-def saving(outcome: Outcome) -> str:
+def saving(outcome: ProofOutcome) -> str:
     """Say what a repair saves; empty: nothing is known."""
     if outcome.later is not None:
         return f"recompilations in {CALLS} calls {outcome.later[0]} → {outcome.later[1]}"
     return effect(outcome.effect) if outcome.effect is not None else ""
 
 
-def closing(outcome: Outcome) -> str:
+def closing(outcome: ProofOutcome) -> str:
     """Say what closed the obligations of a proof; empty: there are none, or one is open."""
     if not outcome.obligations or not all(each.closed for each in outcome.obligations):
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ctrace.inspector.facts.graph_facts import SymbolMeant
 from ctrace.inspector.findings.graphs.text.bytes import number, symbols_in
-from ctrace.inspector.findings.graphs.text.fx import At, FxNode, Kind, TensorType
+from ctrace.inspector.findings.graphs.text.fx import At, FxNode, FxNodeKind, TensorType
 from ctrace.inspector.findings.graphs.text.ops import op_name, overload
 from ctrace.inspector.findings.graphs.text.scan import pieces
 from ctrace.reports import format as fmt
@@ -78,14 +78,14 @@ def op_text(node: FxNode) -> str:
 
 def call_text(node: FxNode) -> str:
     """Write a call as Python: `q @ k`, `x.view(-1)`, `var_mean[0]`, `aten.mm(a, b)`."""
-    if node.kind is Kind.GET_ATTR:
+    if node.kind is FxNodeKind.GET_ATTR:
         return fmt.one_line(f"self.{node.target}")
     args = pieces(node.args)
-    if node.kind is Kind.CALL_METHOD and args:
+    if node.kind is FxNodeKind.CALL_METHOD and args:
         return fmt.one_line(f"{args[0]}.{node.target}({', '.join(args[1:])})")
     if node.target.startswith("operator.") and (text := _operator(node.target[9:], args)):
         return fmt.one_line(text)
-    if node.kind is Kind.CALL_MODULE:
+    if node.kind is FxNodeKind.CALL_MODULE:
         return fmt.one_line(f"self.{node.target}({node.args})")
     return f"{op_text(node)}({fmt.one_line(node.args)})"
 

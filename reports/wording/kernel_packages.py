@@ -1,11 +1,11 @@
 """Sentences about applying, tuning and editing kernel packages."""
 
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Element, Times
+from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, Element, Times
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.durations import duration
 
 
-def applied_line(found: Applied) -> str:
+def applied_line(found: AppliedPackage) -> str:
     """Return the answer of `ctrace kernels apply` in one line."""
     applied = sum(each.applied for each in found.places)
     parts = [f"applied {applied} of {fmt.count(len(found.places), 'place')}"]
@@ -19,7 +19,7 @@ def applied_line(found: Applied) -> str:
     return ", ".join(parts)
 
 
-def _times(found: Applied) -> list[str]:
+def _times(found: AppliedPackage) -> list[str]:
     if found.model is None and found.kernel is None:
         return ["times not measured"]
     kernel = "kernel not measured" if found.kernel is None else f"kernel {between(found.kernel)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.findings.kernels.kernel_code import passages
-from ctrace.inspector.findings.kernels.kernel_view import Row, Work
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
@@ -88,7 +88,7 @@ def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
     return ops_text(kernel.ops, most) or ("none" if kernel.user else UNKNOWN)
 
 
-def fused_text(row: Row) -> str:
+def fused_text(row: KernelOfPart) -> str:
     """Write `4 nodes: amax, exp, sub, sum`, and whether anything was fused."""
     return nodes_text(row.nodes) + (" (nothing was fused)" if row.nodes and not row.is_fused else "")
 
@@ -104,7 +104,7 @@ def buffer_text(buffer: Buffer) -> str:
     return fmt.tensor(buffer.dtype, buffer.shape)
 
 
-def outputs_text(row: Row, most: int = 1) -> str:
+def outputs_text(row: KernelOfPart, most: int = 1) -> str:
     """List the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
     largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
     shapes = list(dict.fromkeys(map(buffer_text, largest)))

@@ -3,28 +3,28 @@
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.features.compare.ranks.job import Job
-from ctrace.inspector.features.compare.ranks.rank_summary import Digest, Kind
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Digest
 from ctrace.reports import format as fmt
 
 KINDS = {
-    Kind.INPUT: "an input",
-    Kind.COLLECTIVE: "a collective",
-    Kind.GRAPH: "the graph",
-    Kind.GUARD: "a guard",
-    Kind.CACHE_KEY: "a part of the cache key",
-    Kind.RECOMPILE: "a recompilation",
-    Kind.MISSING: "a missing compilation",
+    Apart.INPUT: "an input",
+    Apart.COLLECTIVE: "a collective",
+    Apart.GRAPH: "the graph",
+    Apart.GUARD: "a guard",
+    Apart.CACHE_KEY: "a part of the cache key",
+    Apart.RECOMPILE: "a recompilation",
+    Apart.MISSING: "a missing compilation",
 }
 ADVICE = {
-    Kind.INPUT: "Each rank compiles for its own sizes: pad the input to one size, or mark the dimension dynamic.",
-    Kind.COLLECTIVE: (
+    Apart.INPUT: "Each rank compiles for its own sizes: pad the input to one size, or mark the dimension dynamic.",
+    Apart.COLLECTIVE: (
         "Ranks that call different collectives, or in a different order, wait for each other: the job can hang."
     ),
-    Kind.GRAPH: "A branch in the model depends on the rank, its data or its environment.",
-    Kind.GUARD: "The graphs are equal; a later call can meet the guards of one rank and recompile on another.",
-    Kind.CACHE_KEY: "The ranks cannot share compiled code: compare their environment variables and torch's settings.",
-    Kind.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
-    Kind.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
+    Apart.GRAPH: "A branch in the model depends on the rank, its data or its environment.",
+    Apart.GUARD: "The graphs are equal; a later call can meet the guards of one rank and recompile on another.",
+    Apart.CACHE_KEY: "The ranks cannot share compiled code: compare their environment variables and torch's settings.",
+    Apart.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
+    Apart.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
 MOST_GROUPS = 6
 _MOST_INCOMPLETE = 8

@@ -1,16 +1,16 @@
 """Describe times, and say what they mean."""
 
-from ctrace.inspector.features.time.timing_model import Measured, Part
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart
 from ctrace.inspector.features.time.timing_view import Breakdown, crowd, fixed_costs
-from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
+from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.durations import digits, duration, times
 
 HEADS = {
-    Verdict.FASTER: "FASTER",
-    Verdict.SLOWER: "SLOWER",
-    Verdict.NO_DIFFERENCE: "NO MEASURABLE DIFFERENCE",
-    Verdict.UNDECIDED: "UNDECIDED",
+    RatioVerdict.FASTER: "FASTER",
+    RatioVerdict.SLOWER: "SLOWER",
+    RatioVerdict.NO_DIFFERENCE: "NO MEASURABLE DIFFERENCE",
+    RatioVerdict.UNDECIDED: "UNDECIDED",
 }
 _FIXED = 0.4
 """If fixed costs have at least this share of a call, they explain why compiling does not help."""
@@ -18,7 +18,7 @@ _LOUD = 0.25
 """If eager times spread at least this much, something else disturbs them."""
 
 
-def speedup(found: Comparison | None) -> str:
+def speedup(found: SpeedComparison | None) -> str:
     """Write a comparison for a table: `1.42x (1.38 to 1.47)`."""
     if found is None:
         return "not measured"
@@ -26,18 +26,18 @@ def speedup(found: Comparison | None) -> str:
     return f"{times(ratio.median)} ({digits(ratio.low)} to {digits(ratio.high)})"
 
 
-def short_verdict(found: Comparison | None) -> str:
+def short_verdict(found: SpeedComparison | None) -> str:
     """Write a verdict for a table."""
     words = {
-        Verdict.FASTER: "faster",
-        Verdict.SLOWER: "slower",
-        Verdict.NO_DIFFERENCE: "no difference",
-        Verdict.UNDECIDED: "undecided",
+        RatioVerdict.FASTER: "faster",
+        RatioVerdict.SLOWER: "slower",
+        RatioVerdict.NO_DIFFERENCE: "no difference",
+        RatioVerdict.UNDECIDED: "undecided",
     }
     return "" if found is None else words[found.verdict]
 
 
-def answer(part: Part, name: str = "Compiled") -> str:
+def answer(part: TimedPart, name: str = "Compiled") -> str:
     """Answer whether compiling helps, in one sentence."""
     found, eager, compiled = part.speedup, part.eager, part.compiled
     if found is None or eager is None or compiled is None:
@@ -45,19 +45,19 @@ def answer(part: Part, name: str = "Compiled") -> str:
     both = f"{duration(compiled.median)} against {duration(eager.median)}{_unit(part)}"
     rounds = fmt.count(found.ratio.rounds, "round")
     match found.verdict:
-        case Verdict.FASTER:
+        case RatioVerdict.FASTER:
             return f"{name} is {times(found.ratio.median)} faster than eager ({_span(found.ratio, rounds)}): {both}."
-        case Verdict.SLOWER:
+        case RatioVerdict.SLOWER:
             slower = inverse(found.ratio)
             return f"{name} is {times(slower.median)} slower than eager ({_span(slower, rounds)}): {both}."
-        case Verdict.NO_DIFFERENCE:
+        case RatioVerdict.NO_DIFFERENCE:
             return f"No measurable difference: {both} ({_range(found.ratio, rounds)})."
     if not found.ratio.is_sure:
         return f"{rounds.capitalize()} cannot decide: {both}."
     return f"The times vary too much to decide: {both} ({_range(found.ratio, rounds)})."
 
 
-def _unit(part: Part) -> str:
+def _unit(part: TimedPart) -> str:
     return {"step": " a step", "backward": " a backward"}.get(part.part, " a call")
 
 
@@ -74,7 +74,7 @@ def inverse(ratio: Interval) -> Interval:
     return Interval(1 / ratio.median, 1 / ratio.high, 1 / ratio.low, ratio.rounds, ratio.confidence)
 
 
-def reasons(measured: Measured) -> list[tuple[str, str]]:
+def reasons(measured: MeasuredConfiguration) -> list[tuple[str, str]]:
     """Return what prevents a better or a more certain result, the most important first, each with what to do."""
     part = measured.first
     if part is None or part.speedup is None:
@@ -82,14 +82,14 @@ def reasons(measured: Measured) -> list[tuple[str, str]]:
     verdict, found = part.speedup.verdict, []
     if measured.compiled is not None and not measured.compiled.graphs:
         found.append(("Dynamo captured no graph: both sides run eagerly.", "see ctrace explain"))
-    if verdict is Verdict.UNDECIDED:
+    if verdict is RatioVerdict.UNDECIDED:
         found += _undecided(measured, part)
-    if verdict in (Verdict.SLOWER, Verdict.NO_DIFFERENCE):
+    if verdict in (RatioVerdict.SLOWER, RatioVerdict.NO_DIFFERENCE):
         found += _too_short(measured, part)
     return found + _of_model(measured, part)
 
 
-def _undecided(measured: Measured, part: Part) -> list[tuple[str, str]]:
+def _undecided(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
     if part.speedup is not None and not part.speedup.ratio.is_sure:
         return [("So few rounds cannot tell noise from a difference.", "use --rounds 6 or more")]
     crowded = crowd(measured)
@@ -114,7 +114,7 @@ def disturbed(found: Breakdown) -> str:
     )
 
 
-def _too_short(measured: Measured, part: Part) -> list[tuple[str, str]]:
+def _too_short(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
     share = fixed_costs(measured)
     if share is None or share < _FIXED or part.eager is None:
         return []
@@ -127,7 +127,7 @@ def _too_short(measured: Measured, part: Part) -> list[tuple[str, str]]:
     return [(what, f"{todo}; --mode reduce-overhead replays all launches as one" if on_gpu else todo)]
 
 
-def _of_model(measured: Measured, part: Part) -> list[tuple[str, str]]:
+def _of_model(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
     found = []
     if part.drifts:
         what = "Eager calls get slower, or faster, from the first round to the last: calls change the model's state."
@@ -150,7 +150,7 @@ def _of_model(measured: Measured, part: Part) -> list[tuple[str, str]]:
     return found
 
 
-def conditions(measured: Measured) -> str:
+def conditions(measured: MeasuredConfiguration) -> str:
     """Say how it was measured: device, threads, versions, warming up."""
     setup = measured.setup
     if setup is None:
@@ -159,7 +159,7 @@ def conditions(measured: Measured) -> str:
     return f"{where} · torch {setup.torch} · python {setup.python}"
 
 
-def warming(part: Part) -> str:
+def warming(part: TimedPart) -> str:
     """Say how many calls came before the first round."""
     shown = []
     for each in part.warm_ups:

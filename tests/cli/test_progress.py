@@ -12,7 +12,7 @@ from ctrace.inspector.facts.events.fusion_events import FusionRecord
 from ctrace.inspector.facts.events.run_events import CallBegan
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.features.check.gate_model import Job, JobKey
+from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
 from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
 from ctrace.inspector.runs.capture_request import Options
 
@@ -27,8 +27,8 @@ class _Status:
         self.shown = str(text)
 
 
-def _job(model: str, scenario: str = "base") -> Job:
-    return Job(JobKey(model, scenario), model, Options())
+def _job(model: str, scenario: str = "base") -> CheckJob:
+    return CheckJob(JobKey(model, scenario), model, Options())
 
 
 def test_one_line_shows_the_progress_of_all_jobs() -> None:

@@ -14,7 +14,7 @@ import pytest
 import ctrace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.registry import registered_ids
-from ctrace.inspector.knowledge.advice import Entry, entries
+from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.versions.installed import torch_version
 from ctrace.inspector.knowledge.versions.releases import release_of
 
@@ -110,7 +110,7 @@ def _numbers(result: Any) -> Any:
     return torch.as_tensor(first).detach().as_subclass(torch.Tensor).double()
 
 
-def _skip_if_untried(key: str, entry: Entry) -> None:
+def _skip_if_untried(key: str, entry: AdviceEntry) -> None:
     if not key.startswith("GB"):
         return
     if key[:6] not in registered_ids():

@@ -8,7 +8,7 @@ import torch
 
 from ctrace.inspector.facts.passes import Attention
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import State, state_of
+from ctrace.inspector.findings.graphs.attention_view import AttentionState, state_of
 from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.session.build import build
@@ -81,7 +81,7 @@ def _check_by_hand(run: Run, name: str) -> None:
     assert found.axis in (spelling.axis, None)  # None: more than one dimension
     assert found.is_wrong == spelling.wrong
     if code:
-        assert state_of(found) is State.NOT_MATCHED
+        assert state_of(found) is AttentionState.NOT_MATCHED
         assert found.why is not None
         assert found.why.code == code
         assert code != "rank" or found.why.rank == len(spelling.shapes[0])
@@ -96,7 +96,7 @@ def _check_call(run: Run, name: str) -> None:
         assert (found.why.code if found.why else "") == call.code
         assert bool(found.fused) == (not call.code)
     else:
-        assert state_of(found) in (State.FUSED, State.NOT_FUSED)
+        assert state_of(found) in (AttentionState.FUSED, AttentionState.NOT_FUSED)
 
 
 @pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])

@@ -7,7 +7,7 @@ import pytest
 import ctrace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.rewrites.alignment import Kept, apply
+from ctrace.inspector.features.bytecode.rewrites.alignment import KeptInstruction, apply
 from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
 from ctrace.inspector.knowledge.versions.version_differences import DEFERRED_CONSTANTS
 from tests.inspector.features.bytecode.rewrites.test_alignment import assert_same
@@ -181,7 +181,7 @@ def test_the_edits_produce_the_new_code_and_kept_parts_are_equal(session: Sessio
             each = explained(session, compiled)
             before, after = each.codes.before, each.codes.after
             assert apply(each.edits, before.instructions) == after.instructions
-            kept = tuple((edit.before, edit.after) for edit in each.edits if isinstance(edit, Kept))
+            kept = tuple((edit.before, edit.after) for edit in each.edits if isinstance(edit, KeptInstruction))
             assert kept
             assert_same(before, after, kept)
 

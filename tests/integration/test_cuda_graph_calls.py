@@ -20,14 +20,14 @@ torch = pytest.importorskip("torch")
 
 from torch._dynamo.mutation_guard import GenerationTracker  # noqa: E402
 
-from ctrace.inspector.capture.core.part import Part  # noqa: E402
+from ctrace.inspector.capture.core.part import PartIdentity  # noqa: E402
 from ctrace.inspector.capture.core.patch import patched  # noqa: E402
 from ctrace.inspector.capture.core.recorder import Recorder  # noqa: E402
 from ctrace.inspector.capture.core.trace_log import TraceLog  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls  # noqa: E402
-from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
+from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece  # noqa: E402
 from ctrace.inspector.facts.cuda_graphs import CudaGraphCalled  # noqa: E402
-from ctrace.inspector.log.reader import Entry, read  # noqa: E402
+from ctrace.inspector.log.reader import LogEntry, read  # noqa: E402
 from tests.support.cuda_graph_trees import Manager, new_step, without_a_gpu  # noqa: E402
 
 
@@ -45,7 +45,7 @@ class Program:
     ) -> Callable[..., Any]:
         run = self._manager.function(model, mode, **options)
         context = {"frame_id": graph, "frame_compile_id": 0, "attempt": 0}
-        piece = Piece(Part(context, Stage(mode.lower())), 0)
+        piece = CudaGraphPiece(PartIdentity(context, Stage(mode.lower())), 0)
         if self._recorder is not None:
             piece.part.add(self._recorder, CudaGraphCalled(piece.part.stage))
 
@@ -64,7 +64,7 @@ class Program:
         self._recorder.postponed.refuse("this is a test")
         raw = Raw(prefixes={})
         for entry in read(self._log):
-            assert isinstance(entry, Entry)
+            assert isinstance(entry, LogEntry)
             assert entry.kind == "artifact:ctrace_cuda_graph", entry.payload
             event = decode(entry)
             assert isinstance(event, CudaGraphEvent)

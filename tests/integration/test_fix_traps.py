@@ -11,9 +11,9 @@ import pytest
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
 from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
-from ctrace.inspector.features.fix.repairs.proving import Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.repair_result import Outcome
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, Runner, new_server
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
+from ctrace.inspector.features.fix.repairs.trial_runs import Runner, SearchBudget, new_server
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
@@ -58,19 +58,19 @@ def servers() -> Iterator[list[ForkServer]]:
         each.close()
 
 
-def proof_of(trap: Trap, folder: Path, server: ForkServer) -> Outcome:
+def proof_of(trap: Trap, folder: Path, server: ForkServer) -> ProofOutcome:
     """Prove a trap's change with the conditions that any change of source gets."""
     before, after = trap.texts()
     path = folder / "net.py"
     path.write_text(before)
     file = str(path)
-    with Runner(resolve(file), Options(), 120, Budget(None), server) as runner:
+    with Runner(resolve(file), Options(), 120, SearchBudget(None), server) as runner:
         session = runner.capture(Trial())
         prover = Prover(runner, session)
         assert prover.why_unstable() == ""
         found = keys_of(session)
         gone = Counter({key: count for key, count in found.items() if key[0] in ("break", "recompile")})
-        change = Change(trial_with([NewText(file, after)]), gone, conditions_of(file, before, after))
+        change = ChangeToProve(trial_with([NewText(file, after)]), gone, conditions_of(file, before, after))
         outcome = prover.attempt(change).outcome
     assert path.read_text() == before
     return outcome

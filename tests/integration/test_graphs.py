@@ -10,7 +10,7 @@ import pytest
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, Kind
+from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNodeKind
 from ctrace.inspector.findings.graphs.text.ops import is_aten, op_name, operations
 from ctrace.inspector.findings.graphs.text.parse import parse
 from ctrace.inspector.knowledge.words import known_ops, word
@@ -27,7 +27,7 @@ def described(graph: FxGraph) -> dict[str, Any]:
     """Describe a graph read by ctrace as graph_zoo.py describes a live one."""
     nodes = [
         {
-            "name": "output" if node.kind is Kind.OUTPUT else node.name,
+            "name": "output" if node.kind is FxNodeKind.OUTPUT else node.name,
             "kind": str(node.kind),
             "target": node.target,
             "uses": sorted(node.uses),

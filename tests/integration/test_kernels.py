@@ -10,7 +10,7 @@ import pytest
 
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command
@@ -127,7 +127,7 @@ def test_code_is_the_same_without_the_hooks(ctrace: Command) -> None:
 
 def _codes(log: Path) -> list[str]:
     """Return the emitted code of a log, without torch's graph numbers."""
-    entries = (entry for entry in read(log) if isinstance(entry, Entry) and entry.kind == "inductor_output_code")
+    entries = (entry for entry in read(log) if isinstance(entry, LogEntry) and entry.kind == "inductor_output_code")
     return sorted(re.sub(r"# AOT ID: .*", "", entry.payload) for entry in entries)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
@@ -184,7 +184,7 @@ with capturing_here(Path(sys.argv[2]), build=False):
 
 def code(log: Path) -> list[str]:
     return sorted(
-        entry.payload for entry in read(log) if isinstance(entry, Entry) and entry.kind == "inductor_output_code"
+        entry.payload for entry in read(log) if isinstance(entry, LogEntry) and entry.kind == "inductor_output_code"
     )
 
 

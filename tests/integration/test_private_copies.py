@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, PrivateCopies, size_of
-from ctrace.inspector.capture.isolation.second_run import Launch, second_run, stored
+from ctrace.inspector.capture.isolation.second_run import RepeatableLaunch, second_run, stored
 
 torch = pytest.importorskip("torch")
 
@@ -67,7 +67,9 @@ def test_arguments_that_cannot_be_copied(argument: Any) -> None:
 
 def test_arguments_are_restored_before_each_launch() -> None:
     seen: list[str] = []
-    seconds, launches = timed(Launch(lambda: seen.append("launch"), lambda: seen.append("restore"), on_gpu=False))
+    seconds, launches = timed(
+        RepeatableLaunch(lambda: seen.append("launch"), lambda: seen.append("restore"), on_gpu=False)
+    )
     assert seconds >= 0
     assert launches >= 3
     assert seen == ["launch", *["restore", "launch"] * launches]

@@ -9,16 +9,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.capture.core.part import Part  # noqa: E402
+from ctrace.inspector.capture.core.part import PartIdentity  # noqa: E402
 from ctrace.inspector.capture.core.patch import patched  # noqa: E402
 from ctrace.inspector.capture.core.recorder import Postponed  # noqa: E402
 from ctrace.inspector.capture.kernels import replay_times  # noqa: E402
-from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
+from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece  # noqa: E402
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes  # noqa: E402
 from ctrace.inspector.facts.kernels import Stage  # noqa: E402
 from ctrace.inspector.facts.wire import Record, payload_of  # noqa: E402
 
-PIECE = Piece(Part({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, Stage.INFERENCE), 0)
+PIECE = CudaGraphPiece(PartIdentity({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, Stage.INFERENCE), 0)
 
 
 class Log:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ctrace.inspector.features.gpus.child.choices.sdpa import CUDNN, EFFICIENT, FLASH, MATH, Call, chosen
+from ctrace.inspector.features.gpus.child.choices.sdpa import CUDNN, EFFICIENT, FLASH, MATH, SdpaCall, chosen
 from tests.support.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
@@ -28,7 +28,7 @@ def ask(
         for count, length in zip(counts, lengths, strict=True)
     )
     options: dict[str, Any] = {"dropout": 0.0, "causal": False, "gqa": False} | given
-    return chosen(Call(query, key, value, mask, **options, capability=on))
+    return chosen(SdpaCall(query, key, value, mask, **options, capability=on))
 
 
 @pytest.mark.parametrize("line", TABLE)
@@ -88,7 +88,7 @@ def test_deterministic_algorithms_leave_out_cudnn():
 def test_an_empty_call_takes_no_fused_kernel(width, keys):
     empty = torch.empty(2, 4, 0, width)
     full = torch.empty(2, 4, keys, width)
-    assert chosen(Call(empty, full, full, None, 0.0, causal=False, gqa=False, capability=H100)) == MATH
+    assert chosen(SdpaCall(empty, full, full, None, 0.0, causal=False, gqa=False, capability=H100)) == MATH
 
 
 def form(shape, dtype, layout, grad) -> torch.Tensor:
@@ -118,7 +118,7 @@ def test_an_h100_chose_the_same_for_many_forms():
             mask = torch.empty(recorded["mask"], dtype=torch.bool if "mdtype" in recorded else dtype, device="meta")
             mask.requires_grad_("mgrad" in recorded)
         with torch.set_grad_enabled("no_grad" not in recorded):
-            call = Call(
+            call = SdpaCall(
                 query, key, value, mask, float(recorded.get("p", 0)), "causal" in recorded, "gqa" in recorded, H100
             )
             wrong += [recorded] if chosen(call) != choice else []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
-from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran
+from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.jobs.pool import run_jobs
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
@@ -68,7 +68,7 @@ atexit.register(lambda: open("imported.json", "w").write(json.dumps([name for na
 def _captured(folder: Path, text: str, **options: bool) -> Session:
     file = folder / "net.py"
     file.write_text(text)
-    job = Job(JobKey("net.py"), str(file), Options(**options), timeout=250)  # type: ignore[arg-type]
+    job = CheckJob(JobKey("net.py"), str(file), Options(**options), timeout=250)  # type: ignore[arg-type]
     (ran,) = run_jobs([job], store=Store(folder / "runs"))
     assert ran.session is not None, ran.error
     return ran.session
@@ -160,8 +160,8 @@ def test_a_model_that_crashes_or_hangs_affects_only_itself(tmp_path: Path, monke
     for name, text in {**texts, "raises": _RAISES}.items():
         (tmp_path / f"{name}.py").write_text(text)
         timeout = {"hangs": 10.0, "floods": 4.0}.get(name, 200.0)  # what hangs has to start and print first
-        jobs.append(Job(JobKey(name), f"{name}.py", Options(trace_only=True), timeout=timeout))
-    ran: dict[str, Ran] = {each.job.key.model: each for each in run_jobs(jobs, store=Store(), at_a_time=2)}
+        jobs.append(CheckJob(JobKey(name), f"{name}.py", Options(trace_only=True), timeout=timeout))
+    ran: dict[str, FinishedJob] = {each.job.key.model: each for each in run_jobs(jobs, store=Store(), at_a_time=2)}
     phases = {name: each.session and each.session.failure and each.session.failure.phase for name, each in ran.items()}
     assert phases == {
         "healthy": None,

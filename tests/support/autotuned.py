@@ -2,7 +2,15 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned, TunedInput, TunedKernel, Untried
+from ctrace.inspector.facts.autotuning import (
+    Choice,
+    ChoiceStatus,
+    TimeSpread,
+    TunedInput,
+    TunedKernel,
+    TunedOperation,
+    Untried,
+)
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from tests.support.sessions import ALL, MODEL
@@ -12,9 +20,9 @@ from tests.support.userkernels import user_kernel
 SETTINGS = "ACC_TYPE='tl.float32', BLOCK_K={k}, BLOCK_M=64, BLOCK_N=32, GROUP_M=8, num_stages=3, num_warps={warps}"
 
 
-def spread(median: float, *, loose: float = 0.01) -> Spread:
+def spread(median: float, *, loose: float = 0.01) -> TimeSpread:
     """Return the spread of 100 runs around a median."""
-    return Spread(100, median * (1 - 2 * loose), median * (1 - loose), median, median * (1 + loose))
+    return TimeSpread(100, median * (1 - 2 * loose), median * (1 - loose), median, median * (1 + loose))
 
 
 def timed(name: str, seconds: float, kind: str = "triton", *, loose: float | None = 0.01, settings: str = "") -> Choice:
@@ -23,7 +31,7 @@ def timed(name: str, seconds: float, kind: str = "triton", *, loose: float | Non
     return Choice(name, kind, settings, ChoiceStatus.TIMED, seconds, found)
 
 
-MM = Tuned(
+MM = TunedOperation(
     "0/0",
     Stage.FORWARD,
     "mm",

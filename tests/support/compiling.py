@@ -6,7 +6,7 @@ from typing import Any
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.log_line import artifact, record_line
-from ctrace.inspector.log.reader import Broken, Entry, parse
+from ctrace.inspector.log.reader import Broken, LogEntry, parse
 from ctrace.inspector.session.build import build
 
 AT = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
@@ -47,7 +47,7 @@ class Log:
     def cache(self, name: str, at: dict[str, Any] | None = AT, **data: Any) -> "Log":
         return self.line({"artifact": {"name": name, "encoding": "json"}, **(at or {})}, json.dumps(data))
 
-    def entries(self) -> list[Entry | Broken]:
+    def entries(self) -> list[LogEntry | Broken]:
         text = "".join(self._lines)
         return list(parse(text.splitlines(keepends=True)))
 

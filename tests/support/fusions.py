@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.fusion_facts import (
     Access,
     Buffer,
-    Candidate,
+    BufferRole,
     Fusion,
+    FusionCandidate,
     FusionRound,
     Node,
     NodeKind,
     Refusal,
-    Role,
     Score,
 )
 from ctrace.inspector.facts.kernels import Stage
@@ -23,7 +23,9 @@ SIZE = 4 * MIB
 """Bytes of a tensor of 1024 x 1024 in float32."""
 
 
-def buffer(name: str, role: Role = Role.INNER, shape: tuple[str, ...] = ("1024", "1024"), size: int = SIZE) -> Buffer:
+def buffer(
+    name: str, role: BufferRole = BufferRole.INNER, shape: tuple[str, ...] = ("1024", "1024"), size: int = SIZE
+) -> Buffer:
     return Buffer(name, role, "float32", shape, ("1024", "1")[: len(shape)], "cpu", size)
 
 
@@ -77,8 +79,8 @@ SOFTMAX = Fusion(
             fused=(("op1", "op2"),),
             tried=4,
             candidates=(
-                Candidate("op1", "op2", Score(2, 0, SIZE, 0, -1)),
-                Candidate("op1", "op3", Score(2, 0, ROW, 0, -2)),
+                FusionCandidate("op1", "op2", Score(2, 0, SIZE, 0, -1)),
+                FusionCandidate("op1", "op3", Score(2, 0, ROW, 0, -2)),
             ),
             refused=(Refusal("op2", "op3", "memory deps did not match"), Refusal("op1", "op4", "no shared data")),
         ),
@@ -94,13 +96,13 @@ SOFTMAX = Fusion(
     nodes=(PRODUCT, EXP, SUM, DIV, BIAS),
     result=(PRODUCT, EXP_SUM, DIV, BIAS),
     buffers=(
-        buffer("arg0_1", Role.INPUT),
-        buffer("arg1_1", Role.INPUT),
+        buffer("arg0_1", BufferRole.INPUT),
+        buffer("arg1_1", BufferRole.INPUT),
         buffer("buf0"),
         buffer("buf1"),
         buffer("buf2", shape=("1024",), size=ROW),
-        buffer("buf3", Role.OUTPUT),
-        buffer("buf4", Role.OUTPUT),
+        buffer("buf3", BufferRole.OUTPUT),
+        buffer("buf4", BufferRole.OUTPUT),
     ),
     outputs=("buf3", "buf4"),
 )
@@ -110,7 +112,7 @@ OLD = Fusion("0/1", Stage.BACKWARD, 7, 6, (FusionRound(7, 6, (("op0", "op1"),)),
 
 def layers(number: int) -> Fusion:
     """The same two missed pairs in many layers, and a matmul of each layer's input."""
-    nodes, buffers = [], [buffer("arg0_1", Role.INPUT)]
+    nodes, buffers = [], [buffer("arg0_1", BufferRole.INPUT)]
     for each in range(number):
         before = f"buf{2 * each - 1}" if each else "arg0_1"
         nodes.append(
@@ -127,7 +129,7 @@ def layers(number: int) -> Fusion:
         )
         buffers += [buffer(f"buf{2 * each}"), buffer(f"buf{2 * each + 1}")]
     last = buffers[-1].name
-    buffers[-1] = replace(buffers[-1], role=Role.OUTPUT)
+    buffers[-1] = replace(buffers[-1], role=BufferRole.OUTPUT)
     rounds = (FusionRound(2 * number, 2 * number, tried=0),)
     return Fusion(
         "1/0", Stage.INFERENCE, 2 * number, 2 * number, rounds, 0, tuple(nodes), tuple(nodes), tuple(buffers), (last,)

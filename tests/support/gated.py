@@ -11,10 +11,10 @@ from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Environment, Graph, Session
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import state_of
-from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
 from ctrace.inspector.features.check.gate_outcome import judged
-from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits, Policy
-from ctrace.inspector.features.check.verdict import Checked, Outcome, Seen
+from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 ROOT = Path("/home/user/project")
@@ -48,7 +48,7 @@ def session_of(
     )
 
 
-def state(session: Session, job: JobKey = MODEL) -> State:
+def state(session: Session, job: JobKey = MODEL) -> CheckedState:
     """Extract the state of a session that the gate compares."""
     return state_of(session, job, ROOT)
 
@@ -59,22 +59,22 @@ def site(text: str = "print(x)", place: str = "model.py::Net.forward", gb: str =
     return Site(key, **parts)
 
 
-def state_with(*sites: Site, torch: str = "2.13", coverage: float | None = None, **counts: int) -> State:
+def state_with(*sites: Site, torch: str = "2.13", coverage: float | None = None, **counts: int) -> CheckedState:
     """Make the state of a job; its counts of sites follow from the sites."""
     by_kind = {Count.BREAKS: SiteKind.BREAK, Count.SKIPPED: SiteKind.SKIP, Count.RECOMPILES: SiteKind.RECOMPILE}
     counted = {count: sum(each.key.kind is kind for each in sites) for count, kind in by_kind.items()}
     numbers = {Count(name): number for name, number in counts.items()}
-    return State(MODEL, torch, {Count.GRAPHS: 1, Count.LIMIT_HITS: 0, **counted, **numbers}, coverage, sites)
+    return CheckedState(MODEL, torch, {Count.GRAPHS: 1, Count.LIMIT_HITS: 0, **counted, **numbers}, coverage, sites)
 
 
-def seen_of(given: State, limits: Limits | None = None, job: JobKey | None = None, **parts: Any) -> Seen:
+def seen_of(given: CheckedState, limits: Limits | None = None, job: JobKey | None = None, **parts: Any) -> SeenJob:
     """Make the result of a job that ran and has a state."""
     key = job or given.job
-    ran = Job(key, key.model, Options(), limits or Limits(), known_as=parts.pop("known_as", None))
-    return Seen(ran, replace(given, job=key), **parts)
+    ran = CheckJob(key, key.model, Options(), limits or Limits(), known_as=parts.pop("known_as", None))
+    return SeenJob(ran, replace(given, job=key), **parts)
 
 
-def lock_of(given: State, job: JobKey | None = None) -> Lock:
+def lock_of(given: CheckedState, job: JobKey | None = None) -> Lock:
     """Record a state in a lock."""
     counts: dict[Count, int] = {
         count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS)
@@ -84,25 +84,25 @@ def lock_of(given: State, job: JobKey | None = None) -> Lock:
 
 
 def outcome_of(
-    seen: Seen | Sequence[Seen], lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any
-) -> Outcome:
+    seen: SeenJob | Sequence[SeenJob], lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any
+) -> CheckOutcome:
     """Judge jobs."""
-    every = [seen] if isinstance(seen, Seen) else list(seen)
+    every = [seen] if isinstance(seen, SeenJob) else list(seen)
     today = parts.pop("today", TODAY)
-    return judged(every, Policy(allow=tuple(allow)), lock or Lock(), today, **parts)
+    return judged(every, CheckPolicy(allow=tuple(allow)), lock or Lock(), today, **parts)
 
 
-def checked_of(seen: Seen, lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any) -> Checked:
+def checked_of(seen: SeenJob, lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any) -> CheckedJob:
     """Judge one job."""
     (only,) = outcome_of(seen, lock, allow, **parts).checked
     return only
 
 
-def kinds(found: Checked | Outcome) -> list[str]:
+def kinds(found: CheckedJob | CheckOutcome) -> list[str]:
     """Name the findings, in order."""
     return [str(each.kind) for each in found.findings]
 
 
-def counts_of(given: State) -> Mapping[Count, int]:
+def counts_of(given: CheckedState) -> Mapping[Count, int]:
     """Return the counts that are not 0."""
     return {count: number for count, number in given.counts.items() if number}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.session import Failure, Session
 from ctrace.inspector.log.decode.dispatch import decode
-from ctrace.inspector.log.reader import Broken, Entry, parse, read
+from ctrace.inspector.log.reader import Broken, LogEntry, parse, read
 from ctrace.inspector.session.build import build
 from tests.support.places import DATA
 
@@ -226,7 +226,7 @@ class Log:
         """The whole log."""
         return "".join(self._lines)
 
-    def entries(self) -> list[Entry | Broken]:
+    def entries(self) -> list[LogEntry | Broken]:
         """Read the log."""
         return parsed(self.text)
 
@@ -245,7 +245,7 @@ def stack_of(places: Iterable[Place]) -> list[dict[str, Any]]:
     return [{"file": file, "line": line, "name": name} for file, line, name in places]
 
 
-def parsed(log: str | bytes) -> list[Entry | Broken]:
+def parsed(log: str | bytes) -> list[LogEntry | Broken]:
     """Read a log from memory, with lines split and decoded as in `read`."""
     data = log if isinstance(log, bytes) else log.encode("utf-8", "surrogatepass")
     return list(parse(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="\n")))
@@ -310,5 +310,5 @@ def recorded(name: str) -> Session:
 def decoded(name: str, data: Any, at: str = "0/0") -> Any:
     """Return one of ctrace's records, by its name in the log and its payload."""
     (entry,) = Log().ctrace(name, data, at=at).entries()
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     return decode(entry)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion_facts import Access, Buffer, Fusion, FusionRound, Node, NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, FusionRound, Node, NodeKind
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.session import Environment, Graph, Session, Target
 from tests.support.sessions import CWD, ENVIRONMENT, HOSTILE_FILE, HOSTILE_TEXT, MODEL, PARTIAL
@@ -72,7 +72,7 @@ def at(*lines: int) -> tuple[str, ...]:
     return tuple(f"{MODEL}:{line}" for line in lines)
 
 
-def _buffer(name: str, role: Role, *shape: int, dtype: str = "float32") -> Buffer:
+def _buffer(name: str, role: BufferRole, *shape: int, dtype: str = "float32") -> Buffer:
     size = 4
     for each in shape:
         size *= each
@@ -111,10 +111,10 @@ FUSION = Fusion(
     nodes=_NODES,
     result=(_NODES[0], _FUSED, _NODES[5], _NODES[6]),
     buffers=(
-        _buffer("arg3_1", Role.INPUT, 64),
-        _buffer("buf0", Role.INNER, 64, 64),
-        _buffer("buf4", Role.OUTPUT, 64, 64),
-        _buffer("buf5", Role.OUTPUT, 64, 32),
+        _buffer("arg3_1", BufferRole.INPUT, 64),
+        _buffer("buf0", BufferRole.INNER, 64, 64),
+        _buffer("buf4", BufferRole.OUTPUT, 64, 64),
+        _buffer("buf5", BufferRole.OUTPUT, 64, 32),
     ),
     outputs=("buf4", "buf5"),
 )
@@ -235,7 +235,7 @@ HOSTILE = Session(
                 ),
             ),
             result=(replace(_NODES[1], accesses=(Access("b", 8, 8),)),),
-            buffers=(Buffer("b", Role.OUTPUT, HOSTILE_TEXT, (HOSTILE_TEXT,), (), HOSTILE_TEXT, 8),),
+            buffers=(Buffer("b", BufferRole.OUTPUT, HOSTILE_TEXT, (HOSTILE_TEXT,), (), HOSTILE_TEXT, 8),),
         ),
     ),
     kernels=(

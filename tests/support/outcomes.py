@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import JobKey, Lock, State
-from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits, Policy
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
+from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 
 CWD = "/home/user/project"
-POLICY = Policy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))
+POLICY = CheckPolicy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))
 LOCK = Lock(file=f"{CWD}/ctrace.lock")
 ALLOW = Allow(
     "vendored, upstream issue 12", gb="GB0059", place="models/vendored.py::*", expires=date(2030, 1, 31), line=9
@@ -62,7 +62,7 @@ KEPT = Site(
 )
 
 
-def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 100.0) -> State:
+def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 100.0) -> CheckedState:
     """Make a job's result, with counts that match its sites."""
     kinds = [site.key.kind for site in sites]
     counts = {
@@ -71,34 +71,34 @@ def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 1
         Count.RECOMPILES: kinds.count(SiteKind.RECOMPILE),
         Count.GRAPHS: graphs,
     }
-    return State(job, "2.13", counts, coverage, sites)
+    return CheckedState(job, "2.13", counts, coverage, sites)
 
 
-def holding(name: str, **parts: Any) -> Checked:
+def holding(name: str, **parts: Any) -> CheckedJob:
     """Make a passing job."""
     job = JobKey(name)
-    return replace(Checked(job, state(job), graphs_before=1, seconds=1.25), **parts)
+    return replace(CheckedJob(job, state(job), graphs_before=1, seconds=1.25), **parts)
 
 
-def outcome(*checked: Checked, **parts: Any) -> Outcome:
+def outcome(*checked: CheckedJob, **parts: Any) -> CheckOutcome:
     """Make an outcome with a policy and a lock."""
-    return replace(Outcome(POLICY, LOCK, checked, torch="2.13", seconds=7.5), **parts)
+    return replace(CheckOutcome(POLICY, LOCK, checked, torch="2.13", seconds=7.5), **parts)
 
 
-def new_site(site: Site) -> Finding:
+def new_site(site: Site) -> GateFinding:
     """Make the finding of a new site."""
     what = f"+1 {' '.join(site.key.causes)} {site.key.place}"
-    return Finding(FindingKind.NEW_SITE, what, site=site)
+    return GateFinding(FindingKind.NEW_SITE, what, site=site)
 
 
-def only(*findings: Finding, name: str = "models/mask.py", **parts: Any) -> Outcome:
+def only(*findings: GateFinding, name: str = "models/mask.py", **parts: Any) -> CheckOutcome:
     """Make an outcome of one job with only some findings."""
     job = JobKey(name)
-    return outcome(replace(Checked(job, None, findings, seconds=0.5), **parts))
+    return outcome(replace(CheckedJob(job, None, findings, seconds=0.5), **parts))
 
 
 _MASK, _MASK_WIDE, _TEXT = JobKey("models/mask.py"), JobKey("models/mask.py", "wide", "h100"), JobKey("models/text.py")
-_MASKED = Checked(
+_MASKED = CheckedJob(
     _MASK, state(_MASK, BRANCH, graphs=3, coverage=71.4), (new_site(BRANCH),), graphs_before=2, seconds=2.2,
     run="20260101-120000-mask",
 )  # fmt: skip
@@ -106,8 +106,8 @@ _TEXT_FINDINGS = (
     new_site(PRINT),
     new_site(SKIP),
     new_site(RECOMPILE),
-    Finding(FindingKind.MORE, "+2 graphs", count=Count.GRAPHS, was=1.0, now=3.0),
-    Finding(FindingKind.LIMIT, "coverage is below the limit", was=90.0, now=71.4, file="ctrace.yaml", line=7,
+    GateFinding(FindingKind.MORE, "+2 graphs", count=Count.GRAPHS, was=1.0, now=3.0),
+    GateFinding(FindingKind.LIMIT, "coverage is below the limit", was=90.0, now=71.4, file="ctrace.yaml", line=7,
             todo="Move more of the model into the graph, or lower `coverage` in the policy."),
 )  # fmt: skip
 INSTALLED = replace(
@@ -116,7 +116,7 @@ INSTALLED = replace(
     file="/venv/lib/python3.11/site-packages/einops/einops.py",
     line=520,
 )
-_MORE_TIMES = Finding(
+_MORE_TIMES = GateFinding(
     FindingKind.MORE_TIMES, "+2 times GB0059 models/text.py::Text.forward", site=PRINT, was=1.0, now=3.0
 )
 
@@ -125,7 +125,7 @@ WORSE = outcome(
     holding("models/a.py", allowed=((KEPT, ALLOW),)),
     _MASKED,
     replace(_MASKED, job=_MASK_WIDE, run=None),
-    Checked(
+    CheckedJob(
         _TEXT, state(_TEXT, PRINT, SKIP, RECOMPILE, graphs=3, coverage=None), _TEXT_FINDINGS, graphs_before=1,
         seconds=3.1, run="20260101-120001-text",
     ),
@@ -140,32 +140,32 @@ BETTER = outcome(
 )
 UNTRUSTED = outcome(
     holding("models/a.py"),
-    Checked(JobKey("models/b.py"), state(JobKey("models/b.py"), graphs=0, coverage=0.0), (
-        Finding(FindingKind.NOTHING_COMPILED, "no graph came of it", "See why with `ctrace explain models/b.py`."),
-        Finding(FindingKind.DOUBT, "the log has 2 breaks, the counter 3"),
-        Finding(FindingKind.NOT_MEASURED, "spills are limited, and were not measured", count=Count.SPILLS),
+    CheckedJob(JobKey("models/b.py"), state(JobKey("models/b.py"), graphs=0, coverage=0.0), (
+        GateFinding(FindingKind.NOTHING_COMPILED, "no graph came of it", "See why with `ctrace explain models/b.py`."),
+        GateFinding(FindingKind.DOUBT, "the log has 2 breaks, the counter 3"),
+        GateFinding(FindingKind.NOT_MEASURED, "spills are limited, and were not measured", count=Count.SPILLS),
     ), seconds=0.8),
 )  # fmt: skip
 FAILED = outcome(
     holding("models/a.py"),
-    Checked(JobKey("models/b.py"), None, (Finding(FindingKind.FAILED, "ValueError: no weights", "Run it without torch.compile first.", file=f"{CWD}/models/b.py", line=8),), seconds=0.4, run="20260101-120002-b"),
-    Checked(JobKey("models/c.py"), None, (Finding(FindingKind.CRASHED, "the process died of SIGSEGV", "The last line was: loading"),), seconds=0.4),
-    Checked(JobKey("models/d.py"), None, (Finding(FindingKind.TIMEOUT, "not done after 600 s", "Raise `timeout` in the policy."),), seconds=600.2),
-    Checked(JobKey("pack.net:model"), None, (Finding(FindingKind.COMPILE_FAILED, "raises InductorError when compiled"),), seconds=1.0),
+    CheckedJob(JobKey("models/b.py"), None, (GateFinding(FindingKind.FAILED, "ValueError: no weights", "Run it without torch.compile first.", file=f"{CWD}/models/b.py", line=8),), seconds=0.4, run="20260101-120002-b"),
+    CheckedJob(JobKey("models/c.py"), None, (GateFinding(FindingKind.CRASHED, "the process died of SIGSEGV", "The last line was: loading"),), seconds=0.4),
+    CheckedJob(JobKey("models/d.py"), None, (GateFinding(FindingKind.TIMEOUT, "not done after 600 s", "Raise `timeout` in the policy."),), seconds=600.2),
+    CheckedJob(JobKey("pack.net:model"), None, (GateFinding(FindingKind.COMPILE_FAILED, "raises InductorError when compiled"),), seconds=1.0),
     _MASKED,
 )  # fmt: skip
 WRONG = outcome(
     holding("models/a.py"),
-    Checked(JobKey("models/gone.py"), None, (Finding(FindingKind.WRONG, "models/gone.py is not there", "Correct `models` in the policy.", file="ctrace.yaml", line=3),)),
+    CheckedJob(JobKey("models/gone.py"), None, (GateFinding(FindingKind.WRONG, "models/gone.py is not there", "Correct `models` in the policy.", file="ctrace.yaml", line=3),)),
     findings=(
-        Finding(FindingKind.VANISHED, "models/old.py is in the lock, and the policy names it no more", "Run `ctrace check --update`.", file="ctrace.lock", line=5),
+        GateFinding(FindingKind.VANISHED, "models/old.py is in the lock, and the policy names it no more", "Run `ctrace check --update`.", file="ctrace.lock", line=5),
     ),
 )  # fmt: skip
 NO_SECTION = outcome(
     holding("models/a.py"),
-    findings=(Finding(FindingKind.NO_SECTION, "the lock knows torch 2.11 and 2.12, not 2.13", "Run `ctrace check --update`.", file="ctrace.lock"),),
+    findings=(GateFinding(FindingKind.NO_SECTION, "the lock knows torch 2.11 and 2.12, not 2.13", "Run `ctrace check --update`.", file="ctrace.lock"),),
 )  # fmt: skip
-NOTHING = Outcome(Policy(), Lock())
+NOTHING = CheckOutcome(CheckPolicy(), Lock())
 MANY = outcome(*(holding(f"models/m{number:02}.py") for number in range(25)), _MASKED)
 
 EVIL = (
@@ -177,13 +177,13 @@ _EVIL_SITE = Site(
     file=f"{CWD}/models/{EVIL}.py", line=1, source=f"  {EVIL}", span=(2, 9), reason=EVIL, fix=EVIL,
 )  # fmt: skip
 _EVIL_FINDINGS = (
-    Finding(FindingKind.NEW_SITE, EVIL, EVIL, site=_EVIL_SITE),
-    Finding(FindingKind.DOUBT, "x" * 5000, "y y " * 2000, file=EVIL, line=2),
+    GateFinding(FindingKind.NEW_SITE, EVIL, EVIL, site=_EVIL_SITE),
+    GateFinding(FindingKind.DOUBT, "x" * 5000, "y y " * 2000, file=EVIL, line=2),
 )
 HOSTILE = outcome(
-    Checked(JobKey(EVIL, EVIL, EVIL), None, _EVIL_FINDINGS, ((_EVIL_SITE, Allow(EVIL)),), (EVIL,), run=EVIL),
-    policy=Policy(file=f"{CWD}/{EVIL}.yaml"),
-    findings=(Finding(FindingKind.WRONG, EVIL, EVIL, file=EVIL, line=1),),
+    CheckedJob(JobKey(EVIL, EVIL, EVIL), None, _EVIL_FINDINGS, ((_EVIL_SITE, Allow(EVIL)),), (EVIL,), run=EVIL),
+    policy=CheckPolicy(file=f"{CWD}/{EVIL}.yaml"),
+    findings=(GateFinding(FindingKind.WRONG, EVIL, EVIL, file=EVIL, line=1),),
     notes=(EVIL,),
     torch=EVIL,
 )

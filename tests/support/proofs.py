@@ -7,9 +7,9 @@ from ctrace.inspector.facts.trial import Mined, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
 from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.mining import mined, writers
-from ctrace.inspector.features.fix.repairs.proving import Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.repair_result import Outcome
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, Runner
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
+from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner, SearchBudget
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
@@ -17,7 +17,7 @@ from ctrace.inspector.runs.target import resolve
 _SECONDS = 120.0
 
 
-def outcome_of(before: Path, after: str, server: ForkServer, *, reads: bool = True) -> Outcome:
+def outcome_of(before: Path, after: str, server: ForkServer, *, reads: bool = True) -> ProofOutcome:
     """Prove a change of a program.
 
     Args:
@@ -33,10 +33,10 @@ def outcome_of(before: Path, after: str, server: ForkServer, *, reads: bool = Tr
     others = writers(file, text, after) if reads else ()
     conditions = tuple(dict.fromkeys((*conditions_of(file, text, after), *others)))
     found = mined({file: text}, {file: [after]}) if reads else Mined()
-    with Runner(resolve(file), Options(), _SECONDS, Budget(None), server) as runner:
+    with Runner(resolve(file), Options(), _SECONDS, SearchBudget(None), server) as runner:
         session = runner.capture(Trial())
         prover = Prover(runner, session, mined=found, conditions=conditions if reads else ())
         if unstable := prover.why_unstable():
             raise FailedTrialError(unstable)
         gone = Counter({key: count for key, count in keys_of(session).items() if key[0] in ("break", "recompile")})
-        return prover.attempt(Change(trial_with([NewText(file, after)]), gone, conditions)).outcome
+        return prover.attempt(ChangeToProve(trial_with([NewText(file, after)]), gone, conditions)).outcome

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from tests.support.places import TESTS
 
@@ -36,14 +36,14 @@ class Case(NamedTuple):
         return text.replace("\n", "\r\n") if form == "crlf" else text
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RepairPlace:
         """Where the finding of the case is."""
         at = self.about["at"]
         line = next(number for number, text in enumerate(self.before.split("\n"), 1) if at in text)
         names = tuple(self.about.get("names", "").split())
-        return Place("/model.py", self.spelled(self.before), line, None, "f", "", "", "", names)
+        return RepairPlace("/model.py", self.spelled(self.before), line, None, "f", "", "", "", names)
 
-    def rewrite(self, repair: SourceRepair) -> Rewrite | None:
+    def rewrite(self, repair: SourceRepair) -> SourceRewrite | None:
         """Return the rewrite that is meant; every one of the repair is Python and says what it does."""
         found = list(repair.find(self.place))
         for one in found:

@@ -31,11 +31,11 @@ from ctrace.inspector.facts.session import (
     FailurePhase,
     Function,
     Graph,
+    PhaseTimes,
     Problem,
     Scenario,
     Session,
     Target,
-    Time,
 )
 
 CWD = "/home/user/project"
@@ -102,7 +102,7 @@ HEALTHY = Session(
         ),
         Kernel("0/0", Stage.FORWARD, "extern_kernels.addmm", "external", ("aten.addmm",), (f"{MODEL}:11",)),
     ),
-    time=Time(9.4, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
+    time=PhaseTimes(9.4, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
 )
 
 PARTIAL = Session(
@@ -214,7 +214,7 @@ PARTIAL = Session(
         hit=True,
         functions=(CacheUse("forward", 8, 8, "0", refused=True), CacheUse("forward (from line 10)", 2, 8, "1")),
     ),
-    time=Time(4.1, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
+    time=PhaseTimes(4.1, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
     problems=(Problem("the payload of 'artifact' is cut short or damaged", 812),),
     unknown={"artifact:new_thing": 2},
     listings={MODEL: SOURCE},
@@ -324,7 +324,7 @@ DANGEROUS = replace(
     ),
 )
 
-NOTHING = Session(environment=ENVIRONMENT, target=Target("model.py", "model"), time=Time(3.0))
+NOTHING = Session(environment=ENVIRONMENT, target=Target("model.py", "model"), time=PhaseTimes(3.0))
 
 FAILED = Session(
     environment=ENVIRONMENT,
@@ -337,7 +337,7 @@ FAILED = Session(
         12,
         "Make the model run without torch.compile first.",
     ),
-    time=Time(3.0),
+    time=PhaseTimes(3.0),
 )
 
 CRASHED = Session(
@@ -346,7 +346,7 @@ CRASHED = Session(
     compilations=(Compilation("0/0", "forward", MODEL, 8, guards=21, bytecode=Bytecode(120, 340)),),
     graphs=(Graph("0/0", "forward", MODEL, 8, 7),),
     failure=Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed with SIGSEGV"),
-    time=Time(12.0, {"dynamo": 0.4}),
+    time=PhaseTimes(12.0, {"dynamo": 0.4}),
 )
 
 

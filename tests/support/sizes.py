@@ -7,13 +7,13 @@ from msgspec import structs
 
 from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.facts.shape_facts import (
-    Condition,
     ConditionKind,
     Dimension,
     DimKind,
-    Policy,
+    DimPolicy,
     Shaped,
     ShapedTensor,
+    SizeCondition,
     Unbacked,
 )
 from tests.support.helpers import SITE, Log
@@ -106,17 +106,17 @@ def _asked(log: Log, functions: Sequence[str]) -> list[dict[str, Any]]:
 
 
 STATIC, FREE, FIXED = DimKind.STATIC, DimKind.SYMBOLIC, DimKind.SPECIALIZED
-BRANCHED = Condition(
+BRANCHED = SizeCondition(
     "x.size(0) > 3", "The graph holds the branch.", ConditionKind.CONDITION, MODEL, 10, "if x.shape[0] > 3:"
 )
-LOOPED = Condition(
+LOOPED = SizeCondition(
     "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch specialized on 8.",
     ConditionKind.NUMBER, MODEL, 12, "for i in range(x.shape[0]):", "8",
 )  # fmt: skip
 
 
 def sized(
-    index: int | None, size: int, kind: DimKind = STATIC, policy: Policy = Policy.NOT_VARIED, **parts: Any
+    index: int | None, size: int, kind: DimKind = STATIC, policy: DimPolicy = DimPolicy.NOT_VARIED, **parts: Any
 ) -> Dimension:
     """A dimension of a handmade session."""
     return Dimension(index, str(size), kind, policy, **parts)
@@ -132,7 +132,7 @@ def graph(id_: str, *tensors: ShapedTensor, **parts: Any) -> Shaped:
     return structs.replace(Shaped(id_, "forward", MODEL, 8, tensors), **parts)
 
 
-WEIGHT = input_of("weight", sized(0, 3, policy=Policy.PARAMETER), role="parameter")
+WEIGHT = input_of("weight", sized(0, 3, policy=DimPolicy.PARAMETER), role="parameter")
 SIZES = structs.replace(
     HEALTHY,
     shapes=(
@@ -140,19 +140,19 @@ SIZES = structs.replace(
         graph(
             "0/1",
             input_of(
-                "x", sized(0, 8, FREE, Policy.AUTOMATIC, low=4, conditions=(BRANCHED,)), sized(1, 6)
+                "x", sized(0, 8, FREE, DimPolicy.AUTOMATIC, low=4, conditions=(BRANCHED,)), sized(1, 6)
             ),
-            input_of("mask", sized(0, 8, FREE, Policy.AUTOMATIC, low=4, became="x.size(0)")),
-            input_of("n", sized(None, 3, FREE, Policy.AUTOMATIC), role="number", dtype="int"),
+            input_of("mask", sized(0, 8, FREE, DimPolicy.AUTOMATIC, low=4, became="x.size(0)")),
+            input_of("n", sized(None, 3, FREE, DimPolicy.AUTOMATIC), role="number", dtype="int"),
             WEIGHT,
             unbacked=(Unbacked("u0", 0, None, MODEL, 14, "index = x.nonzero()"),),
         ),
         graph("1/0", input_of("x", sized(0, 4)), function="looped", line=11),
-        graph("1/1", input_of("x", sized(0, 8, FIXED, Policy.AUTOMATIC, fixed=LOOPED)), function="looped", line=11),
+        graph("1/1", input_of("x", sized(0, 8, FIXED, DimPolicy.AUTOMATIC, fixed=LOOPED)), function="looped", line=11),
         graph(
             "2/0",
-            input_of("x", sized(0, 5, DimKind.DUCK, Policy.ALL_DYNAMIC, low=2, same_as=("y.size(1)",)), sized(1, 1, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC)),
-            input_of("y", sized(0, 7, FREE, Policy.ALL_DYNAMIC, low=2), sized(1, 5, DimKind.DUCK, Policy.ALL_DYNAMIC, low=2, same_as=("x.size(0)",))),
+            input_of("x", sized(0, 5, DimKind.DUCK, DimPolicy.ALL_DYNAMIC, low=2, same_as=("y.size(1)",)), sized(1, 1, DimKind.ZERO_ONE, DimPolicy.ALL_DYNAMIC)),
+            input_of("y", sized(0, 7, FREE, DimPolicy.ALL_DYNAMIC, low=2), sized(1, 5, DimKind.DUCK, DimPolicy.ALL_DYNAMIC, low=2, same_as=("x.size(0)",))),
             function="paired", line=16,
         ),
     ),
@@ -168,8 +168,8 @@ VIOLATED = structs.replace(
     shapes=(
         graph(
             "0/0",
-            input_of("x", sized(0, 8, FIXED, Policy.MARKED_DYNAMIC, fixed=LOOPED), sized(1, 6)),
-            input_of("positions", sized(0, 8, policy=Policy.PARAMETER), role="parameter"),
+            input_of("x", sized(0, 8, FIXED, DimPolicy.MARKED_DYNAMIC, fixed=LOOPED), sized(1, 6)),
+            input_of("positions", sized(0, 8, policy=DimPolicy.PARAMETER), role="parameter"),
             fail_type="ConstraintViolationError",
         ),
     ),
@@ -183,12 +183,12 @@ HOSTILE = structs.replace(
             "0/0",
             ShapedTensor(
                 HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, "input",
-                (sized(0, 8, FIXED, Policy.AUTOMATIC, fixed=Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.NUMBER, HOSTILE_FILE, 1, HOSTILE_TEXT, HOSTILE_TEXT)),
-                 sized(1, 8, FREE, Policy.AUTOMATIC, became=HOSTILE_TEXT, conditions=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CHECK),))),
+                (sized(0, 8, FIXED, DimPolicy.AUTOMATIC, fixed=SizeCondition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.NUMBER, HOSTILE_FILE, 1, HOSTILE_TEXT, HOSTILE_TEXT)),
+                 sized(1, 8, FREE, DimPolicy.AUTOMATIC, became=HOSTILE_TEXT, conditions=(SizeCondition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CHECK),))),
             ),
             function=HOSTILE_TEXT, file=HOSTILE_FILE, fail_type=HOSTILE_TEXT,
             unbacked=(Unbacked(HOSTILE_TEXT, None, None, HOSTILE_FILE, 1, HOSTILE_TEXT),),
-            needed=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CONDITION, HOSTILE_FILE, 1, HOSTILE_TEXT),),
+            needed=(SizeCondition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CONDITION, HOSTILE_FILE, 1, HOSTILE_TEXT),),
         ),
     ),
 )  # fmt: skip

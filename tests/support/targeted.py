@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Built, Gpu, Ir, StageTime
 from ctrace.inspector.facts.kernels import OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Candidate, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
 from tests.support.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.support.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 
@@ -40,7 +40,7 @@ UNDECIDED = (
     Undecided(Stage.FORWARD, "padding", "mm(64x64, 64x33)", "not padded", lines=(f"{MODEL}:5",), graph="0/0"),
     Undecided(
         Stage.FORWARD, "autotuning", "mm(64x64, 64x64)", "the library's",
-        (Candidate("mm", "external"), Candidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")), (f"{MODEL}:10",),
+        (TimedCandidate("mm", "external"), TimedCandidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")), (f"{MODEL}:10",),
         graph="0/0",
     ),
 )  # fmt: skip
@@ -86,7 +86,7 @@ def hostile(session: Session) -> Session:
             subject=HOSTILE_TEXT,
             taken=HOSTILE_TEXT,
             kind=HOSTILE_TEXT,
-            candidates=(Candidate(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT),),
+            candidates=(TimedCandidate(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT),),
         )
         for each in UNDECIDED
     )

@@ -19,11 +19,11 @@ from ctrace.inspector.features.time.events import (
     Skipped,
 )
 from ctrace.inspector.features.time.timing_fold import folded
-from ctrace.inspector.features.time.timing_model import Measured, Timings
-from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
 from tests.support.poison import UNSEEN
 
-DEFAULT = Configuration("default", mode="default")
+DEFAULT = CompileConfiguration("default", mode="default")
 WOBBLE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.995, 1.005, 1.0, 0.99, 1.0, 1.01, 0.99, 1.0)
 
 
@@ -64,7 +64,9 @@ def shares(side: str, call: float, on_gpu: bool = False, part: str = "forward", 
 MADE = Compiled(graphs=1, breaks=0, cuda_graphs="off")
 
 
-def measured(*events: Event, configuration: Configuration = DEFAULT, stopped: str = "", load: float = 0.4) -> Measured:
+def measured(
+    *events: Event, configuration: CompileConfiguration = DEFAULT, stopped: str = "", load: float = 0.4
+) -> MeasuredConfiguration:
     return folded(configuration, events).measured(stopped=stopped, load=load)
 
 
@@ -109,7 +111,9 @@ BROKEN = measured(
     Failed("eager", "ValueError", f"no such luck {UNSEEN}", "base", "/tmp/a model.py", 3, "First make the model run."),
     Done(),
 )
-CRASHED = measured(configuration=Configuration("max-autotune", mode="max-autotune"), stopped="crashed with SIGSEGV")
+CRASHED = measured(
+    configuration=CompileConfiguration("max-autotune", mode="max-autotune"), stopped="crashed with SIGSEGV"
+)
 
 ALL = {
     "faster": FASTER,
@@ -123,7 +127,9 @@ ALL = {
 }
 
 
-def configuration(name: str, eager: float, compiled: float, *, call: float = 0.0, **fields: object) -> Measured:
+def configuration(
+    name: str, eager: float, compiled: float, *, call: float = 0.0, **fields: object
+) -> MeasuredConfiguration:
     made = replace(MADE, **{key: value for key, value in fields.items() if key in Compiled.__struct_fields__})
     found = measured(
         setup("NVIDIA H200"),
@@ -134,7 +140,7 @@ def configuration(name: str, eager: float, compiled: float, *, call: float = 0.0
         Differed("base", 2e-7),
         made,
         Done(),
-        configuration=Configuration(name, mode=name),
+        configuration=CompileConfiguration(name, mode=name),
     )
     return replace(found, warm_seconds=0.9)
 

@@ -34,7 +34,7 @@ _FAR = 40
 """Maximum number of nodes to search between two parts of an attention; a mask and dropout take a dozen."""
 
 
-class Place(Struct, frozen=True):
+class AttentionPlace(Struct, frozen=True):
     """One attention, by its nodes."""
 
     scores: Any
@@ -69,7 +69,7 @@ def is_backward(node: Any) -> bool:
     return bool(node.meta.get("partitioner_tag") == "is_backward")
 
 
-def places_in(graph: Any) -> tuple[Place, ...]:
+def places_in(graph: Any) -> tuple[AttentionPlace, ...]:
     """Find every attention in a graph's forward, in order."""
     found = (
         _place(node) for node in graph.nodes if node.op == "call_function" and op_of(node) in _PRODUCTS
@@ -78,7 +78,7 @@ def places_in(graph: Any) -> tuple[Place, ...]:
     return tuple(place for place in found if place is not None)
 
 
-def axis_of(place: Place) -> int | None:
+def axis_of(place: AttentionPlace) -> int | None:
     """Return the softmax's dimension, counted from the end (-1 is the last), or None if it is unknown."""
     for node in place.softmax[-1].all_input_nodes:
         dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
@@ -88,7 +88,7 @@ def axis_of(place: Place) -> int | None:
     return None
 
 
-def _place(output: Any) -> Place | None:
+def _place(output: Any) -> AttentionPlace | None:
     for operand in output.all_input_nodes[:2]:
         for weights in _behind(operand, lambda node: op_of(node) in BETWEEN):
             place = _softmax_at(weights, output)
@@ -97,11 +97,11 @@ def _place(output: Any) -> Place | None:
     return None
 
 
-def _softmax_at(weights: Any, output: Any) -> Place | None:
+def _softmax_at(weights: Any, output: Any) -> AttentionPlace | None:
     """Return the attention whose softmax ends at `weights`, or None if no softmax of a matmul ends there."""
     if op_of(weights) in _SOFTMAX:
         scores = _scores_behind(weights.args[0])
-        return scores and Place(scores, output, (weights,), "aten.amax")
+        return scores and AttentionPlace(scores, output, (weights,), "aten.amax")
     exponential, late = _normalised(weights), False
     if exponential is None and op_of(weights) == "aten.exp" and _is_divided_later(weights, output):
         exponential, late = weights, True
@@ -109,7 +109,7 @@ def _softmax_at(weights: Any, output: Any) -> Place | None:
         return None
     inside, maximum = _without_maximum(exponential.args[0])
     scores = _scores_behind(inside)
-    return scores and Place(scores, output, (exponential, weights), maximum, late)
+    return scores and AttentionPlace(scores, output, (exponential, weights), maximum, late)
 
 
 def _normalised(node: Any) -> Any:

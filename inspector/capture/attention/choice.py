@@ -16,7 +16,7 @@ _LARGEST = 1 << 28
 _ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
-class Call(Struct, frozen=True):
+class AttentionCall(Struct, frozen=True):
     """The arguments of one call, with fake tensors."""
 
     query: Any
@@ -29,13 +29,13 @@ class Call(Struct, frozen=True):
     enable_gqa: bool = False
 
     @classmethod
-    def of(cls, node: Any) -> "Call":
+    def of(cls, node: Any) -> "AttentionCall":
         """Read the arguments of a call from its node in Dynamo's graph."""
         arguments = {**dict(zip(_ORDER, node.args, strict=False)), **node.kwargs}
         return cls(**{name: _value(each) for name, each in arguments.items()})
 
     @classmethod
-    def within(cls, node: Any) -> "Call":
+    def within(cls, node: Any) -> "AttentionCall":
         """Derive the call inside `multi_head_attention_forward` from its node, without masks.
 
         The node's inputs have the shape (length, batch, width), and its fifth argument is the number of heads (2.11 to
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
         return cls(query, key, value, dropout_p=dropout)
 
 
-def why_math(call: Call) -> tuple[str, ...]:
+def why_math(call: AttentionCall) -> tuple[str, ...]:
     """Return the codes of the changes to a call that give a fused kernel: one code if possible, `math` if none does.
 
     `math_unasked` means that the call is too large to try, and `math_asked_for` that torch has a fused kernel for it.
@@ -70,7 +70,7 @@ def why_math(call: Call) -> tuple[str, ...]:
         return _together(real)
 
 
-def _together(call: Call) -> tuple[str, ...]:
+def _together(call: AttentionCall) -> tuple[str, ...]:
     """Add one change after another until torch chooses a fused kernel; return the codes of all of them, or `math`."""
     codes = []
     for code, change in _CHANGES.items():
@@ -83,28 +83,28 @@ def _together(call: Call) -> tuple[str, ...]:
     return ("math",)
 
 
-def _each(call: Call, change: Callable[[Any], Any]) -> Call:
+def _each(call: AttentionCall, change: Callable[[Any], Any]) -> AttentionCall:
     tensors: dict[str, Any] = {name: getattr(call, name) for name in _ORDER[:4]}
     changed: dict[str, Any] = {name: tensor if tensor is None else change(tensor) for name, tensor in tensors.items()}
     return replace(call, **changed)
 
 
-def _four_dimensional(call: Call) -> Call:
+def _four_dimensional(call: AttentionCall) -> AttentionCall:
     more = call.query.dim() - 4
     if more > 0:
         return _each(call, lambda tensor: tensor.flatten(0, more) if tensor.dim() > 4 else tensor)
     return call if not more else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
 
 
-def _without_dropout(call: Call) -> Call:
+def _without_dropout(call: AttentionCall) -> AttentionCall:
     return replace(call, dropout_p=0.0) if call.dropout_p else call
 
 
-def _without_mask(call: Call) -> Call:
+def _without_mask(call: AttentionCall) -> AttentionCall:
     return call if call.attn_mask is None else replace(call, attn_mask=None)
 
 
-def _with_all_heads(call: Call) -> Call:
+def _with_all_heads(call: AttentionCall) -> AttentionCall:
     if not call.enable_gqa:
         return call
     heads = call.query.size(-3)
@@ -112,19 +112,19 @@ def _with_all_heads(call: Call) -> Call:
     return replace(call, key=key, value=value, enable_gqa=False)
 
 
-def _contiguous(call: Call) -> Call:
+def _contiguous(call: AttentionCall) -> AttentionCall:
     tensors = (call.query, call.key, call.value)
     return call if all(each.is_contiguous() for each in tensors) else _each(call, lambda each: each.contiguous())
 
 
-def _with_one_width(call: Call) -> Call:
+def _with_one_width(call: AttentionCall) -> AttentionCall:
     width = call.query.size(-1)
     if call.value.size(-1) == width:
         return call
     return replace(call, value=call.value.new_empty((*call.value.shape[:-1], width)))
 
 
-def _with_one_batch(call: Call) -> Call:
+def _with_one_batch(call: AttentionCall) -> AttentionCall:
     """Expand tensors that are broadcast over batches or heads."""
     import torch
 
@@ -136,7 +136,7 @@ def _with_one_batch(call: Call) -> Call:
     return replace(call, query=query, key=key, value=value)
 
 
-def _in_half(call: Call) -> Call:
+def _in_half(call: AttentionCall) -> AttentionCall:
     import torch
 
     if call.query.dtype.itemsize <= 2:
@@ -144,7 +144,7 @@ def _in_half(call: Call) -> Call:
     return _each(call, lambda each: each.to(torch.bfloat16) if each.is_floating_point() else each)
 
 
-_CHANGES: dict[str, Callable[[Call], Call]] = {
+_CHANGES: dict[str, Callable[[AttentionCall], AttentionCall]] = {
     "math_rank": _four_dimensional,
     "math_dropout": _without_dropout,
     "math_mask": _without_mask,
@@ -157,7 +157,7 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
 """The changes to try, keyed by code; a change that does not apply returns the same call."""
 
 
-def chosen_kernel(call: Call) -> int:
+def chosen_kernel(call: AttentionCall) -> int:
     """Ask torch for its choice; for a target GPU, `gpus/child/choices/sdpa.py` answers."""
     import torch
 
@@ -189,7 +189,7 @@ def _real(tensor: Any) -> Any:
     return made.requires_grad_(tensor.requires_grad)
 
 
-def _bytes(call: Call) -> int:
+def _bytes(call: AttentionCall) -> int:
     tensors = (call.query, call.key, call.value, call.attn_mask)
     return sum(whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
 

@@ -1,6 +1,6 @@
 """Find the first thing that keeps an attention from matching Inductor's patterns, by trying each pattern.
 
-Of `Why`, `found` and `wanted` are ops here.
+Of `WhyNotFused`, `found` and `wanted` are ops here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.attention.attention_places import Place, is_backward, op_of
+from ctrace.inspector.capture.attention.attention_places import AttentionPlace, is_backward, op_of
 from ctrace.inspector.capture.attention.pattern_edits import Edit, Fit, fit, pattern_op
 from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_name
-from ctrace.inspector.facts.passes import Why
+from ctrace.inspector.facts.passes import WhyNotFused
 
 _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 """Limits to try, smallest first: the number of op edits, and the number of layout edits."""
@@ -31,7 +31,7 @@ class _Near(Struct, frozen=True):
         return [edit for edit in self.fit.edits if not edit.is_layout]
 
 
-def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Why:
+def why_not(place: AttentionPlace, entries: Iterable[tuple[Any, Any]], *, training: bool) -> WhyNotFused:
     """Return why no pattern matches where one could start; `training` means that the graph is a joint graph."""
     if place.late:
         return _answer("late_division", None, [place.output])
@@ -62,14 +62,14 @@ def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
     return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
-def _nearest(near: _Near, place: Place, *, training: bool) -> Why:
+def _nearest(near: _Near, place: AttentionPlace, *, training: bool) -> WhyNotFused:
     """Return the first obstacle, with the codes of the others in `also`."""
     name = pattern_name(near.entry)
     first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
     return replace(first, pattern=name, also=tuple(dict.fromkeys(other.code for other in others)))
 
 
-def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Why]:
+def _obstacles(near: _Near, place: AttentionPlace, name: str, training: bool) -> list[WhyNotFused]:
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
         found.append(_of_layout(place, layouts))
@@ -82,7 +82,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Why
     return [_of_backward(near, name)] if training else []
 
 
-def _of_layout(place: Place, edits: list[Edit]) -> Why:
+def _of_layout(place: AttentionPlace, edits: list[Edit]) -> WhyNotFused:
     """Describe a difference in layout: inputs that are not four-dimensional lack ops that merge dimensions."""
     rank = _rank(place)
     lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
@@ -93,7 +93,7 @@ def _of_layout(place: Place, edits: list[Edit]) -> Why:
 _BATCHING = ("aten.view", "aten.expand")
 
 
-def _of_edit(edit: Edit, place: Place) -> Why:
+def _of_edit(edit: Edit, place: AttentionPlace) -> WhyNotFused:
     """Describe a difference in ops."""
     expected = pattern_op(edit.pattern)
     if expected == "aten.sub" and edit.kind == "missing" and place.maximum is None:
@@ -110,7 +110,7 @@ def _of_edit(edit: Edit, place: Place) -> Why:
 _EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
 
 
-def _of_other_use(node: Any, user: Any, name: str) -> Why:
+def _of_other_use(node: Any, user: Any, name: str) -> WhyNotFused:
     returned = user.op == "output"
     code = "returned" if returned else "used_elsewhere"
     return _answer(code, name, [node], found=op_of(node), user="" if returned else op_of(user))
@@ -123,7 +123,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
     return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
 
 
-def _of_backward(near: _Near, name: str) -> Why:
+def _of_backward(near: _Near, name: str) -> WhyNotFused:
     """Describe a mismatch with the pattern's backward; the forward matches, so the gradients usually differ."""
     arguments = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
@@ -165,13 +165,13 @@ def _gradients(graph: Any) -> dict[Any, bool]:
     return dict(zip(inputs, (each is not None for each in outputs[-len(inputs) :]), strict=False))
 
 
-def _rank(place: Place) -> int | None:
+def _rank(place: AttentionPlace) -> int | None:
     """Return the rank of the scores, which is also that of the queries and keys unless these are views."""
     scores = getattr(place.softmax[0], "meta", {}).get("val")
     return None if scores is None else int(scores.dim())
 
 
-def refused(entry: Any, match: Any, extra_check: Any) -> Why:
+def refused(entry: Any, match: Any, extra_check: Any) -> WhyNotFused:
     """Return which of torch's conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
     check, name = closed_over(extra_check, "extra_check"), pattern_name(entry)
     root = match.output_nodes()[0]
@@ -223,12 +223,12 @@ def _short(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> Why:
+def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> WhyNotFused:
     stacks = dict.fromkeys(stack for node in nodes if (stack := getattr(node, "meta", {}).get("stack_trace")))
-    return Why(code, tuple(stacks), pattern or "", **facts)
+    return WhyNotFused(code, tuple(stacks), pattern or "", **facts)
 
 
-def untried(place: Place, match: Any, name: str) -> Why:
+def untried(place: AttentionPlace, match: Any, name: str) -> WhyNotFused:
     """Return why torch did not apply a pattern that matches."""
     from torch._inductor import pattern_matcher as torchs
 

@@ -19,8 +19,15 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.attention.attention_places import BETWEEN, Place, axis_of, is_backward, op_of, places_in
-from ctrace.inspector.capture.attention.choice import Call, why_math
+from ctrace.inspector.capture.attention.attention_places import (
+    BETWEEN,
+    AttentionPlace,
+    axis_of,
+    is_backward,
+    op_of,
+    places_in,
+)
+from ctrace.inspector.capture.attention.choice import AttentionCall, why_math
 from ctrace.inspector.capture.attention.misses import refused, untried, why_not
 from ctrace.inspector.capture.attention.proof import compared, likeness
 from ctrace.inspector.capture.core.patch import patched
@@ -28,7 +35,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, pattern_name
 from ctrace.inspector.capture.passes.record_passes import stage_of
-from ctrace.inspector.facts.passes import Attention, AttentionFound, Why
+from ctrace.inspector.facts.passes import Attention, AttentionFound, WhyNotFused
 
 _FUNCTION = "scaled_dot_product_attention"
 _MODULE = "multi_head_attention_forward"
@@ -37,14 +44,14 @@ FUSED = "_scaled_dot_product_"
 """Prefix of the names of torch's fused attention ops."""
 
 
-class Calls(Struct, frozen=True):
+class AttentionCalls(Struct, frozen=True):
     """The attention calls of one graph, keyed by their names in Dynamo's graph."""
 
     nodes: dict[str, list[Any]]
     names: dict[Any, str]
 
     @classmethod
-    def of(cls, graph: Any, modules: Container[str]) -> "Calls":
+    def of(cls, graph: Any, modules: Container[str]) -> "AttentionCalls":
         """Find the nodes of each call; for a call in `modules`, the nodes name a module's class as their function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
@@ -54,10 +61,10 @@ class Calls(Struct, frozen=True):
                 nodes.setdefault(str(name), []).append(node)
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
 
-    def without(self, names: Container[str]) -> "Calls":
+    def without(self, names: Container[str]) -> "AttentionCalls":
         """Return the calls except those in `names`."""
         nodes = {name: own for name, own in self.nodes.items() if name not in names}
-        return Calls(nodes, {node: name for node, name in self.names.items() if name in nodes})
+        return AttentionCalls(nodes, {node: name for node, name in self.names.items() if name in nodes})
 
     def name_of(self, node: Any) -> str | None:
         """Return the name of the call that a node comes from."""
@@ -108,9 +115,9 @@ _BATCHED = ("aten.bmm", "aten.baddbmm")
 class _Candidate(Struct):
     """An attention, and the pattern that matches it or the reason why none does."""
 
-    place: Place
+    place: AttentionPlace
     axis: int | None
-    answer: Why | None = None
+    answer: WhyNotFused | None = None
     """Why no pattern matched; None if the reason is unknown, or if a pattern matched."""
     was_refused: bool = False
     """Whether a pattern matched, and torch's last check refused it."""
@@ -134,7 +141,7 @@ class _Attention:
         self._current.modules = {source_name(node) for node in found if is_module(node.target)}
         self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
         self._current.calls = {
-            source_name(node): Call.within(node) if is_module(node.target) else Call.of(node)
+            source_name(node): AttentionCall.within(node) if is_module(node.target) else AttentionCall.of(node)
             for node in found
             if not wants_weights(node)
         }
@@ -143,16 +150,16 @@ class _Attention:
         """Replace `joint_graph_passes`: record the graph's attentions after the passes."""
         if not self._recorder.keeps("attention"):
             return original(graph, *args, **kwargs)
-        calls: list[Calls] = []
+        calls: list[AttentionCalls] = []
         self._current.candidates = None
         with self._recorder.watching("attention"):
-            every = Calls.of(graph.graph, getattr(self._current, "modules", ()))
+            every = AttentionCalls.of(graph.graph, getattr(self._current, "modules", ()))
             calls += [every.without(getattr(self._current, "weighted", ())), every]
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
             if (candidates := self._current.candidates) is None:  # torch did not search for the patterns
-                why = Why(_off(), ())
+                why = WhyNotFused(_off(), ())
                 candidates = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
             self._record(done.graph, calls[0], calls[1], candidates)
         return done
@@ -169,27 +176,27 @@ class _Attention:
         with _watching(entries, candidates, self._recorder):
             return original(patterns, gm)
 
-    def _record(self, graph: Any, calls: Calls, every: Calls, candidates: list[_Candidate]) -> None:
+    def _record(self, graph: Any, calls: AttentionCalls, every: AttentionCalls, candidates: list[_Candidate]) -> None:
         places = [_fused(name, node) for name, node in calls.fused()]
         for each in candidates:
             call = calls.name_of(each.place.output)
             if call is not None and not each.matched:
                 each.answer = self._why_math(call)
             elif not each.matched and every.name_of(each.place.output):
-                each.answer = Why("weights_asked", ())
+                each.answer = WhyNotFused("weights_asked", ())
             places.append(_described(each, call))
         if places:
             self._recorder.add(AttentionFound(stage_of(graph, "joint_graph_passes"), tuple(places)))
 
-    def _why_math(self, name: str) -> Why:
+    def _why_math(self, name: str) -> WhyNotFused:
         call = getattr(self._current, "calls", {}).get(name)
         first, *others = why_math(call) if call is not None else ("math",)
-        return Why(first, (), also=tuple(others))
+        return WhyNotFused(first, (), also=tuple(others))
 
 
 def _candidates(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Candidate]:
     training = any(map(is_backward, graph.nodes))
-    known: dict[tuple[Any, ...], Why] = {}
+    known: dict[tuple[Any, ...], WhyNotFused] = {}
     candidates = []
     for place in places_in(graph):
         tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
@@ -203,12 +210,12 @@ def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
 
 
 def _first_answer(
-    place: Place,
+    place: AttentionPlace,
     tried: list[tuple[Any, Any]],
     training: bool,
-    known: dict[tuple[Any, ...], Why],
+    known: dict[tuple[Any, ...], WhyNotFused],
     called: Container[Any],
-) -> Why | None:
+) -> WhyNotFused | None:
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
@@ -220,7 +227,7 @@ def _first_answer(
     return known[shape]
 
 
-def _shape(place: Place) -> tuple[Any, ...]:
+def _shape(place: AttentionPlace) -> tuple[Any, ...]:
     """Return a key that distinguishes attentions by ops, uses and lines; layers of a model are mostly alike."""
     found, queue, seen = [], [place.roots[-1]], set()
     while queue:

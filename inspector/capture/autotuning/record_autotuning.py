@@ -23,7 +23,7 @@ from ctrace.inspector.capture.autotuning.samples import Samples, spread
 from ctrace.inspector.capture.autotuning.untried import MODULES, RefusedTemplates
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
@@ -31,8 +31,8 @@ from ctrace.inspector.facts.autotuning import (
     ChoicesListed,
     ChoicesTimed,
     ChoiceTaken,
+    ChoiceTiming,
     ListedChoice,
-    Timing,
     TunedInput,
 )
 from ctrace.inspector.source.stacks import user_lines
@@ -63,7 +63,7 @@ def autotuning(recorder: Recorder, when: When) -> Iterator[None]:
 class _Operation(Struct, frozen=True):
     """An operation with recorded choices."""
 
-    part: Part
+    part: PartIdentity
     number: int
 
 
@@ -199,7 +199,7 @@ class _Hooks:
         from torch._inductor import config
         from torch._inductor.virtualized import V
 
-        operation = _Operation(Part.under_way(), next(self._numbers))
+        operation = _Operation(PartIdentity.under_way(), next(self._numbers))
         for choice in choices:
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
@@ -265,13 +265,13 @@ class _Hooks:
         )
         operation.part.add(self._recorder, timed)
 
-    def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> Timing:
+    def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> ChoiceTiming:
         """Return what became of one choice; `seconds` is torch's own time, None if it has none."""
         took = times.get(choice)
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
         is_built = not getattr(choice, "failed", False)
-        return Timing(
+        return ChoiceTiming(
             choice.name,
             seconds=took / 1e3 if took is not None and has_time else None,
             is_built=is_built,

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.autotuning import Spread
+from ctrace.inspector.facts.autotuning import TimeSpread
 
 
 class Samples:
@@ -63,8 +63,8 @@ class Samples:
 
 
 def spread(runs: Sequence[float]) -> dict[str, Any]:
-    """Sum up the milliseconds of runs for the log, as the fields of `Spread`; empty for fewer than two runs."""
+    """Sum up the milliseconds of runs for the log, as the fields of `TimeSpread`; empty for fewer than two runs."""
     if len(runs) < 2:
         return {}
     low, median, high = quantiles(runs, n=4, method="inclusive")
-    return asdict(Spread(len(runs), min(runs) / 1e3, low / 1e3, median / 1e3, high / 1e3))
+    return asdict(TimeSpread(len(runs), min(runs) / 1e3, low / 1e3, median / 1e3, high / 1e3))

@@ -9,7 +9,7 @@ import statistics
 import time
 from typing import Any
 
-from ctrace.inspector.capture.isolation.second_run import Launch
+from ctrace.inspector.capture.isolation.second_run import RepeatableLaunch
 
 _WARM_UP = 3
 _MOST, _LEAST = 50, 5
@@ -23,12 +23,12 @@ _HEAD_START = 2_000_000
 """GPU cycles, about a millisecond, in which the CPU queues the first launches."""
 
 
-def timed(launch: Launch) -> tuple[float, int]:
+def timed(launch: RepeatableLaunch) -> tuple[float, int]:
     """Return the median seconds of a launch and the number of launches; its `restore` runs untimed before each."""
     return _on_gpu(launch) if launch.on_gpu else _on_cpu(launch)
 
 
-def _on_gpu(launch: Launch) -> tuple[float, int]:
+def _on_gpu(launch: RepeatableLaunch) -> tuple[float, int]:
     import torch
 
     cache = torch.empty(2 * _l2_bytes(), dtype=torch.int8, device="cuda")
@@ -37,7 +37,7 @@ def _on_gpu(launch: Launch) -> tuple[float, int]:
     return statistics.median(_batch(launch, cache, launches)), launches
 
 
-def _batch(launch: Launch, cache: Any, launches: int) -> list[float]:
+def _batch(launch: RepeatableLaunch, cache: Any, launches: int) -> list[float]:
     import torch
 
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
@@ -64,7 +64,7 @@ def _give_head_start() -> None:
     torch.cuda._sleep(_HEAD_START)
 
 
-def _on_cpu(launch: Launch) -> tuple[float, int]:
+def _on_cpu(launch: RepeatableLaunch) -> tuple[float, int]:
     import torch
 
     cache = torch.empty(_CPU_CACHE, dtype=torch.int8)

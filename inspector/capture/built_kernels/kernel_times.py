@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.built_kernels.current_gpu import record_gpu
 from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed
 from ctrace.inspector.capture.built_kernels.triton_builds import name_of
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError
 from ctrace.inspector.capture.isolation.second_run import SecondRun, second_run, why_not_now
@@ -46,7 +46,7 @@ class KernelTimes:
         """Stop timing: a compiled module may outlive the capture of a block."""
         self._is_over = True
 
-    def attach(self, module: Any, part: Part) -> None:
+    def attach(self, module: Any, part: PartIdentity) -> None:
         """Time the first call of a compiled module."""
         first, original = threading.Lock(), module.call
         may_be_graphed = _uses_cuda_graphs()
@@ -56,7 +56,7 @@ class KernelTimes:
                 return original(args)
             with ExitStack() as watched:
                 with self._recorder.watching("times of kernels"):
-                    run = Run(self._recorder, part, _MAY_BE_GRAPHED if may_be_graphed else why_not_now())
+                    run = FirstRun(self._recorder, part, _MAY_BE_GRAPHED if may_be_graphed else why_not_now())
                     self._see_gpu(run)
                     watched.enter_context(self._running(run))
                     watched.enter_context(passing_by(run, module))
@@ -81,7 +81,7 @@ class KernelTimes:
         written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
         run.time(name_of(kernel), launcher_of, args, kwargs, written, why=_why_once(kernel))
 
-    def _see_gpu(self, run: "Run") -> None:
+    def _see_gpu(self, run: "FirstRun") -> None:
         import torch
 
         how = "alone" if run.why else "measured"
@@ -92,7 +92,7 @@ class KernelTimes:
             record_gpu(self._recorder, measure=not run.why)
 
     @contextmanager
-    def _running(self, run: "Run") -> Iterator[None]:
+    def _running(self, run: "FirstRun") -> Iterator[None]:
         outer, self._now.run = getattr(self._now, "run", None), run
         try:
             yield
@@ -100,10 +100,10 @@ class KernelTimes:
             self._now.run = outer
 
 
-class Run:
+class FirstRun:
     """The first run of a graph part; `why` says why its kernels cannot be timed, or is empty."""
 
-    def __init__(self, recorder: Recorder, part: Part, why: str) -> None:
+    def __init__(self, recorder: Recorder, part: PartIdentity, why: str) -> None:
         self._recorder = recorder
         self._part = part
         self.why = why
@@ -199,7 +199,7 @@ _CPP = "cpp_fused"
 _OTHER = "it is no function of torch, and may do more than compute"
 
 
-class Timing(Protocol):
+class CallTiming(Protocol):
     """Times a call before the wrapper makes it."""
 
     is_measuring: bool
@@ -217,7 +217,7 @@ class Timing(Protocol):
 
 
 @contextmanager
-def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
+def passing_by(run: CallTiming, module: ModuleType) -> Iterator[None]:
     """Let `run` time the calls that `module` makes in this block."""
     calls, names = _Calls(run), vars(module)
     kept = {name: value for name, value in names.items() if name == _EXTERNAL or name.startswith(_CPP)}
@@ -233,7 +233,7 @@ def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
 class _Calls:
     """Times calls, but not the aten ops inside a call that has a name in the wrapper."""
 
-    def __init__(self, run: Timing) -> None:
+    def __init__(self, run: CallTiming) -> None:
         self._run = run
         self._is_named = False
 

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from ctrace.inspector.capture.autotuning.samples import Samples, spread
 from ctrace.inspector.capture.built_kernels.kernel_times import KernelTimes
 from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds, name_of
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
@@ -82,7 +82,7 @@ class _Hooks:
         original = graph.GraphLowering.compile_to_module
 
         def compile_to_module(lowering: Any) -> Any:
-            outer, self._loading.part = getattr(self._loading, "part", None), Part.under_way()
+            outer, self._loading.part = getattr(self._loading, "part", None), PartIdentity.under_way()
             try:
                 module = original(lowering)
                 if self._is_timing:
@@ -164,7 +164,7 @@ class Configurations:
 
         patches.enter_context(patched(autotuner, "bench", watched_bench))
 
-    def launched(self, kernel: Any, name: str, parts: Iterable[Part]) -> None:
+    def launched(self, kernel: Any, name: str, parts: Iterable[PartIdentity]) -> None:
         """Record what is known of a kernel that is launched for the first time; nothing for one configuration."""
         timed = tuple(self._timed.pop(kernel, {}).values())
         cache = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))

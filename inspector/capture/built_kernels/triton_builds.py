@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from ctrace.inspector.capture.built_kernels.cubin import disassembled, resources
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.built import Built, KernelChosen, KernelCode, StageTime
 from ctrace.inspector.facts.kernels import Stage
@@ -43,7 +43,7 @@ class TritonBuilds:
         self._on_device = on_device
         self._compilations: dict[str, _Compilation] = {}
         self._results: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
-        self._parts: WeakKeyDictionary[Any, list[Part]] = WeakKeyDictionary()
+        self._parts: WeakKeyDictionary[Any, list[PartIdentity]] = WeakKeyDictionary()
         self._recorded: set[tuple[str, ...]] = set()
         self._kept: set[str] = set()
 
@@ -60,7 +60,7 @@ class TritonBuilds:
         """Store what an autotuner compiled for one configuration."""
         self._results.setdefault(kernel, []).append(result)
 
-    def belongs(self, kernel: Any, part: Part) -> None:
+    def belongs(self, kernel: Any, part: PartIdentity) -> None:
         """Record the compiled versions of a kernel that a graph part calls."""
         parts = self._parts.setdefault(kernel, [])
         if part not in parts:
@@ -83,11 +83,11 @@ class TritonBuilds:
             part.add(self._recorder, KernelChosen(part.stage, name_of(kernel), _hash(chosen)))
         self._keep(_hash(chosen))
 
-    def parts_of(self, kernel: Any) -> tuple[Part, ...]:
+    def parts_of(self, kernel: Any) -> tuple[PartIdentity, ...]:
         """Return the graph parts that call a kernel."""
         return tuple(self._parts.get(kernel, ()))
 
-    def _record(self, kernel: Any, part: Part, results: Iterable[Any], *, only: bool) -> None:
+    def _record(self, kernel: Any, part: PartIdentity, results: Iterable[Any], *, only: bool) -> None:
         for result in results:
             built = self._describe(kernel, part.stage, result, only=only)
             key = (*map(str, part.context.values()), part.stage, built.kernel, built.hash)

@@ -14,7 +14,7 @@ from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.typed_json import read_object, typed
-from ctrace.inspector.runs.tasks import Failed
+from ctrace.inspector.runs.tasks import FailedTask
 
 _T = TypeVar("_T")
 _LONG = 600
@@ -30,9 +30,9 @@ def answer(kind: type[_T], work: Callable[[_T], Struct]) -> None:
     try:
         _write(file, to_builtins(work(request)))
     except CtraceError as error:
-        _fail(file, Failed(error.what, error.todo, is_target=error.exit_code == 2))
+        _fail(file, FailedTask(error.what, error.todo, is_target=error.exit_code == 2))
     except SystemExit as error:
-        _fail(file, Failed(f"the file ended the process with sys.exit: {error.code}", "remove that call"))
+        _fail(file, FailedTask(f"the file ended the process with sys.exit: {error.code}", "remove that call"))
     except Exception as error:
         trimmed = without_our_frames(error.__traceback__)
         print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
@@ -41,20 +41,20 @@ def answer(kind: type[_T], work: Callable[[_T], Struct]) -> None:
 
 def answer_now(result: Struct) -> None:
     """Write a result, or a failure, and end the process, whatever its other threads do."""
-    data = {"failed": to_builtins(result)} if isinstance(result, Failed) else to_builtins(result)
+    data = {"failed": to_builtins(result)} if isinstance(result, FailedTask) else to_builtins(result)
     _write(Path(sys.argv[2]), data)
-    os._exit(1 if isinstance(result, Failed) else 0)
+    os._exit(1 if isinstance(result, FailedTask) else 0)
 
 
-def failure_of(error: BaseException, todo: str) -> Failed:
+def failure_of(error: BaseException, todo: str) -> FailedTask:
     """Describe an exception of the user's code in one line."""
     text = next((line for line in message(error).splitlines() if line.strip()), "")
     file, line = place_of_failure(error) or (None, None)
     at = f" (at {file}:{line})" if file is not None else ""
-    return Failed(f"{type_name(error)}: {text[:_LONG]}{at}", todo)
+    return FailedTask(f"{type_name(error)}: {text[:_LONG]}{at}", todo)
 
 
-def _fail(file: Path, failed: Failed) -> None:
+def _fail(file: Path, failed: FailedTask) -> None:
     _write(file, {"failed": to_builtins(failed)})
     sys.exit(1)
 

@@ -13,7 +13,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.errors import TargetError
 
 
-class Results(Struct, frozen=True):
+class CallResults(Struct, frozen=True):
     """Results of a call: outputs, inputs and buffers after the call, gradients of parameters and inputs."""
 
     outputs: Any
@@ -24,7 +24,7 @@ class Results(Struct, frozen=True):
 
 def called(
     model: Any, call: Call, way: Way, *, train: bool, counting: AbstractContextManager[OpCounts | None] | None = None
-) -> tuple[Results, OpCounts | None]:
+) -> tuple[CallResults, OpCounts | None]:
     """Call a model and count the ops of its forward pass in `counting`.
 
     Raises:
@@ -42,7 +42,7 @@ def called(
             _backward(outputs)
     finally:
         end_if_forked()
-    return Results(outputs, inputs, [leaf.grad for leaf in leaves], _buffers(model)), counts
+    return CallResults(outputs, inputs, [leaf.grad for leaf in leaves], _buffers(model)), counts
 
 
 def _parameters(model: Any) -> Iterable[Any]:

@@ -23,7 +23,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import CaptureRequest
-from ctrace.inspector.runs.input_specs import Choice, Vary, parse_vary
+from ctrace.inspector.runs.input_specs import InputChoice, Vary, parse_vary
 
 
 class Loaded(Struct, frozen=True):
@@ -222,18 +222,18 @@ def _applies(way: Way) -> bool:
     return True
 
 
-def _suspects(model: Any, inputs: list[Any]) -> Iterator[Vary | Choice]:
+def _suspects(model: Any, inputs: list[Any]) -> Iterator[Vary | InputChoice]:
     import torch
 
     yield from _sizes(inputs)
     if isinstance(model, torch.nn.Module):
-        yield Choice("mode", ("eval" if model.training else "train",))
+        yield InputChoice("mode", ("eval" if model.training else "train",))
     if torch.is_grad_enabled():
-        yield Choice("grad", ("off",))
-    yield Choice("stride", ("noncontiguous",))
+        yield InputChoice("grad", ("off",))
+    yield InputChoice("stride", ("noncontiguous",))
     floating = [tensor.dtype for tensor in inputs if tensor.is_floating_point()]
     if floating:
-        yield Choice("dtype", ("float64" if floating[0] is torch.float32 else "float32",))
+        yield InputChoice("dtype", ("float64" if floating[0] is torch.float32 else "float32",))
 
 
 def _sizes(inputs: list[Any]) -> Iterator[Vary]:

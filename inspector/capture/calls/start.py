@@ -20,7 +20,7 @@ from ctrace.inspector.processes.forking import RESTART
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
 
-class Start:
+class ProcessStart:
     """The start of the capturing process; `imported` are the top-level modules that a fork's parent looked for."""
 
     def __init__(self, imported: Sequence[str] = ()) -> None:
@@ -105,5 +105,5 @@ def _finds(finder: Any, modules: dict[str, Any]) -> bool:
     return False
 
 
-NEW = Start()
+NEW = ProcessStart()
 """The start of a new process."""

@@ -8,14 +8,14 @@ from ctrace.inspector.capture.calls.call_tensors import mapped, recast, requirin
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.runs.input_specs import Choice, Vary
+from ctrace.inspector.runs.input_specs import InputChoice, Vary
 
 Make = Callable[[], Call]
 
 _GRAD_NAMES = {"off": "no_grad", "on": "enable_grad", "inference": "inference_mode"}
 
 
-def varied(base: Make, vary: Vary | Choice, kind: ScenarioKind = ScenarioKind.VARY) -> dict[str, Way]:
+def varied(base: Make, vary: Vary | InputChoice, kind: ScenarioKind = ScenarioKind.VARY) -> dict[str, Way]:
     """Make a scenario for each value, with a short name: `dim0=8`, `dtype=float64`, `eval`, `no_grad`."""
     if isinstance(vary, Vary):
         return {

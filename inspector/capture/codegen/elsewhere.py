@@ -5,14 +5,14 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ctrace.inspector.capture.core.cores import Cores
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.source import When
 
 
 class KernelCompiler(Protocol):
     """Compiles emitted kernels to machine code."""
 
-    def jobs(self, wrapper: str, part: Part) -> list[Any]:
+    def jobs(self, wrapper: str, part: PartIdentity) -> list[Any]:
         """Return the kernels in the code of a graph part that are still to be compiled."""
 
     def compile(self, jobs: list[Any]) -> None:

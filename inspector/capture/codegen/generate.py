@@ -16,7 +16,7 @@ from ctrace.inspector.capture.codegen.elsewhere import KernelCompiler
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.forks import end, exit_status, fork
-from ctrace.inspector.capture.core.part import Part, current_stage
+from ctrace.inspector.capture.core.part import PartIdentity, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.events.run_events import CodegenEnded, CodegenFailed, CodegenStarted
 
@@ -68,7 +68,7 @@ class Codegen:
         text = code.value if hasattr(code, "value") else str(code)
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))
-        return [] if self._compiler is None else self._compiler.jobs(text, Part.under_way())
+        return [] if self._compiler is None else self._compiler.jobs(text, PartIdentity.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
         self._recorder.add(CodegenStarted(current_stage()))

@@ -19,11 +19,11 @@ from ctrace.inspector.capture.comparing.precision import (
     matmul_roundoff,
     precision_of,
 )
-from ctrace.inspector.capture.comparing.sources import Kind, Sources
+from ctrace.inspector.capture.comparing.sources import SourceKind, Sources
 from ctrace.inspector.capture.core.patch import patched
 
 
-class Watched:
+class WatchedArithmetic:
     """The model's own arithmetic, with a record of what the call computes."""
 
     is_other = False
@@ -59,9 +59,9 @@ class Watched:
         result = func(*args, **kwargs)
         self._look(func, kwargs, result)
         if self.sources is not None and _is_random(func):
-            self.sources.add_operation(Kind.RANDOM, f"torch.{operation(func)}")
+            self.sources.add_operation(SourceKind.RANDOM, f"torch.{operation(func)}")
         if self.sources is not None and operation(func) in _UNINITIALIZED:
-            self.sources.add_operation(Kind.SEEN, f"torch.{operation(func)}")
+            self.sources.add_operation(SourceKind.SEEN, f"torch.{operation(func)}")
         return result
 
     def _look(self, func: Any, kwargs: Any, result: Any) -> None:
@@ -81,7 +81,7 @@ class Watched:
         self.coarsest = coarser(precision, self.coarsest or precision)
 
 
-class AsIfCompiled(Watched):
+class AsIfCompiled(WatchedArithmetic):
     """The model's own arithmetic, while torch says that the code is being compiled."""
 
     is_other = True
@@ -98,7 +98,7 @@ class AsIfCompiled(Watched):
             yield
 
 
-class Filled(Watched):
+class Filled(WatchedArithmetic):
     """The model's own arithmetic, with certain bytes in memory that is not initialized."""
 
     is_other = True
@@ -113,13 +113,13 @@ class Filled(Watched):
         before = args[0].untyped_storage().nbytes() if operation(func) == "resize_" else 0
         result = func(*args, **kwargs)
         if operation(func) in _UNINITIALIZED and isinstance(result, torch.Tensor) and is_plain(result):
-            self._sources.add_operation(Kind.SEEN, f"torch.{operation(func)}")
+            self._sources.add_operation(SourceKind.SEEN, f"torch.{operation(func)}")
             memory = torch.empty(0, dtype=torch.uint8, device=result.device).set_(result.untyped_storage())
             memory[before:].fill_(1 if result.dtype is torch.bool else _FILLING)
         return result
 
 
-class Noisy(Watched):
+class Noisy(WatchedArithmetic):
     """The model's own arithmetic, with one more rounding of each result, up or down at random."""
 
     is_other = True

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
-from ctrace.inspector.capture.comparing.snapshots import Parts, Unread, kind_of, part_of, taken
+from ctrace.inspector.capture.comparing.snapshots import ContainerParts, Unread, kind_of, part_of, taken
 from ctrace.inspector.capture.state.bits import bits
 
 _SLICE = 1 << 20
@@ -16,7 +16,7 @@ _SLICE = 1 << 20
 _SMALL = 1e-3
 """Without a reference, treat smaller values as if they were this large."""
 _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
-"""Fields of `Results` in the order of comparison, each with its name in sentences."""
+"""Fields of `CallResults` in the order of comparison, each with its name in sentences."""
 
 Path = tuple[Any, ...]
 
@@ -31,11 +31,11 @@ class Leaf(Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """The field of `Results` that the place belongs to."""
+        """The field of `CallResults` that the place belongs to."""
         return str(self.path[0])
 
 
-def leaves(eager: Results, compiled: Results) -> Iterator[Leaf]:
+def leaves(eager: CallResults, compiled: CallResults) -> Iterator[Leaf]:
     """List the values of both results, place by place."""
     eager, compiled = taken(eager, copies=False), taken(compiled, copies=False)
     for group, name in _GROUPS.items():
@@ -43,15 +43,15 @@ def leaves(eager: Results, compiled: Results) -> Iterator[Leaf]:
 
 
 def _parts(value: Any) -> Any:
-    """Treat the lists and dicts of `Results` itself like those of a result."""
+    """Treat the lists and dicts of `CallResults` itself like those of a result."""
     if isinstance(value, list):
-        return Parts("list", dict(enumerate(value)), is_sequence=True)
-    return Parts("dict", value) if isinstance(value, dict) else value
+        return ContainerParts("list", dict(enumerate(value)), is_sequence=True)
+    return ContainerParts("dict", value) if isinstance(value, dict) else value
 
 
 def _walk(leaf: Leaf) -> Iterator[Leaf]:
     one, other = leaf.eager, leaf.compiled
-    if not isinstance(one, Parts) or not isinstance(other, Parts):
+    if not isinstance(one, ContainerParts) or not isinstance(other, ContainerParts):
         yield Leaf(leaf.name, leaf.path, dense(one), dense(other))
         return
     if one.kind != other.kind:
@@ -86,7 +86,7 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def found(results: Results, path: Path) -> Any:
+def found(results: CallResults, path: Path) -> Any:
     """Return the value at one place of results, or ABSENT if there is no such place."""
     group, *keys = path
     value: Any = getattr(results, group)
@@ -97,20 +97,20 @@ def found(results: Results, path: Path) -> Any:
             return ABSENT
     value = part_of(value)
     for key in keys:
-        if not isinstance(value, Parts) or key not in value.items:
+        if not isinstance(value, ContainerParts) or key not in value.items:
             return ABSENT
         value = value.items[key]
     return dense(value)
 
 
-def disagreeing(eager: Results, compiled: Results) -> list[Leaf]:
+def disagreeing(eager: CallResults, compiled: CallResults) -> list[Leaf]:
     """List the places where results differ by more than their dtype allows for two calls."""
     return [leaf for leaf in leaves(eager, compiled) if not agree(leaf.eager, leaf.compiled)]
 
 
-def is_compared(results: Results) -> bool:
+def is_compared(results: CallResults) -> bool:
     """Whether anything of the result can be compared: not if the model returns only a generator, for example."""
-    outputs = Results(results.outputs, [], [])
+    outputs = CallResults(results.outputs, [], [])
     return not all(isinstance(leaf.eager, Unread) for leaf in leaves(outputs, outputs))
 
 
@@ -122,7 +122,7 @@ def agree(one: Any, other: Any) -> bool:
         return not unlike(one, other) and (one.is_meta or _equal(one, other) or _near(one, other))
     if isinstance(one, bool | int | float | complex) and isinstance(other, bool | int | float | complex):
         return _same_number(one, other)
-    if type(one) is not type(other) or isinstance(one, Parts):
+    if type(one) is not type(other) or isinstance(one, ContainerParts):
         return False
     return bool(one == other)
 
@@ -233,7 +233,7 @@ def described_difference(leaf: Leaf) -> str:
         return f"{what} differs in {_differing(one, other)} of {one.numel()} values{_by(one, other)}"
     if kind_of(one) != kind_of(other):
         return f"{what} is a {kind_of(one)} in eager, a {kind_of(other)} compiled"
-    if isinstance(one, Parts) and isinstance(other, Parts):
+    if isinstance(one, ContainerParts) and isinstance(other, ContainerParts):
         if one.is_sequence:
             return f"{what} has {len(one.items)} items in eager, {len(other.items)} compiled"
         return f"{what} has different keys in eager and compiled"
@@ -252,7 +252,7 @@ def _differing(one: Any, other: Any) -> int:
     return int(differing.sum()) or int(_unequal(one, other).sum())
 
 
-def difference(eager: Results, compiled: Results) -> str | None:
+def difference(eager: CallResults, compiled: CallResults) -> str | None:
     """Describe briefly how results differ; return None if they agree."""
     return next((described_difference(leaf) for leaf in disagreeing(eager, compiled)), None)
 

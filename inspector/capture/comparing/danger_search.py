@@ -24,21 +24,21 @@ from typing import Any, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.calls.ways import Call, Way
-from ctrace.inspector.capture.comparing.arithmetic import AsIfCompiled, Filled, Watched
+from ctrace.inspector.capture.comparing.arithmetic import AsIfCompiled, Filled, WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import difference, disagreeing, within_tolerances
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.precision import FLOAT32
 from ctrace.inspector.capture.comparing.snapshots import taken
-from ctrace.inspector.capture.comparing.sources import Kind, Source, Sources
-from ctrace.inspector.capture.comparing.verdicts import AGREED, Budget, Court, Verdict
+from ctrace.inspector.capture.comparing.sources import RandomSource, SourceKind, Sources
+from ctrace.inspector.capture.comparing.verdicts import AGREED, Court, EagerBudget, ResultVerdict
 from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.capture.state.containers import Content
 from ctrace.inspector.capture.state.reads import place_of
 from ctrace.inspector.capture.state.sealed import CACHE
-from ctrace.inspector.capture.state.world import A_TENSOR, Change, Facts, World
+from ctrace.inspector.capture.state.world import A_TENSOR, Facts, ItemChange, World
 from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.events.scenario_events import DangerFound
 from ctrace.inspector.facts.scenario_facts import Rule
@@ -71,22 +71,22 @@ class Suspected(Struct, frozen=True):
     compilers: Content
     """All switches that torch itself has set so far."""
     eager: EagerRun
-    compiled: Results
+    compiled: CallResults
 
 
-class Outcome(Struct, frozen=True):
+class SearchOutcome(Struct, frozen=True):
     """What a search found."""
 
-    verdict: Verdict = AGREED
+    verdict: ResultVerdict = AGREED
     dangers: tuple[DangerFound, ...] = ()
     not_compared: str = ""
     """Why the call is not compared; empty if it is."""
 
 
-class Search:
+class DangerSearch:
     """Searches for the cause of one compiled call's difference."""
 
-    def __init__(self, suspected: Suspected, model: Eager, budget: Budget, *, built: bool) -> None:
+    def __init__(self, suspected: Suspected, model: Eager, budget: EagerBudget, *, built: bool) -> None:
         self._suspected = suspected
         self._model = model
         self._budget = budget
@@ -95,80 +95,84 @@ class Search:
         self._compiled = taken(suspected.compiled)
         self._world = suspected.world.with_switches(suspected.switched)
         self._sources = Sources()
-        self._watched = Watched(self._sources)
-        self._varying: list[Source] = []
-        self._judged: Verdict | None = None
+        self._watched = WatchedArithmetic(self._sources)
+        self._varying: list[RandomSource] = []
+        self._judged: ResultVerdict | None = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         """Search. The world is left as the last eager call found it."""
         lost = self._expected.traces.lost or self._world.restore()
         if lost:
-            return Outcome(not_compared=_unrestorable(lost))
+            return SearchOutcome(not_compared=_unrestorable(lost))
         with ExitStack() as kept:
             # Other copies than before, and both alive at the same time: no object has the address of another.
             kept.enter_context(self._model.keeping_copies())
             if not self._repeats(self._run([], self._watched)) or not self._repeats(self._run([])):
-                return Outcome(not_compared=f"{_VARIES}{_at(self._sources.all())}")
+                return SearchOutcome(not_compared=f"{_VARIES}{_at(self._sources.all())}")
         if self._built:  # then most differences are rounding
             verdict = self._verdict()
             if verdict.judgement is not Judgement.WRONG:
                 return _of_verdict(verdict)
         return self._of_itself() or self._explained()
 
-    def _of_itself(self) -> Outcome | None:
+    def _of_itself(self) -> SearchOutcome | None:
         """Call the model itself in eager: a copy may behave otherwise. Return None if both do the same."""
         suspected = self._suspected
         try:
             run = self._model.run_itself(suspected.own_call, suspected.way, self._world, suspected.inputs)
         except EagerError as error:
-            return Outcome(not_compared=f"the model cannot be called again in eager ({_first_line(error.__cause__)})")
+            return SearchOutcome(
+                not_compared=f"the model cannot be called again in eager ({_first_line(error.__cause__)})"
+            )
         if run is None:
-            return Outcome(not_compared="the model cannot be called again: it changes its parameters or its arguments")
+            return SearchOutcome(
+                not_compared="the model cannot be called again: it changes its parameters or its arguments"
+            )
         if not disagreeing(run.results, self._compiled):
-            return Outcome()
+            return SearchOutcome()
         if not self._repeats(run):
             sources = self._sources.all()
             differs = (
                 f"{_VARIES}{_at(sources)}" if sources else "a copy of the model gives other results than the model"
             )
-            return Outcome(not_compared=differs)
+            return SearchOutcome(not_compared=differs)
         return None
 
-    def _explained(self) -> Outcome:
+    def _explained(self) -> SearchOutcome:
         """Try to explain the difference: by a change of state, by chance, by rounding."""
         sources = self._sources.all()
-        self._varying = [each for each in sources if each.kind in (Kind.RANDOM, Kind.VARYING)]
+        self._varying = [each for each in sources if each.kind in (SourceKind.RANDOM, SourceKind.VARYING)]
         experiment = self._explains if self._built else self._gives_the_same
         if found := culprits(self._world, self._suspected.worlds, experiment) or self._uncached(experiment):
             return self._of_changes(found)
-        drawn = [each for each in sources if each.kind is Kind.RANDOM]
+        drawn = [each for each in sources if each.kind is SourceKind.RANDOM]
         if self._expected.traces.drawn or self._watched.generators or drawn:
-            return Outcome(not_compared=_DRAWS.format(_at(drawn)))
+            return SearchOutcome(not_compared=_DRAWS.format(_at(drawn)))
         verdict = self._verdict()
         if verdict.judgement is not Judgement.WRONG:
             return _of_verdict(verdict)
         if why := next(self._doubts(sources), ""):
-            return Outcome(not_compared=why)
-        return Outcome(verdict, (self._record(verdict, kind="unexplained", subject="", proven=False),))
+            return SearchOutcome(not_compared=why)
+        return SearchOutcome(verdict, (self._record(verdict, kind="unexplained", subject="", proven=False),))
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> ResultVerdict:
         """Judge the compiled results by their rounding; do so once, since it takes several calls."""
         if self._judged is None:
             self._judged = self._court([], self._expected, self._watched).verdict(self._compiled)
         return self._judged
 
-    def _of_changes(self, found: list[Change]) -> Outcome:
+    def _of_changes(self, found: list[ItemChange]) -> SearchOutcome:
         """Return the changes that experiments proved, unless torch itself made them."""
         compilers = self._suspected.compilers
         own = [each for each in found if each.container.kind == "torch_switch" and compilers.get(each.key) == each.now]
         if len(own) == len(found):
             names = ", ".join(each.path for each in own)
-            return Outcome(not_compared=f"torch.compile itself changes {names}, which the model reads")
-        return Outcome(AGREED, tuple(map(self._cause, found)))
+            return SearchOutcome(not_compared=f"torch.compile itself changes {names}, which the model reads")
+        return SearchOutcome(AGREED, tuple(map(self._cause, found)))
 
-    def _doubts(self, sources: list[Source]) -> Iterator[str]:
+    def _doubts(self, sources: list[RandomSource]) -> Iterator[str]:
         """Yield reasons why the compiler may not be the cause of a difference that no change of state explains."""
-        asked = [each for each in sources if each.kind is Kind.COMPILING]
+        asked = [each for each in sources if each.kind is SourceKind.COMPILING]
         if asked and not self._differs(AsIfCompiled()):
             yield f"the model asks whether it is being compiled{_at(asked)}"
         if not self._repeats(self._run([], Filled(filled := Sources()))):
@@ -180,14 +184,14 @@ class Search:
 
     # Experiments
 
-    def _gives_the_same(self, changes: list[Change]) -> bool:
+    def _gives_the_same(self, changes: list[ItemChange]) -> bool:
         """Whether eager returns what compiled code returned, with changes undone, and each time only then."""
         return self._proved(changes, self._same)
 
-    def _explains(self, changes: list[Change]) -> bool:
+    def _explains(self, changes: list[ItemChange]) -> bool:
         return self._proved(changes, self._acquitted)
 
-    def _proved(self, changes: list[Change], agrees: Callable[[list[Change]], bool]) -> bool:
+    def _proved(self, changes: list[ItemChange], agrees: Callable[[list[ItemChange]], bool]) -> bool:
         """Whether eager agrees with the changes undone, and without undoing them repeats itself instead.
 
         The order is with, with, without: what alternates between calls agrees with only one of the first two.
@@ -197,32 +201,32 @@ class Search:
         rounds = _ROUNDS if self._varying else 1
         return all(agrees(changes) and self._repeats(self._run([])) for _ in range(rounds))
 
-    def _same(self, changes: list[Change]) -> bool:
+    def _same(self, changes: list[ItemChange]) -> bool:
         run = self._run(changes)
         return run is not None and not disagreeing(run.results, self._compiled)
 
-    def _acquitted(self, changes: list[Change]) -> bool:
-        watched = Watched()
+    def _acquitted(self, changes: list[ItemChange]) -> bool:
+        watched = WatchedArithmetic()
         run = self._run(changes, watched)
         if run is None:
             return False
         verdict = self._court(changes, run, watched).verdict(self._compiled, noisy_calls=1)
         return verdict.judgement is Judgement.FINE
 
-    def _uncached(self, experiment: Callable[[list[Change]], bool]) -> list[Change]:
+    def _uncached(self, experiment: Callable[[list[ItemChange]], bool]) -> list[ItemChange]:
         """Return the caches of functions whose stored results differ from what the functions return now.
 
         Dynamo traces the function behind `functools.lru_cache` (2.11 to 2.13, _dynamo/variables/functions.py).
         """
         caches = [
-            Change(replace(container, kind="cache"), key, value.__wrapped__, value)
+            ItemChange(replace(container, kind="cache"), key, value.__wrapped__, value)
             for container, content in self._world.containers.values()
             for key, value in content.items()
             if isinstance(value, CACHE)
         ]
         return [each for each in caches if experiment([each])] or (caches if caches and experiment(caches) else [])
 
-    def _differs(self, arithmetic: Watched) -> bool:
+    def _differs(self, arithmetic: WatchedArithmetic) -> bool:
         """Whether eager with this arithmetic returns something, and not what compiled code returned."""
         run = self._run([], arithmetic)
         return run is not None and bool(disagreeing(run.results, self._compiled))
@@ -234,18 +238,18 @@ class Search:
         apart = disagreeing(self._expected.results, run.results)
         return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
 
-    def _court(self, changes: list[Change], eager: EagerRun, watched: Watched) -> Court:
+    def _court(self, changes: list[ItemChange], eager: EagerRun, watched: WatchedArithmetic) -> Court:
         run = partial(self._run_or_raise, changes)
         room = self._model.has_room(self._suspected.call)
         return Court(eager, watched, run, self._budget, built=self._built, room=room)
 
-    def _run(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+    def _run(self, changes: list[ItemChange], arithmetic: WatchedArithmetic | None = None) -> EagerRun | None:
         try:
             return self._run_or_raise(changes, arithmetic)
         except (EagerError, TargetError):
             return None
 
-    def _run_or_raise(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+    def _run_or_raise(self, changes: list[ItemChange], arithmetic: WatchedArithmetic | None = None) -> EagerRun | None:
         """Call the model in eager in the world of the call, with some changes undone."""
         suspected = self._suspected
         suspected.random.restore()
@@ -258,7 +262,7 @@ class Search:
 
     # Records
 
-    def _cause(self, change: Change) -> DangerFound:
+    def _cause(self, change: ItemChange) -> DangerFound:
         where = place_of(change, self._world)
         return self._record(
             AGREED,
@@ -271,7 +275,7 @@ class Search:
             proven=True,
         )
 
-    def _record(self, verdict: Verdict, *, proven: bool, **about: Any) -> DangerFound:
+    def _record(self, verdict: ResultVerdict, *, proven: bool, **about: Any) -> DangerFound:
         """Return what was found; who asked for the search knows the scenario and the call."""
         return DangerFound(
             scenario="",
@@ -286,12 +290,12 @@ class Search:
         )
 
 
-def _of_verdict(verdict: Verdict) -> Outcome:
+def _of_verdict(verdict: ResultVerdict) -> SearchOutcome:
     match verdict.judgement:
         case Judgement.FINE | Judgement.WRONG:
-            return Outcome(verdict)
+            return SearchOutcome(verdict)
         case Judgement.UNDECIDED:
-            return Outcome(not_compared=verdict.why)
+            return SearchOutcome(not_compared=verdict.why)
         case unknown:
             assert_never(unknown)
 
@@ -301,7 +305,7 @@ def _unrestorable(lost: tuple[str, ...]) -> str:
     return f"a call changes {what}, which ctrace cannot restore"
 
 
-def _at(sources: list[Source]) -> str:
+def _at(sources: list[RandomSource]) -> str:
     return f" ({sources[0]})" if sources else ""
 
 
@@ -319,7 +323,7 @@ def _described(value: Any) -> str:
         return f"a {type(value).__name__}"
 
 
-Experiment = Callable[[list[Change]], bool]
+Experiment = Callable[[list[ItemChange]], bool]
 """Restores old values, calls the model in eager, and returns whether the result equals the compiled call's."""
 
 _MOST_TRIALS = 60
@@ -329,7 +333,7 @@ class _TrialsUsedUp(Exception):  # noqa: N818 - not an error but the end of a se
     """More trials would take too long."""
 
 
-def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[Change]:
+def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[ItemChange]:
     """Return a smallest set of changes that explains the difference; return an empty one if none does.
 
     Try the newest of the earlier worlds first: a cache entry may have been compiled in any of them.
@@ -356,7 +360,7 @@ def _key(value: Any) -> Any:
 def _counted(experiment: Experiment) -> Experiment:
     left = _MOST_TRIALS
 
-    def trial(changes: list[Change]) -> bool:
+    def trial(changes: list[ItemChange]) -> bool:
         nonlocal left
         left -= 1
         if left < 0:
@@ -366,7 +370,7 @@ def _counted(experiment: Experiment) -> Experiment:
     return trial
 
 
-def _groups(changes: list[Change]) -> Iterator[list[Change]]:
+def _groups(changes: list[ItemChange]) -> Iterator[list[ItemChange]]:
     """Return the sets of changes to try: all, then those of each kind, then each alone.
 
     Undoing a change that a guard protects may hide what the others explain.
@@ -380,7 +384,7 @@ def _groups(changes: list[Change]) -> Iterator[list[Change]]:
     yield from ([change] for change in changes)
 
 
-def _smallest(changes: list[Change], trial: Experiment) -> list[Change]:
+def _smallest(changes: list[ItemChange], trial: Experiment) -> list[ItemChange]:
     """Drop the changes that the explanation does not need: halves first, then quarters, down to single changes."""
     size = len(changes) // 2
     try:

@@ -11,13 +11,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.compare_results import disagreeing, is_compared
-from ctrace.inspector.capture.comparing.danger_search import Outcome, Search, Suspected
+from ctrace.inspector.capture.comparing.danger_search import DangerSearch, SearchOutcome, Suspected
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
 from ctrace.inspector.capture.comparing.judgement import Judgement
-from ctrace.inspector.capture.comparing.verdicts import AGREED, Budget, Verdict
+from ctrace.inspector.capture.comparing.verdicts import AGREED, EagerBudget, ResultVerdict
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts
@@ -73,10 +73,10 @@ class Dangers:
         self._compilers: Content = {}
         self._compared: Counter[str] = Counter()
         self._reasons: dict[str, str] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, ResultVerdict] = {}
         self._failed = ""
         """Why the comparison of a call failed; empty if none did."""
-        self._budget = Budget()
+        self._budget = EagerBudget()
 
     def before(
         self,
@@ -113,7 +113,7 @@ class Dangers:
             return look(self._model), look_into(args=call.args, kwargs=call.kwargs)
         return None, None
 
-    def after(self, before: Before, compiled: Results) -> None:
+    def after(self, before: Before, compiled: CallResults) -> None:
         """Compare the compiled call with the eager one; record a danger if they differ."""
         if before.eager is None:
             self.skip(before.scenario, before.why_no_eager)
@@ -139,15 +139,15 @@ class Dangers:
         eager: EagerRun,
         world: World,
         inputs: World,
-        compiled: Results,
+        compiled: CallResults,
         switched: Content,
-    ) -> Outcome:
+    ) -> SearchOutcome:
         """Compare, and search for the cause of a difference; a failure of ctrace is a problem, and no finding."""
         try:
             if not disagreeing(eager.results, compiled):
-                return Outcome() if is_compared(compiled) else Outcome(not_compared=_NOTHING)
+                return SearchOutcome() if is_compared(compiled) else SearchOutcome(not_compared=_NOTHING)
             if self._ops.runs == before.runs and not self._ops.has_code_without_graph:
-                return Outcome(not_compared=_NO_CODE)
+                return SearchOutcome(not_compared=_NO_CODE)
             return self._searched(
                 Suspected(
                     call=before.call,
@@ -168,20 +168,20 @@ class Dangers:
             self._recorder.problem(f"{_FAILED} with eager, so that only proven differences are shown: {why}")
             self._recorder.add(DangersWithdrawn())
             self._failed = f"{_FAILED} ({why})"
-            return Outcome(not_compared=self._failed)
+            return SearchOutcome(not_compared=self._failed)
 
-    def _searched(self, suspected: Suspected) -> Outcome:
+    def _searched(self, suspected: Suspected) -> SearchOutcome:
         """Search for the cause of a difference, then restore the world to its state after the compiled call."""
         after = look(self._model)
         inputs = look_into(args=suspected.own_call.args, kwargs=suspected.own_call.kwargs)
         with unnoticed():
             try:
-                return Search(suspected, self._eager, self._budget, built=self._built).outcome()
+                return DangerSearch(suspected, self._eager, self._budget, built=self._built).outcome()
             finally:
                 after.restore()
                 inputs.restore()
 
-    def _conclude(self, before: Before, outcome: Outcome) -> None:
+    def _conclude(self, before: Before, outcome: SearchOutcome) -> None:
         """Record what a comparison found; what failed in one call cannot rule out other causes in another."""
         is_proven = any(each.proven for each in outcome.dangers)
         withdrawn = self._failed if outcome.dangers and not is_proven else ""
@@ -198,7 +198,7 @@ class Dangers:
         """Note why a call of a scenario is not compared; the first reason counts."""
         self._reasons.setdefault(scenario, why)
 
-    def _agreed(self, scenario: str, verdict: Verdict) -> None:
+    def _agreed(self, scenario: str, verdict: ResultVerdict) -> None:
         """Keep, for each scenario, the verdict on the call that was hardest to decide."""
         known = self._verdicts.get(scenario, AGREED)
         self._verdicts[scenario] = max(known, verdict, key=_weight)
@@ -211,11 +211,11 @@ class Dangers:
         """Return why the other calls were not compared; empty: all were."""
         return self._reasons.get(scenario, "")
 
-    def verdict(self, scenario: str) -> Verdict | None:
+    def verdict(self, scenario: str) -> ResultVerdict | None:
         """Return the verdict on the call that was hardest to decide; None: no call was compared."""
         return self._verdicts.get(scenario)
 
 
-def _weight(verdict: Verdict) -> tuple[bool, int, float]:
+def _weight(verdict: ResultVerdict) -> tuple[bool, int, float]:
     rules = list(Rule)
     return verdict.judgement is Judgement.WRONG, rules.index(verdict.rule), verdict.compiled_error or 0.0

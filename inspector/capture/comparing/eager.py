@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.call_tensors import tensors
-from ctrace.inspector.capture.calls.calling import Results, called
+from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.ways import Call, Way
-from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.input_copies import copy_of
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.core.exception_text import kind_and_message
@@ -61,7 +61,7 @@ class Traces(Struct):
 class EagerRun(Struct, frozen=True):
     """The results of an eager call, what it left behind, and the seconds that it took."""
 
-    results: Results
+    results: CallResults
     counts: OpCounts | None
     traces: Traces
     seconds: float
@@ -118,7 +118,7 @@ class Eager:
         way: Way,
         world: World,
         counting: Callable[[], AbstractContextManager[OpCounts | None]] = nullcontext,
-        arithmetic: Watched | None = None,
+        arithmetic: WatchedArithmetic | None = None,
     ) -> EagerRun | None:
         """Call a copy with copies of the arguments, and restore the world.
 
@@ -163,7 +163,7 @@ class Eager:
             self._put_back(world, Traces())
         return None
 
-    def _settings(self, arithmetic: Watched | None) -> tuple[Around, ...]:
+    def _settings(self, arithmetic: WatchedArithmetic | None) -> tuple[Around, ...]:
         """Return what to try, one after the other; an arithmetic records what it computes, so it is tried once."""
         if not self._forces_eager:
             return (self._marked,)
@@ -185,7 +185,7 @@ class Eager:
         way: Way,
         world: World,
         counting: Callable[[], AbstractContextManager[OpCounts | None]],
-        arithmetic: Watched | None,
+        arithmetic: WatchedArithmetic | None,
     ) -> EagerRun | None:
         model = self._copy()
         if model is None:
@@ -204,7 +204,7 @@ class Eager:
         way: Way,
         world: World,
         counting: AbstractContextManager[OpCounts | None],
-        arithmetic: Watched | None,
+        arithmetic: WatchedArithmetic | None,
     ) -> EagerRun:
         traces = Traces()
         try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.call_tensors import mapped
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.comparing.arithmetic import Watched, aliases, is_plain, mode, operation
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic, aliases, is_plain, mode, operation
 from ctrace.inspector.capture.comparing.precision import precision_of
 
 
@@ -13,7 +13,7 @@ class NoReferenceError(Exception):
     """The call is impossible in float64; the message says why."""
 
 
-class Float64(Watched):
+class Float64(WatchedArithmetic):
     """Computes all floating-point numbers in float64, even if the model, a cast or autocast chooses another dtype."""
 
     is_other = True

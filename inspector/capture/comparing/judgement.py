@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.comparing.compare_results import ABSENT, rms, unlike, wide
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
-from ctrace.inspector.capture.comparing.snapshots import Parts, kind_of
+from ctrace.inspector.capture.comparing.snapshots import ContainerParts, kind_of
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
@@ -146,7 +146,7 @@ def _form(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return tuple(value.shape)
-    if isinstance(value, Parts):
+    if isinstance(value, ContainerParts):
         return value.kind, value.items.keys()
     return value if isinstance(value, bool | int | str | bytes | None) else kind_of(value)
 

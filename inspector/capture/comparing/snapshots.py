@@ -1,8 +1,8 @@
 """Take results apart, so that later calls cannot change them and two of them can be compared place by place.
 
-A result may be any Python object. Containers and objects with attributes become `Parts`; tensors, numbers and other
-plain values stay as they are. What cannot be read without changing it, or has no value of its own, becomes `Unread`:
-to run a generator that the model returned would consume it, and may never end.
+A result may be any Python object. Containers and objects with attributes become `ContainerParts`; tensors, numbers and
+other plain values stay as they are. What cannot be read without changing it, or has no value of its own, becomes
+`Unread`: to run a generator that the model returned would consume it, and may never end.
 """
 
 import functools
@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.comparing.input_copies import copy_of
 
 _DEEP = 4
@@ -26,7 +26,7 @@ _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items())
 ITERATOR = "iterator"
 
 
-class Parts(Struct, frozen=True):
+class ContainerParts(Struct, frozen=True):
     """A container or an object: its items, keyed by index, key or attribute."""
 
     kind: str
@@ -41,14 +41,14 @@ class Unread(Struct, frozen=True):
     kind: str
 
 
-def taken(results: Results, *, copies: bool = True) -> Results:
+def taken(results: CallResults, *, copies: bool = True) -> CallResults:
     """Take results apart; copy their tensors unless the caller compares them at once."""
     import torch
 
     take = _Take(copies=copies)
     # A subclass may override any function of torch, `detach` and `clone` among them.
     with torch._C.DisableTorchFunctionSubclass():
-        return Results(
+        return CallResults(
             take.part(results.outputs, _DEEP),
             [take.part(each, 0) for each in results.inputs],
             [take.part(each, 0) for each in results.gradients],
@@ -66,7 +66,7 @@ def part_of(value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, before it was taken apart."""
-    return value.kind if isinstance(value, Parts | Unread) else type(value).__name__
+    return value.kind if isinstance(value, ContainerParts | Unread) else type(value).__name__
 
 
 class _Take:
@@ -81,7 +81,7 @@ class _Take:
         """Take one value apart; read objects inside of objects `deep` levels down."""
         import torch
 
-        if isinstance(value, Parts | Unread):
+        if isinstance(value, ContainerParts | Unread):
             return value
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
@@ -99,12 +99,12 @@ class _Take:
         kind = type(value).__name__
         each = functools.partial(self.part, deep=deep)
         if isinstance(value, list | tuple | deque):
-            return Parts(kind, dict(enumerate(map(each, value))), is_sequence=True)
+            return ContainerParts(kind, dict(enumerate(map(each, value))), is_sequence=True)
         if isinstance(value, dict):
             keys = _labels(dict.keys(value))
-            return Parts(kind, dict(zip(keys, map(each, dict.values(value)), strict=True)))
+            return ContainerParts(kind, dict(zip(keys, map(each, dict.values(value)), strict=True)))
         if type(value) in _VIEWS:
-            return Parts(kind, dict(enumerate(map(each, list(value)))), is_sequence=True)
+            return ContainerParts(kind, dict(enumerate(map(each, list(value)))), is_sequence=True)
         if isinstance(value, set | frozenset):
             return frozenset(value) if all(isinstance(item, _PLAIN) for item in value) else Unread(kind)
         if isinstance(value, bytearray | memoryview):
@@ -118,7 +118,7 @@ class _Take:
         attributes = _attributes(value) if deep else None
         if attributes is None:
             return Unread(kind)
-        return Parts(kind, {name: self.part(item, deep - 1) for name, item in attributes.items()})
+        return ContainerParts(kind, {name: self.part(item, deep - 1) for name, item in attributes.items()})
 
     def _tensor(self, value: Any) -> Any:
         import torch
@@ -132,9 +132,9 @@ class _Take:
         kind = type(value).__name__
         if is_traceable_wrapper_subclass(value):
             names, _ = value.__tensor_flatten__()
-            return Parts(kind, {name: self.part(getattr(value, name), 0) for name in names})
+            return ContainerParts(kind, {name: self.part(getattr(value, name), 0) for name in names})
         plain = value.as_subclass(torch.Tensor)
-        return Parts(kind, {"": copy_of(plain) if self._copies else plain.detach()})
+        return ContainerParts(kind, {"": copy_of(plain) if self._copies else plain.detach()})
 
 
 def _labels(keys: Iterable[Any]) -> list[Any]:

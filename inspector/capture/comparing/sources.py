@@ -24,7 +24,7 @@ _MOST_FUNCTIONS = 2000
 """Functions of the program in which to look for sets and NumPy's generators."""
 
 
-class Kind(Enum):
+class SourceKind(Enum):
     """What a source means for a comparison."""
 
     RANDOM = "random"
@@ -37,13 +37,13 @@ class Kind(Enum):
     """It may explain why eager calls differ; it is no reason to doubt those that agree."""
 
 
-_ORDER = list(Kind)
+_ORDER = list(SourceKind)
 
 
-class Source(Struct, frozen=True):
+class RandomSource(Struct, frozen=True):
     """A call that reads such a thing, and the line of the program that makes it."""
 
-    kind: Kind
+    kind: SourceKind
     what: str
     file: str
     line: int
@@ -83,8 +83,8 @@ _VARYING = {
     "numpy": "empty empty_like",
 }
 """Functions of C by module or class: clocks, addresses, entropy, files, threads, and memory that is not initialized."""
-_READS = {f"{owner}.{name}": Kind.VARYING for owner, names in _VARYING.items() for name in names.split()}
-_READS |= {"builtins.next": Kind.SEEN, "sys._getframe": Kind.SEEN}
+_READS = {f"{owner}.{name}": SourceKind.VARYING for owner, names in _VARYING.items() for name in names.split()}
+_READS |= {"builtins.next": SourceKind.SEEN, "sys._getframe": SourceKind.SEEN}
 _IS_COMPILING = ("is_compiling", "is_dynamo_compiling")
 _QUIET = frozenset(
     (
@@ -116,7 +116,7 @@ class Sources:
         self._torch = folder_of_torch()
         self._ignored = tuple(each for each in (self._torch, OURS, folder_of_triton(), _folder_of("numpy")) if each)
         self._codes: dict[CodeType, Namespace] = {}
-        self._found: dict[tuple[str, str, int], Source] = {}
+        self._found: dict[tuple[str, str, int], RandomSource] = {}
         self._functions: dict[CodeType, bool] = {}
         self._large = (torch.Tensor, list, tuple, dict)
 
@@ -130,13 +130,13 @@ class Sources:
         finally:
             sys.setprofile(before)
 
-    def add(self, kind: Kind, what: str, frame: FrameType | None) -> None:
+    def add(self, kind: SourceKind, what: str, frame: FrameType | None) -> None:
         """Note a source that a line reads, if the line counts."""
         place = self._place(frame, what)
         if place is not None:
             self._note(kind, *place)
 
-    def add_operation(self, kind: Kind, what: str) -> None:
+    def add_operation(self, kind: SourceKind, what: str) -> None:
         """Note a source in an operation of torch that runs now, at the line of the program that causes it."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not self._is_programs(frame.f_code):
@@ -144,33 +144,33 @@ class Sources:
         if frame is not None:
             self._note(kind, what, frame.f_code.co_filename, frame.f_lineno)
 
-    def all(self) -> list[Source]:
+    def all(self) -> list[RandomSource]:
         """List the sources, those that are certain to vary first."""
         for code, namespace in self._codes.items():
             for line, what in set_readings(code, namespace):
-                self._note(Kind.VARYING, what, code.co_filename, line)
+                self._note(SourceKind.VARYING, what, code.co_filename, line)
             for line, what in numpy_draws(code, namespace):
-                self._note(Kind.RANDOM, what, code.co_filename, line)
+                self._note(SourceKind.RANDOM, what, code.co_filename, line)
         found = [*self._found.values(), *_threads(self._is_users)]
         return sorted(found, key=lambda each: _ORDER.index(each.kind))
 
-    def _note(self, kind: Kind, what: str, file: str, line: int) -> None:
+    def _note(self, kind: SourceKind, what: str, file: str, line: int) -> None:
         known = self._found.get((what, file, line))
         if known is None or _ORDER.index(kind) < _ORDER.index(known.kind):
-            self._found[what, file, line] = Source(kind, what, file, line)
+            self._found[what, file, line] = RandomSource(kind, what, file, line)
 
     def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
             name = _name(argument)
             kind = _READS.get(name)
             if kind is None and _draws(argument):
-                kind = Kind.RANDOM
+                kind = SourceKind.RANDOM
             if kind is not None:
                 self.add(kind, name, frame)
         elif event == "call":
             code = frame.f_code
             if code.co_name in _IS_COMPILING and code.co_filename.startswith(self._torch):
-                self.add(Kind.COMPILING, f"torch.compiler.{code.co_name}", frame.f_back)
+                self.add(SourceKind.COMPILING, f"torch.compiler.{code.co_name}", frame.f_back)
         elif event == "return":
             self._returned(frame)
 
@@ -244,7 +244,7 @@ def _folder_of(module: str) -> str:
     return f"{os.path.dirname(file)}{os.sep}" if file else ""  # noqa: PTH120 - a prefix of names
 
 
-def _threads(is_users: Callable[[CodeType], bool]) -> Iterator[Source]:
+def _threads(is_users: Callable[[CodeType], bool]) -> Iterator[RandomSource]:
     """Yield the threads that run the user's code now: they may change what the call reads."""
     for identity, frame in sys._current_frames().items():
         if identity == threading.get_ident():
@@ -253,4 +253,4 @@ def _threads(is_users: Callable[[CodeType], bool]) -> Iterator[Source]:
         while at is not None and not is_users(at.f_code):
             at = at.f_back
         if at is not None:
-            yield Source(Kind.VARYING, "another thread", at.f_code.co_filename, at.f_lineno)
+            yield RandomSource(SourceKind.VARYING, "another thread", at.f_code.co_filename, at.f_lineno)

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.calls.calling import Results
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.calls.calling import CallResults
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import (
     Leaf,
     described_difference,
@@ -35,11 +35,11 @@ _SECONDS = 120.0
 _SLOWER = 8
 """Approximate time of a call in other arithmetic, as a multiple of a plain call's."""
 
-Run = Callable[[Watched], EagerRun | None]
+Run = Callable[[WatchedArithmetic], EagerRun | None]
 """Calls the model in eager, in the world of the compiled call, with other arithmetic."""
 
 
-class Budget(Struct):
+class EagerBudget(Struct):
     """Seconds left for extra eager calls."""
 
     seconds: float = _SECONDS
@@ -52,7 +52,7 @@ class Budget(Struct):
         return allowed
 
 
-class Verdict(Struct, frozen=True):
+class ResultVerdict(Struct, frozen=True):
     """Whether results are wrong, how that was decided, and how they differ."""
 
     judgement: Judgement
@@ -66,14 +66,21 @@ class Verdict(Struct, frozen=True):
     """Why there is no float64 reference, if one was needed."""
 
 
-AGREED = Verdict(Judgement.FINE, Rule.DIRECT)
+AGREED = ResultVerdict(Judgement.FINE, Rule.DIRECT)
 
 
 class Court:
     """Judges one compiled call."""
 
     def __init__(
-        self, eager: EagerRun, watched: Watched, run: Run, budget: Budget, *, built: bool, room: bool = True
+        self,
+        eager: EagerRun,
+        watched: WatchedArithmetic,
+        run: Run,
+        budget: EagerBudget,
+        *,
+        built: bool,
+        room: bool = True,
     ) -> None:
         self._eager = eager
         self._watched = watched
@@ -81,10 +88,10 @@ class Court:
         self._budget = budget
         self._built = built
         self._room = room
-        self._noisy: list[Results] = []
+        self._noisy: list[CallResults] = []
         self.refused = ""
 
-    def verdict(self, compiled: Results, noisy_calls: int = _NOISY_CALLS) -> Verdict:
+    def verdict(self, compiled: CallResults, noisy_calls: int = _NOISY_CALLS) -> ResultVerdict:
         """Judge a compiled call's results; make at most `noisy_calls` randomly rounded eager calls."""
         apart = disagreeing(self._eager.results, compiled)
         if not apart:
@@ -97,11 +104,11 @@ class Court:
             verdict = self._by_leaf(apart, reference)
         return replace(verdict, no_reference=self.refused)
 
-    def _by_leaf(self, apart: list[Leaf], reference: Results | None) -> Verdict:
+    def _by_leaf(self, apart: list[Leaf], reference: CallResults | None) -> ResultVerdict:
         """Judge each place; the worst of them decides."""
         return max((self._leaf(leaf, reference) for leaf in apart), key=_badness)
 
-    def _leaf(self, leaf: Leaf, reference: Results | None) -> Verdict:
+    def _leaf(self, leaf: Leaf, reference: CallResults | None) -> ResultVerdict:
         noisy = [found(each, leaf.path) for each in self._noisy]
         coarsest = self._watched.coarsest or FLOAT64
         if reference is not None:
@@ -115,16 +122,16 @@ class Court:
         of_leaf = judged(leaf.eager, leaf.compiled, leaf.eager, noisy, self._scale(leaf, self._eager.results), coarsest)
         return _verdict(replace(of_leaf, eager_error=None, compiled_error=None), leaf, Rule.TOLERANCE)
 
-    def _scale(self, leaf: Leaf, results: Results) -> float:
+    def _scale(self, leaf: Leaf, results: CallResults) -> float:
         return max((rms(wide(each)) for each in self._group(leaf, results)), default=0.0)
 
-    def _group(self, leaf: Leaf, results: Results) -> list[Any]:
+    def _group(self, leaf: Leaf, results: CallResults) -> list[Any]:
         """List all gradients if the leaf is a gradient, because a gradient near zero is judged by the scale of all."""
         if leaf.group != "gradients":
             return []
         return [each for each in results.gradients if each is not None and each.numel()]
 
-    def _reference(self) -> Results | None:
+    def _reference(self) -> CallResults | None:
         self.refused = self._why_none()
         if self.refused:
             return None
@@ -164,12 +171,14 @@ class Court:
         return run is not None
 
 
-def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> Verdict:
+def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> ResultVerdict:
     why = f"{judged.why} ({leaf.name})" if judged.why else ""
-    return Verdict(judged.judgement, rule, judged.eager_error, judged.compiled_error, described_difference(leaf), why)
+    return ResultVerdict(
+        judged.judgement, rule, judged.eager_error, judged.compiled_error, described_difference(leaf), why
+    )
 
 
-def _badness(verdict: Verdict) -> tuple[int, float]:
+def _badness(verdict: ResultVerdict) -> tuple[int, float]:
     order = (Judgement.FINE, Judgement.UNDECIDED, Judgement.WRONG)
     error = verdict.compiled_error or 0.0
     return order.index(verdict.judgement), error / verdict.eager_error if verdict.eager_error else error

@@ -9,14 +9,14 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.wire import Record
 
 
-class Part(Struct, frozen=True):
+class PartIdentity(Struct, frozen=True):
     """Identifies a part of a graph, so that records made when it runs can refer to its compilation."""
 
     context: dict[str, Any]
     stage: Stage
 
     @classmethod
-    def under_way(cls) -> "Part":
+    def under_way(cls) -> "PartIdentity":
         """Return the part that is being compiled."""
         return cls(compile_context(), current_stage())
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
-from ctrace.inspector.facts.fusion_facts import Buffer, Role
+from ctrace.inspector.capture.fusion.extents import ElementSet, of_layout
+from ctrace.inspector.facts.fusion_facts import Buffer, BufferRole
 
 
 class Buffers:
@@ -15,8 +15,8 @@ class Buffers:
 
         self._real: dict[str, str] = scheduler.mutation_real_name
         self._layouts: dict[str, Any] = {}
-        self._whole: dict[str, Pattern] = {}
-        self._parts: dict[frozenset[Pattern], int] = {}
+        self._whole: dict[str, ElementSet] = {}
+        self._parts: dict[frozenset[ElementSet], int] = {}
         self._graph = V.graph
 
     def real(self, name: str) -> str:
@@ -25,17 +25,17 @@ class Buffers:
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         return holder.get_name() if holder is not None else name
 
-    def whole(self, name: str) -> Pattern:
+    def whole(self, name: str) -> ElementSet:
         """Return all elements of a buffer, or none if it is not a tensor."""
         name = self.real(name)
         if name not in self._whole:
             layout = self._layout(name)
             self._whole[name] = (
-                Pattern(0, 0) if layout is None else of_layout(layout.size, layout.stride, layout.offset)
+                ElementSet(0, 0) if layout is None else of_layout(layout.size, layout.stride, layout.offset)
             )
         return self._whole[name]
 
-    def size(self, name: str, patterns: Iterable[Pattern]) -> int:
+    def size(self, name: str, patterns: Iterable[ElementSet]) -> int:
         """Return the bytes of some elements of a buffer, at most its size."""
         layout = self._layout(name)
         if layout is None:
@@ -43,7 +43,7 @@ class Buffers:
         elements = min(sum(pattern.elements for pattern in patterns), self.whole(name).elements)
         return int(elements * layout.dtype.itemsize)
 
-    def part(self, patterns: Iterable[Pattern]) -> int:
+    def part(self, patterns: Iterable[ElementSet]) -> int:
         """Return a number that identifies a set of elements."""
         return self._parts.setdefault(frozenset(patterns), len(self._parts))
 
@@ -62,11 +62,11 @@ class Buffers:
         return tuple(self._described(name, inputs, outputs) for name in names)
 
     def _described(self, name: str, inputs: set[str], outputs: set[str]) -> Buffer:
-        layout, role = self._layout(name), Role.INNER
+        layout, role = self._layout(name), BufferRole.INNER
         if name in inputs:
-            role = Role.INPUT
+            role = BufferRole.INPUT
         elif name in outputs:
-            role = Role.OUTPUT
+            role = BufferRole.OUTPUT
         if layout is None:
             return Buffer(name, role, dtype="", shape=(), stride=(), device="")
         return Buffer(

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Pattern(Struct, frozen=True):
+class ElementSet(Struct, frozen=True):
     """A set of elements of a buffer."""
 
     key: Hashable
@@ -27,13 +27,13 @@ def hint(expr: Any) -> int:
     return int(V.graph.sizevars.optimization_hint(expr))
 
 
-def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Pattern:
+def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> ElementSet:
     """Return the elements of a strided tensor; dimensions with stride 0 count once."""
     dims = [(hint(step), hint(count)) for step, count in zip(stride, size, strict=True)]
     return _strided(hint(offset), dims)
 
 
-def of_dep(dep: Any, within: str) -> Pattern:
+def of_dep(dep: Any, within: str) -> ElementSet:
     """Return the elements of a `MemoryDep`; `within` distinguishes data-dependent places."""
     import sympy  # sympy comes with torch; a program without torch must not wait for the import
 
@@ -41,12 +41,12 @@ def of_dep(dep: Any, within: str) -> Pattern:
     index = sympy.sympify(dep.index)
     symbols = index.free_symbols - set(sizes)
     if dep.is_indirect():
-        return Pattern((within, index, dep.size), prod(sizes.values()))
+        return ElementSet((within, index, dep.size), prod(sizes.values()))
     index = index.xreplace({symbol: sympy.Integer(hint(symbol)) for symbol in symbols})
     affine = _affine(index, sizes)
     if affine is None:
         used = {name: size for name, size in sizes.items() if name in index.free_symbols}
-        return Pattern((index, tuple(used.items())), prod(used.values()))
+        return ElementSet((index, tuple(used.items())), prod(used.values()))
     return _strided(*affine)
 
 
@@ -68,12 +68,12 @@ def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int
     return offset, dims
 
 
-def _strided(offset: int, dims: list[tuple[int, int]]) -> Pattern:
+def _strided(offset: int, dims: list[tuple[int, int]]) -> ElementSet:
     if any(size == 0 for _, size in dims):
-        return Pattern(0, 0)
+        return ElementSet(0, 0)
     offset += sum(stride * (size - 1) for stride, size in dims if stride < 0)
     merged = _merged(dims)
-    return Pattern((offset, merged), prod(size for _, size in merged))
+    return ElementSet((offset, merged), prod(size for _, size in merged))
 
 
 def _merged(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

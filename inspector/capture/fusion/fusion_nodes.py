@@ -30,7 +30,7 @@ from msgspec.structs import asdict, replace
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.fusion.buffers import Buffers
-from ctrace.inspector.capture.fusion.extents import Pattern, hint, of_dep, of_layout
+from ctrace.inspector.capture.fusion.extents import ElementSet, hint, of_dep, of_layout
 from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers, computed
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
 from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionRecord, ScheduledNode
@@ -45,7 +45,7 @@ class Touch(Struct, frozen=True):
     version: str
     """Torch's name, which changes with each in-place write."""
     write: bool
-    pattern: Pattern
+    pattern: ElementSet
 
 
 def touches(node: Any, buffers: Buffers) -> list[Touch]:
@@ -67,8 +67,8 @@ def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers)
     touched = list(touched)
     made = {touch.version for touch in touched if touch.write}
     inside = {name for name in made if len(members) > 1 and _stays_inside(name, members)}
-    read: dict[str, set[Pattern]] = defaultdict(set)
-    written: dict[str, set[Pattern]] = defaultdict(set)
+    read: dict[str, set[ElementSet]] = defaultdict(set)
+    written: dict[str, set[ElementSet]] = defaultdict(set)
     for touch in touched:
         if touch.write and touch.version not in inside:
             written[touch.buffer].add(touch.pattern)
@@ -104,7 +104,7 @@ def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
             yield Touch(real, real, False, pattern)
 
 
-def _written(dep: Any, node: Any, buffers: Buffers) -> Pattern:
+def _written(dep: Any, node: Any, buffers: Buffers) -> ElementSet:
     return of_dep(dep, node.get_name()) if hasattr(dep, "var_names") else buffers.whole(dep.name)
 
 
@@ -174,7 +174,7 @@ def _outputs(operation: Any) -> list[Any]:
     return [each for each in _tensors(made if isinstance(made, list | tuple) else [made]) if hasattr(each, "layout")]
 
 
-def _laid_out(tensor: Any) -> Pattern | None:
+def _laid_out(tensor: Any) -> ElementSet | None:
     """Return the elements of a tensor, or None for a value without any, such as a number or a side-effect token."""
     layout = tensor.maybe_get_layout()
     if layout is None or not hasattr(layout, "size"):

@@ -1,7 +1,7 @@
 """The one way to run a kernel, an op or a graph part of the program a second time: on copies, with no state changed.
 
-Only this module makes a `Launch`, and the stopwatch takes nothing else. So a hook cannot time a call on the program's
-own arguments: there, the second run would overwrite results that the program is about to read.
+Only this module makes a `RepeatableLaunch`, and the stopwatch takes nothing else. So a hook cannot time a call on the
+program's own arguments: there, the second run would overwrite results that the program is about to read.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 IN_CUDA_GRAPH = "it runs inside a CUDA graph"
 
 
-class Launch(Struct, frozen=True):
+class RepeatableLaunch(Struct, frozen=True):
     """Something to launch any number of times, which writes only to memory of ctrace."""
 
     run: Callable[[], Any]
@@ -40,9 +40,9 @@ class SecondRun(Struct, frozen=True):
         """The keyword arguments."""
         return dict(self.copies.kwargs)
 
-    def launch(self, run: Callable[[], Any], written: Any) -> Launch:
+    def launch(self, run: Callable[[], Any], written: Any) -> RepeatableLaunch:
         """Return a launch of `run`, which uses the copies, and writes those of `written`."""
-        return Launch(run, self.copies.restoring(written), self.copies.on_gpu)
+        return RepeatableLaunch(run, self.copies.restoring(written), self.copies.on_gpu)
 
 
 @contextmanager
@@ -73,10 +73,10 @@ def stored(args: list[Any]) -> list[Any]:
 
 
 @contextmanager
-def own_work() -> Iterator[Callable[[Callable[[], Any]], Launch]]:
+def own_work() -> Iterator[Callable[[Callable[[], Any]], RepeatableLaunch]]:
     """Run ctrace's own work on the GPU; yield a function that makes a launch of it."""
     with _alone():
-        yield lambda run: Launch(run, _nothing, on_gpu=True)
+        yield lambda run: RepeatableLaunch(run, _nothing, on_gpu=True)
 
 
 def why_not_now() -> str:

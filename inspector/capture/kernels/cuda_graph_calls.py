@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
+from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent, CudaGraphRecorded, CudaGraphSkipped, CudaGraphWarmedUp
 
@@ -43,7 +43,7 @@ class CudaGraphCalls:
         self._now = now
         self._times = ReplayTimes(recorder)
         self._noted: set[tuple[str, str]] = set()
-        self._parts: WeakKeyDictionary[Any, dict[Any, Part]] = WeakKeyDictionary()
+        self._parts: WeakKeyDictionary[Any, dict[Any, PartIdentity]] = WeakKeyDictionary()
         """By manager and by torch's number of a part."""
         self._recordings: WeakKeyDictionary[Any, Counter[Any]] = WeakKeyDictionary()
 
@@ -93,7 +93,7 @@ class CudaGraphCalls:
     def _skip(self, reason: str) -> None:
         self._note(lambda piece: CudaGraphSkipped(piece.part.stage, reason, piece.number))
 
-    def _note(self, made: Callable[[Piece], CudaGraphEvent]) -> None:
+    def _note(self, made: Callable[[CudaGraphPiece], CudaGraphEvent]) -> None:
         """Record something about what runs, once."""
         piece = getattr(self._now, "piece", None)
         if piece is None:
@@ -156,7 +156,7 @@ class CudaGraphCalls:
         return f"it follows {_named(part)}, whose results are still alive, and its earlier recordings do not"
 
 
-def _named(part: Part | None) -> str:
+def _named(part: PartIdentity | None) -> str:
     if part is None:
         return "another graph"
     return f"graph {part.context.get('frame_id')}/{part.context.get('frame_compile_id')} {part.stage}"

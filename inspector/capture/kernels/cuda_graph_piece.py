@@ -2,11 +2,11 @@
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 
 
-class Piece(Struct, frozen=True):
+class CudaGraphPiece(Struct, frozen=True):
     """One of the CUDA graphs that torch splits a graph part into, by its place in the part."""
 
-    part: Part
+    part: PartIdentity
     number: int

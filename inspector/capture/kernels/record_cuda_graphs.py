@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls
-from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
+from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
 from ctrace.inspector.facts.cuda_graphs import CudaGraphCalled, CudaGraphChecked, CudaGraphPartitioned, Offender
 from ctrace.inspector.facts.kernels import Stage
@@ -129,10 +129,10 @@ def _limits(options: Any) -> dict[str, int]:
     return {name: limit for name, limit in limits if limit is not None}
 
 
-def _part(kwargs: Any) -> Part:
+def _part(kwargs: Any) -> PartIdentity:
     if kwargs.get("is_backward"):
-        return Part(compile_context(), Stage.BACKWARD)
-    return Part(compile_context(), Stage.INFERENCE if kwargs.get("is_inference") else Stage.FORWARD)
+        return PartIdentity(compile_context(), Stage.BACKWARD)
+    return PartIdentity(compile_context(), Stage.INFERENCE if kwargs.get("is_inference") else Stage.FORWARD)
 
 
 def _offenders(module: Any, static: set[int]) -> tuple[Offender, ...]:
@@ -203,7 +203,7 @@ def _attributed(recorder: Recorder, now: threading.local, original: Callable[...
             if is_first:
                 is_first = False
                 part.add(recorder, CudaGraphCalled(part.stage))
-            outer, now.piece = getattr(now, "piece", None), Piece(part, piece)
+            outer, now.piece = getattr(now, "piece", None), CudaGraphPiece(part, piece)
             try:
                 return run(inputs)
             finally:
@@ -233,7 +233,7 @@ def _partitioned(recorder: Recorder, scheduler: Any, graphs: int) -> None:
     reasons = list(dict.fromkeys(_WORDS.get(reason, reason) for _, reason in outside)) or [_NONE_LEFT]
     said = [(node, reason) for node, reason in outside if not _is_said(reason)]
     offenders = tuple(_outside(node, reason) for node, reason in said[:_MOST_NODES])
-    part = Part.under_way()
+    part = PartIdentity.under_way()
     part.add(recorder, CudaGraphPartitioned(part.stage, graphs, () if graphs else tuple(reasons), offenders))
 
 

@@ -19,7 +19,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, PrivateCopies, size_of
 from ctrace.inspector.capture.isolation.second_run import stored
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
-from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
+from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece
 from ctrace.inspector.facts.cuda_graphs import CudaGraphTimed
 
 _ROUNDS = 9
@@ -42,7 +42,7 @@ class ReplayTimes:
         self._bytes = 0
         recorder.postponed.add(self)
 
-    def keep(self, piece: Piece, sizes: str, manager: Any, inputs: list[Any], function_id: Any) -> None:
+    def keep(self, piece: CudaGraphPiece, sizes: str, manager: Any, inputs: list[Any], function_id: Any) -> None:
         """Keep what is needed to time a graph that torch is about to record, once for each graph and sizes."""
         key = str(piece), sizes
         if key in self._known:
@@ -95,12 +95,12 @@ class ReplayTimes:
             self._record(each.piece, each.sizes, untimed=why)
         self._waiting.clear()
 
-    def _record(self, piece: Piece, sizes: str, **found: Any) -> None:
+    def _record(self, piece: CudaGraphPiece, sizes: str, **found: Any) -> None:
         piece.part.add(self._recorder, CudaGraphTimed(piece.part.stage, sizes, piece=piece.number, **found))
 
 
 class _Waiting(Struct, frozen=True):
-    piece: Piece
+    piece: CudaGraphPiece
     sizes: str
     device: Any
     code: Callable[[], Any]

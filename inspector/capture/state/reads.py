@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
-from ctrace.inspector.capture.state.world import Change, World
+from ctrace.inspector.capture.state.world import ItemChange, World
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
@@ -20,7 +20,7 @@ _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\W*$")
 Place = tuple[str, int]
 
 
-def place_of(change: Change, world: World) -> Place | None:
+def place_of(change: ItemChange, world: World) -> Place | None:
     """Return where the changed value is read, or where an added or removed function is defined."""
     for value in (change.now, change.was):
         if isinstance(value, FunctionType):
@@ -30,7 +30,7 @@ def place_of(change: Change, world: World) -> Place | None:
     return next((place for file in _files(world) for place in reads(file, name)), None)
 
 
-def _name(change: Change) -> str:
+def _name(change: ItemChange) -> str:
     """Return the last name of the path: `scale` of `model.scale`, `TABLE` of `helper.TABLE['a']`."""
     if isinstance(change.key, str) and change.key.isidentifier() and change.container.item == ".{}":
         return change.key

@@ -43,7 +43,7 @@ Facts = dict[tuple[Where, Any], Any]
 """Plain values and functions, keyed by container and key."""
 
 
-class Change(Struct, frozen=True):
+class ItemChange(Struct, frozen=True):
     """A changed item of a container; `was` or `now` is MISSING if the item did not or does not exist."""
 
     container: Container
@@ -83,7 +83,7 @@ class World(Struct):
             if is_plain(value)
         }
 
-    def differing(self, facts: Facts) -> list[Change]:
+    def differing(self, facts: Facts) -> list[ItemChange]:
         """List the plain items that changed, appeared or disappeared since `facts` were collected."""
         found = []
         now = self.facts()
@@ -92,7 +92,7 @@ class World(Struct):
             container, content = self.containers.get(where, (None, {}))
             unknown = value is MISSING and key in content  # it is no longer a plain value
             if container is not None and not unknown and not _same(was, value):
-                found.append(Change(container, key, was, value))
+                found.append(ItemChange(container, key, was, value))
         return [change for change in found if not is_compilers(change.was) and not is_compilers(change.now)]
 
     def restore(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def forward(model: Any, calls: Sequence[Call], wait: Wait) -> float:
     return time.perf_counter() - began
 
 
-class Loop:
+class TimedLoop:
     """Times calls of a model as a loop with `out = model(x)` makes them: the last result is alive in the next call.
 
     Torch records no CUDA graph while results are alive that may still need a backward (`try_end_curr_warmup`,

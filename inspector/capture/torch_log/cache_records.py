@@ -24,7 +24,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.facts.compile_time import CacheUse, Outcome
+from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
 from ctrace.inspector.facts.events.compile_time_events import CacheStored, OwnCacheAsked
 
 _SWITCHES = {
@@ -42,7 +42,7 @@ def cache_records(kind: str) -> Source:
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         # Once more at the end, with torch's settings; a run that crashes has no end.
-        recorder.add(CacheUse(kind, os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")))
+        recorder.add(TorchCachesUsed(kind, os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")))
         with ExitStack() as patches:
             when("torch._functorch._aot_autograd.autograd_cache", lambda module: _aot(recorder, module, patches))
             when("torch._inductor.codecache", lambda module: _fx(recorder, module, patches))
@@ -54,7 +54,7 @@ def cache_records(kind: str) -> Source:
                 yield
             finally:
                 with recorder.watching("which caches were on"):
-                    recorder.add(CacheUse(kind, _folder(), _switched_off()))
+                    recorder.add(TorchCachesUsed(kind, _folder(), _switched_off()))
 
     return source
 
@@ -177,15 +177,15 @@ class TritonCacheRecords:
     def _record(self, kernel: Any) -> None:
         name = str((kernel.inductor_meta or {}).get("kernel_name") or kernel.fn.__name__)
         state = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
-        if state in (Outcome.HIT, Outcome.MISS):
-            self._write("autotune", name, Outcome(state), None)
+        if state in (LookupOutcome.HIT, LookupOutcome.MISS):
+            self._write("autotune", name, LookupOutcome(state), None)
         for result in kernel.compile_results:
             hash_ = getattr(getattr(result, "kernel", None), "hash", None)
             if isinstance(hash_, str):
                 is_known = _folder_name(hash_) in self._before
-                self._write("triton", name, Outcome.HIT if is_known else Outcome.MISS, hash_)
+                self._write("triton", name, LookupOutcome.HIT if is_known else LookupOutcome.MISS, hash_)
 
-    def _write(self, cache: str, kernel: str, outcome: Outcome, key: str | None) -> None:
+    def _write(self, cache: str, kernel: str, outcome: LookupOutcome, key: str | None) -> None:
         same = cache, key or kernel
         if same not in self._recorded:
             self._recorded.add(same)

@@ -1,12 +1,12 @@
 """Advice rules, one module per subject; each rule reads the root causes and offers candidates.
 
-A rule is a function that gets a `Scene` and yields candidates; what they say must be true for that run. `RULES` lists
-all rules, specific ones first: the advice on a cause is its first candidate that no trial refutes.
+A rule is a function that gets a `DiagnosisScene` and yields candidates; what they say must be true for that run.
+`RULES` lists all rules, specific ones first: the advice on a cause is its first candidate that no trial refutes.
 """
 
 from collections.abc import Callable, Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.rules import (
     branch_rules,
     cache_rules,
@@ -29,7 +29,7 @@ from ctrace.inspector.diagnosis.rules import (
     wrappers,
 )
 
-Rule = Callable[[Scene], Iterator[Candidate]]
+Rule = Callable[[DiagnosisScene], Iterator[Candidate]]
 
 RULES: tuple[Rule, ...] = (
     result_rules.wrong_results,

@@ -8,7 +8,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.advice_edits import Change, line_edits, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -19,14 +19,14 @@ from ctrace.inspector.source.text import parsed
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
 
 
-def choices(scene: Scene) -> Iterator[Candidate]:
+def choices(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial makes that edit."""
     for cause in scene.causes:
         for each in scene.breaks(cause) if cause.kind in _KINDS else ():
             yield from _choice(scene, cause, each)
 
 
-def checks(scene: Scene) -> Iterator[Candidate]:
+def checks(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer torch._assert_async for an `if` that only raises; the trial makes that edit.
 
     torch._check takes no tensors: it raises TypeError for one (torch/__init__.py:_check, 2.13).
@@ -36,7 +36,7 @@ def checks(scene: Scene) -> Iterator[Candidate]:
             yield from _check(scene, cause, each)
 
 
-def _check(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+def _check(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
     found = raising_branch(text, each.line)
     if found is None or not torch or not scene.is_users(each.file):
@@ -144,7 +144,7 @@ def _message(text: str, branch: ast.If) -> str:
     return json.dumps(source_of(text, branch.test))
 
 
-def loops(scene: Scene) -> Iterator[Candidate]:
+def loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a fixed number of steps, or a compiled step, for a loop whose end depends on a tensor's values."""
     for cause in scene.causes:
         for each in scene.breaks(cause) if cause.kind in _KINDS else ():
@@ -179,7 +179,7 @@ def _is_at(branch: ast.If, line: int) -> bool:
     return branch.lineno <= line <= (branch.test.end_lineno or branch.lineno)
 
 
-def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
     branch, read = _if_at(text, each.line), None
     if branch is None:
@@ -210,7 +210,7 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
 
 
-def _if_after(scene: Scene, each: Break) -> tuple[ast.If | None, ast.Assign | None]:
+def _if_after(scene: DiagnosisScene, each: Break) -> tuple[ast.If | None, ast.Assign | None]:
     """Return the `if` that tests the number which the statement at a break reads, and that statement."""
     text = scene.session.listings.get(each.file, "")
     match statement_at(text, each.line):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
@@ -21,7 +21,7 @@ _LEAST = 2
 """The fewest lengths after the first that show that a list grows in each call."""
 
 
-def generation(scene: Scene) -> Iterator[Candidate]:
+def generation(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a cache of fixed size if a cache grows; otherwise say that prompt and single tokens need one graph each."""
     grown = [(cause, found) for cause in scene.causes if (found := _growth(scene, cause)) is not None]
     switched = [
@@ -37,11 +37,11 @@ def generation(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
 
 
-def _growth(scene: Scene, cause: RootCause) -> Growth | None:
+def _growth(scene: DiagnosisScene, cause: RootCause) -> Growth | None:
     return next((found for each in scene.recompiles(cause) if (found := growth_in(scene.session, each))), None)
 
 
-def _fixed_size(scene: Scene, growth: Growth, number: int, *, has_switch: bool) -> str:
+def _fixed_size(scene: DiagnosisScene, growth: Growth, number: int, *, has_switch: bool) -> str:
     """Advise a cache that does not grow, and say how often this one recompiled in the run."""
     how = (
         'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
@@ -55,7 +55,7 @@ def _fixed_size(scene: Scene, growth: Growth, number: int, *, has_switch: bool) 
     return f"{how}. This one grows ({growth.name} {growth.was} → {growth.now}): {cost}.{rest}"
 
 
-def _is_dynamic(scene: Scene, name: str) -> bool:
+def _is_dynamic(scene: DiagnosisScene, name: str) -> bool:
     """Whether the last graph that has a size takes other values of it, too."""
     kinds = [
         dim.kind
@@ -67,17 +67,17 @@ def _is_dynamic(scene: Scene, name: str) -> bool:
     return bool(kinds) and kinds[-1] in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
-def _is_of_transformers(scene: Scene) -> bool:
+def _is_of_transformers(scene: DiagnosisScene) -> bool:
     """Whether a guard checks a cache of transformers; the model itself may come from elsewhere."""
     return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
 
 
-def _change(scene: Scene, cause: RootCause) -> str:
+def _change(scene: DiagnosisScene, cause: RootCause) -> str:
     guard = next(each for each in scene.guards(cause) if (at_ := sized(each)) and at_[1] >= 1)
     return f"{plain_name(guard.subject)} {guard.was} → {guard.now}"
 
 
-def growing_lists(scene: Scene) -> Iterator[Candidate]:
+def growing_lists(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
         lengths = _growing(scene, cause)
@@ -103,7 +103,7 @@ def growing_lists(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=60)
 
 
-def _growing(scene: Scene, cause: RootCause) -> list[Cause]:
+def _growing(scene: DiagnosisScene, cause: RootCause) -> list[Cause]:
     """Return the changes of the one length that grows in several calls; empty if there is none, or more than one."""
     found: dict[str, list[Cause]] = {}
     for each in scene.guards(cause):
@@ -113,13 +113,13 @@ def _growing(scene: Scene, cause: RootCause) -> list[Cause]:
     return several[0] if len(several) == 1 else []
 
 
-def _counters_changed(scene: Scene, cause: RootCause) -> tuple[str, ...]:
+def _counters_changed(scene: DiagnosisScene, cause: RootCause) -> tuple[str, ...]:
     """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
     in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
     return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each))) if in_each else ()
 
 
-def _fills(scene: Scene, cause: RootCause, name: str) -> bool:
+def _fills(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:
     """Whether the function itself adds to the container; if not, the caller just passes other numbers of items."""
     functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or 0)
     for node in (node for function in functions for node in ast.walk(function)):
@@ -140,7 +140,7 @@ def _is_of_argument(name: str) -> bool:
     return bool(re.fullmatch(r"(?!(?:self|model)\.)\w+(?:\.\w+)+", name))
 
 
-def _is_filled(scene: Scene, cause: RootCause, attribute: str) -> bool:
+def _is_filled(scene: DiagnosisScene, cause: RootCause, attribute: str) -> bool:
     """Whether code in the cause's file adds to an attribute; if the file is not known, assume so."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
     for node in ast.walk(tree) if tree is not None else ():

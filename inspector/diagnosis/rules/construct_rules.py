@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
@@ -31,7 +31,7 @@ _SAME = frozenset(("cuda", "cpu", "to", "float", "double", "half", "long", "int"
 _NO_BOOL = re.compile(r"argument '(?P<name>\w+)' (?:\(position (?P<position>\d+)\) )?must be bool, not SymBool")
 
 
-def variables(scene: Scene) -> Iterator[Candidate]:
+def variables(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the tensor in place of torch.autograd.Variable, which only returns it, detached, since torch 0.4."""
     files: dict[str, list[tuple[str, Break]]] = {}
     for cause in scene.causes:
@@ -64,7 +64,7 @@ class _Rewrite(Struct, frozen=True):
 
 
 def _rewritten(
-    scene: Scene, cause: RootCause, rewrites: Callable[[Break, str], Iterator[_Rewrite]], worth: int
+    scene: DiagnosisScene, cause: RootCause, rewrites: Callable[[Break, str], Iterator[_Rewrite]], worth: int
 ) -> Iterator[Candidate]:
     """Offer other text for the lines at which a cause breaks the graph."""
     for broken in scene.breaks(cause):
@@ -75,7 +75,7 @@ def _rewritten(
                 yield Candidate(f"{at_break(broken)}: {found.advice}", (cause.id,), Trial(edits=edits), worth=worth)
 
 
-def new_leaves(scene: Scene) -> Iterator[Candidate]:
+def new_leaves(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the tensor in place of Variable(tensor, requires_grad=True), which cuts the gradient of what it is made of.
 
     That makes a new leaf amid the graph, which Dynamo does not trace. Most code that has it predates torch 0.4.
@@ -99,7 +99,7 @@ def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
             yield _Rewrite(call, f"({written})", advice)
 
 
-def detached(scene: Scene) -> Iterator[Candidate]:
+def detached(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer detach() in place of an assignment to a tensor's requires_grad."""
     for cause in scene.causes:
         yield from islice(_rewritten(scene, cause, _with_detach, 88), 1)
@@ -116,7 +116,7 @@ def _with_detach(broken: Break, text: str) -> Iterator[_Rewrite]:
             yield _Rewrite(statement, new, advice)
 
 
-def made_with_gradients(scene: Scene) -> Iterator[Candidate]:
+def made_with_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to create a tensor without requires_grad=True: Dynamo traces no creation of a tensor that has it."""
     for cause in scene.causes:
         yield from _rewritten(scene, cause, _without_gradient, 87)
@@ -190,7 +190,7 @@ def _has_no_gradient(tensor: ast.expr) -> bool:
     return False
 
 
-def symbolic_conditions(scene: Scene) -> Iterator[Candidate]:
+def symbolic_conditions(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a conditional expression where an operation takes a bool and gets a condition on a dynamic size."""
     for cause in scene.causes:
         for each in scene.breaks(cause):

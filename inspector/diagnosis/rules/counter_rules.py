@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at, shortened, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
@@ -21,7 +21,7 @@ _NUMBERS = (("allow_unspec_int_on_nn_module", True),)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def buffers(scene: Scene) -> Iterator[Candidate]:
+def buffers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a buffer for a counter that the model's code increments; the trial makes that edit."""
     for cause, guard in counters(scene):
         name, owner = guard.subject.rpartition(".")[2], _owner(scene, cause)
@@ -43,7 +43,7 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), Trial(edits=(edit,)) if edit else None, worth=66)
 
 
-def open_integers(scene: Scene) -> Iterator[Candidate]:
+def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the setting that makes integers of modules dynamic."""
     for cause, guard in counters(scene):
         if not _is_of_module(guard, _receiver(scene, cause)):
@@ -103,7 +103,7 @@ _OTHERWISE = {
 }
 
 
-def _kind_of(scene: Scene, cause: RootCause, owner: ast.ClassDef | None, name: str) -> tuple[_Kind, str]:
+def _kind_of(scene: DiagnosisScene, cause: RootCause, owner: ast.ClassDef | None, name: str) -> tuple[_Kind, str]:
     """Return what an integer attribute holds, by the statements that assign it, and the source of what they assign."""
     text = scene.session.listings.get(cause.file or "", "")
     where: ast.AST | None = owner if owner is not None and _is_counted_up(owner, name) else parsed(text)
@@ -128,7 +128,7 @@ def _kind(value: ast.expr, *, grows: bool) -> _Kind:
     return _Kind.COUNTER if grows and steps else _Kind.OTHER
 
 
-def counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
+def counters(scene: DiagnosisScene) -> Iterator[tuple[RootCause, Cause]]:
     """Yield the causes that are an integer attribute of a module, with its first change."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
@@ -150,7 +150,7 @@ def _is_of_module(guard: Cause, receiver: str) -> bool:
     return guard.subject.startswith((f"{receiver}.", "model."))
 
 
-def _receiver(scene: Scene, cause: RootCause) -> str:
+def _receiver(scene: DiagnosisScene, cause: RootCause) -> str:
     """Return what the method around a cause's line calls its object."""
     functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
     return _receiver_of(functions[0] if functions else None)
@@ -170,7 +170,7 @@ def _start(guard: Cause) -> str:
     return "0" if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1" else guard.was
 
 
-def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
+def _owner(scene: DiagnosisScene, cause: RootCause) -> ast.ClassDef | None:
     """Return the class around the line, in which each method calls its object `self`."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
     line = cause.line or -1
@@ -291,7 +291,7 @@ def _assigns(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
+def _made_in_init(scene: DiagnosisScene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
     """Replace the number in __init__ with the buffer, or add the buffer after the call of super().__init__."""
     init = _init(owner)
     body = init.body if init is not None else []

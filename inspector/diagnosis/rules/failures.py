@@ -5,20 +5,20 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
-from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind, DimPolicy, ShapedTensor
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.text import parsed
 
 _VIOLATION = "ConstraintViolationError"
-_MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)
+_MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
 _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
@@ -33,7 +33,7 @@ _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
 
-def failures(scene: Scene) -> Iterator[Candidate]:
+def failures(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say what to do about the failure of a run."""
     failure = scene.session.failure
     if failure is None or failure.phase not in (FailurePhase.EAGER, FailurePhase.RUN) or failure.type == "SystemExit":
@@ -47,14 +47,14 @@ def failures(scene: Scene) -> Iterator[Candidate]:
         yield from _while_compiling(scene, failure, cause)
 
 
-def _in_eager(scene: Scene, failure: Failure, cause: RootCause) -> str:
+def _in_eager(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> str:
     name = _scenario(scene)
     where = f"{at(cause)}: " if at(cause) else ""
     called = f" in scenario {name}" if name else ""
     return f"{where}The model raises {failure.type} without torch.compile, too{called}. Make it work in eager first."
 
 
-def _scenario(scene: Scene) -> str:
+def _scenario(scene: DiagnosisScene) -> str:
     """Return the scenario that failed; empty for the target's own inputs, or if not known."""
     failed = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
     named = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
@@ -62,7 +62,7 @@ def _scenario(scene: Scene) -> str:
     return first.name if first is not None and first in named else ""
 
 
-def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
+def _violated_marks(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candidate]:
     """Offer to drop a mark that the code violates, or to change the line that violates it."""
     for tensor, dim in _forbidden(scene):
         yield from _size_of_tensor(scene, tensor, dim, cause)
@@ -74,7 +74,7 @@ def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
         yield Candidate(_unmarked(tensor, dim, drop), (cause.id,), trial, worth=100)
 
 
-def _forbidden(scene: Scene) -> Iterator[tuple[ShapedTensor, Dimension]]:
+def _forbidden(scene: DiagnosisScene) -> Iterator[tuple[ShapedTensor, Dimension]]:
     """Yield the marked dimensions that a failed compilation specialized, set equal to others or limited in range."""
     for shaped in scene.session.shapes:
         if shaped.fail_type != _VIOLATION:
@@ -100,7 +100,9 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     return f"{place}: {code} does not work for every size: change it, or {drop}."
 
 
-def _size_of_tensor(scene: Scene, tensor: ShapedTensor, dim: Dimension, cause: RootCause) -> Iterator[Candidate]:
+def _size_of_tensor(
+    scene: DiagnosisScene, tensor: ShapedTensor, dim: Dimension, cause: RootCause
+) -> Iterator[Candidate]:
     """Offer the tensor's size instead of the number that a line reshapes to; the trial makes that edit."""
     fixed = dim.fixed
     if fixed is None or fixed.file is None or fixed.line is None or not scene.is_users(fixed.file):
@@ -142,7 +144,7 @@ def _may_be(node: ast.expr, size: str) -> bool:
     return False
 
 
-def _marks(scene: Scene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:
+def _marks(scene: DiagnosisScene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:
     """Yield the user's lines that consist of a call that marks this dimension."""
     for file, text in scene.session.listings.items():
         if not scene.is_users(file):
@@ -160,7 +162,7 @@ def _base(file: str) -> str:
     return re.split(r"[/\\]", file)[-1]
 
 
-def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
     place = f"{at(cause)}: " if at(cause) else ""
     if no_fake := _NO_FAKE.search(failure.message):
@@ -197,7 +199,7 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
     yield Candidate(text, (cause.id,), worth=90)
 
 
-def _break_as_error(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | None:
+def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Candidate | None:
     """Say how to avoid a graph break that fullgraph=True makes an error; @torch.compiler.disable would be one, too."""
     gb = _GB.search(failure.message)
     if not failure.type.endswith("Unsupported") or gb is None:
@@ -218,7 +220,7 @@ def _original_error(failure: Failure) -> str:
     return f"{inner['type']} ({inner['what'][:140]})" if inner else failure.type
 
 
-def _keep_out(scene: Scene, cause: RootCause) -> str:
+def _keep_out(scene: DiagnosisScene, cause: RootCause) -> str:
     if scene.is_users(cause.file):
         return "Move the line to a separate function with @torch.compiler.disable, or rewrite it."
     if cause.file:
@@ -229,7 +231,7 @@ def _keep_out(scene: Scene, cause: RootCause) -> str:
     return "Compile the parts of the model one by one to find the one that raises."
 
 
-def _branch_while_compiling(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
+def _branch_while_compiling(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candidate]:
     """Find a branch that the program takes only while compiling; the trial takes the other one."""
     file = cause.file or ""
     for number, line in enumerate(scene.session.listings.get(file, "").splitlines(), 1):
@@ -244,7 +246,7 @@ def _branch_while_compiling(scene: Scene, cause: RootCause) -> Iterator[Candidat
         yield Candidate(text, (cause.id,), Trial(edits=(edit,)), worth=95, only_checked=True)
 
 
-def _byte_masks(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+def _byte_masks(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """Offer masks of booleans: tracing refuses a mask of bytes (_meta_registrations.py, 2.13)."""
     text = scene.session.listings.get(cause.file or "", "")
     statement = statement_at(text, cause.line or -1)
@@ -263,7 +265,7 @@ def _byte_masks(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Ca
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=96, only_checked=True)
 
 
-def _kept_out(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | None:
+def _kept_out(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Candidate | None:
     """Offer to run what raises in eager, inside of the compiled function; the trial makes that edit."""
     file, torch = cause.file or "", scene.torch_name(cause.file or "")
     text = scene.session.listings.get(file, "")
@@ -282,7 +284,7 @@ def _kept_out(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | N
     return Candidate(advice, (cause.id,), Trial(edits=edits), worth=91, only_checked=True)
 
 
-def _kept_out_calls(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+def _kept_out_calls(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """Offer to run the user's calls of a package in eager, if compiling raises there; the trial makes that edit."""
     if scene.is_users(cause.file):
         return
@@ -308,7 +310,7 @@ def _kept_out_calls(scene: Scene, failure: Failure, cause: RootCause) -> Iterato
 _MOST_PACKAGES = 2
 
 
-def _statements_calling(scene: Scene, text: str, package: str) -> list[ast.stmt]:
+def _statements_calling(scene: DiagnosisScene, text: str, package: str) -> list[ast.stmt]:
     """Return the statements of functions that call a module or a function of a package."""
     tree = parsed(text)
     modules = {each.path.rpartition(".")[2] for each in scene.session.parts if package_of(each.file) == package}
@@ -368,7 +370,7 @@ def _needs_frame(node: ast.AST) -> bool:
     return isinstance(node, ast.stmt) and not isinstance(node, ast.Assign | ast.Return | ast.Expr)
 
 
-def _worked_in_eager(scene: Scene) -> bool:
+def _worked_in_eager(scene: DiagnosisScene) -> bool:
     """Whether the model ran in eager. A capture of a model file runs it in eager first, and stops if it raises."""
     session = scene.session
     copied = not any("were not compared with eager" in each.what for each in session.problems)
@@ -376,7 +378,7 @@ def _worked_in_eager(scene: Scene) -> bool:
     return called and copied
 
 
-def backend_failures(scene: Scene) -> Iterator[Candidate]:
+def backend_failures(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Name the line on which the backend failed; torch runs it eagerly, and its hint is only for torch's developers."""
     for cause in scene.causes:
         found = [each for each in scene.breaks(cause) if "GB0219" in each.gb]

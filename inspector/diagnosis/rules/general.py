@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.counter_rules import counters
@@ -30,7 +30,7 @@ _INTERNAL = re.compile(r"__(?!main__\.)")
 """How torch's names for values passed across a break begin: `___stack0`, `__resume_frame_values[1]`."""
 
 
-def known_fixes(scene: Scene) -> Iterator[Candidate]:
+def known_fixes(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Yield the advice tables' fix for each cause that is not expected."""
     integers = {cause.id for cause, _ in counters(scene)}  # whose rules have tried what there is to try
     for cause in scene.causes:
@@ -44,7 +44,7 @@ def known_fixes(scene: Scene) -> Iterator[Candidate]:
             yield Candidate(f"{prefix}{text}", (cause.id,), general=not _is_about_this(scene, cause))
 
 
-def _known(scene: Scene, cause: RootCause) -> str:
+def _known(scene: DiagnosisScene, cause: RootCause) -> str:
     for each in scene.breaks(cause):
         if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
             return each.fix
@@ -70,13 +70,13 @@ def _is_on_users_call(each: Break) -> bool:
     return bool(each.expression) and f"`{each.expression}`" in each.reason
 
 
-def _is_about_this(scene: Scene, cause: RootCause) -> bool:
+def _is_about_this(scene: DiagnosisScene, cause: RootCause) -> bool:
     """Whether the fix names the user's expression."""
     breaks = scene.breaks(cause)
     return not breaks or any(each.expression and each.expression in each.fix for each in breaks)
 
 
-def last_resort(scene: Scene) -> Iterator[Candidate]:
+def last_resort(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say about any other finding that nothing is known which would help, with torch's own hint if it has one."""
     for cause in scene.causes:
         found = {each.what for each in cause.symptoms}
@@ -107,7 +107,7 @@ def _library(each: Break) -> str:
     return next((name for path in each.paths if path and (name := package_of(path[-1].file))), "a library")
 
 
-def _for_recompile(scene: Scene, cause: RootCause) -> str:
+def _for_recompile(scene: DiagnosisScene, cause: RootCause) -> str:
     place = f"{at(cause)}: " if at(cause) else ""
     package = package_of(cause.file) if cause.file and not scene.is_users(cause.file) else ""
     code = f", in code of {package}" if package else ""

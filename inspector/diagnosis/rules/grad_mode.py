@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 
@@ -11,7 +11,7 @@ _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE,
 _MAY_BE = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 
 
-def unused_gradients(scene: Scene) -> Iterator[Candidate]:
+def unused_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer torch.no_grad() where it may remove breaks or recompilations; a trial decides."""
     unused = [each for each in scene.session.scenarios if each.unused_grad and each.training is False]
     found = [cause for cause in scene.causes if _may_be(cause)]

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import PurePath
 
 from ctrace.inspector.diagnosis.attribute_changes import compile_statements
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.loop_bodies import moved_body
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
@@ -19,7 +19,7 @@ _SHARE = 0.5
 _IN_TORCH = "/torch/nn/"
 
 
-def long_loops(scene: Scene) -> Iterator[Candidate]:
+def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compile one pass of a loop instead of all; a trial compares the compile times."""
     loop = next(iter(scene.session.unrolled), None)
     if scene.causes or loop is None or loop.times < _LONG or loop.ops < _MANY_OPS or not _is_most(scene, loop):
@@ -60,13 +60,13 @@ def long_loops(scene: Scene) -> Iterator[Candidate]:
     yield Candidate(text, (), change=change)
 
 
-def _is_most(scene: Scene, loop: Unrolled) -> bool:
+def _is_most(scene: DiagnosisScene, loop: Unrolled) -> bool:
     """Whether a loop makes most ops of its graph."""
     ops = next((each.ops for each in scene.session.graphs if each.id == loop.graph), None)
     return ops is None or loop.ops >= _SHARE * ops
 
 
-def _called_in(scene: Scene, loop: Unrolled) -> list[str]:
+def _called_in(scene: DiagnosisScene, loop: Unrolled) -> list[str]:
     """Return the paths of the user's modules that a loop's body calls as attributes of `self`, if that is the model.
 
     A layer of torch is too small to be compiled alone.

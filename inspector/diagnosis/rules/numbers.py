@@ -7,7 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
@@ -30,7 +30,7 @@ _WRITERS = frozenset(("copy_", "add_", "sub_", "mul_", "fill_", "zero_", "div_")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
+def numpy_on_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer Python's function instead of NumPy's, whose array Dynamo treats as a tensor."""
     for cause in scene.causes:
         for file in dict.fromkeys(each.file for each in scene.breaks(cause)):
@@ -45,7 +45,7 @@ def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
 
 
-def changing_arguments(scene: Scene) -> Iterator[Candidate]:
+def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say of a number that changes, and that torch takes only as a number, whether a dynamic one helps."""
     for cause in scene.causes:
         use = number_use(scene, cause) if not cause.expected else None
@@ -64,7 +64,7 @@ def changing_arguments(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,))
 
 
-def random_numbers(scene: Scene) -> Iterator[Candidate]:
+def random_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to draw random numbers before the call: Dynamo does not trace functions of Python's module `random`."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
@@ -143,7 +143,7 @@ def _numpy_names(text: str) -> set[str]:
     return {alias.asname or "numpy" for node in imports for alias in node.names if alias.name == "numpy"}
 
 
-def integer_buffers(scene: Scene) -> Iterator[Candidate]:
+def integer_buffers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer Python numbers for constant integers that are kept in buffers."""
     found: dict[tuple[str, str], list[RootCause]] = {}
     for cause in scene.causes:
@@ -155,14 +155,14 @@ def integer_buffers(scene: Scene) -> Iterator[Candidate]:
         yield from _of_buffers(scene, file, name, tuple(dict.fromkeys(cause.id for cause in causes)))
 
 
-def _places(scene: Scene, cause: RootCause) -> Iterator[tuple[str, int]]:
+def _places(scene: DiagnosisScene, cause: RootCause) -> Iterator[tuple[str, int]]:
     """Yield the lines of a cause's breaks and of the frames that lead to them."""
     for each in scene.breaks(cause):
         yield each.file, each.line
         yield from ((frame.file, frame.line) for path in each.paths for frame in path)
 
 
-def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Iterator[Candidate]:
+def _of_buffers(scene: DiagnosisScene, file: str, name: str, ids: tuple[str, ...]) -> Iterator[Candidate]:
     text = scene.session.listings[file]
     tree = parsed(text)
     every = ast.walk(tree) if tree is not None else iter(())

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
 from ctrace.inspector.facts.diagnosis import RootCause
@@ -18,7 +18,7 @@ _WITH_RULES = frozenset(("capture_scalar_outputs", "capture_dynamic_output_shape
 _NESTED = "nested_graph_breaks"
 
 
-def torchs_options(scene: Scene) -> Iterator[Candidate]:
+def torchs_options(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the settings that the advice tables name for a break; a trial decides."""
     found: dict[str, list[RootCause]] = {}
     for cause in scene.causes:
@@ -33,7 +33,7 @@ def torchs_options(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, ids, Trial(settings=((name, True),)), worth=73, only_checked=True, short=switch)
 
 
-def nested_breaks(scene: Scene) -> Iterator[Candidate]:
+def nested_breaks(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to resume inside of a called function that breaks, where a break leaves its callers in eager."""
     found = [cause for cause in scene.causes if not cause.expected and any(map(_is_nested, scene.breaks(cause)))]
     if found:
@@ -54,7 +54,7 @@ _STATE = frozenset(("training",))
 """Attributes that are not options."""
 
 
-def optional_statements(scene: Scene) -> Iterator[Candidate]:
+def optional_statements(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to turn off the option that a statement depends on; the trial removes the statement."""
     for cause in scene.causes:
         for each in scene.breaks(cause):

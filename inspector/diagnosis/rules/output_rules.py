@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import line_edits, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
@@ -17,7 +17,7 @@ _NAMED = 4
 """How many statements the advice names; it only counts the rest."""
 
 
-def printing(scene: Scene) -> Iterator[Candidate]:
+def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to guard all statements that write output; the trial makes that edit."""
     causes = [cause for cause in scene.causes if cause.kind is RootKind.OUTPUT and scene.is_users(cause.file)]
     if not causes:
@@ -33,13 +33,13 @@ def printing(scene: Scene) -> Iterator[Candidate]:
     yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
 
 
-def _written(scene: Scene, cause: RootCause) -> str:
+def _written(scene: DiagnosisScene, cause: RootCause) -> str:
     breaks = scene.breaks(cause)
     shown = next((each.expression for each in breaks if break_kind(each) is RootKind.OUTPUT), "")
     return f"`{shown}`" if shown else "the statement"
 
 
-def loggers(scene: Scene) -> Iterator[Candidate]:
+def loggers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the setting that drops a logger's methods from compiled code, for lines outside of the user's code."""
     found: dict[str, list[RootCause]] = {}
     for cause in scene.causes if not _all_users(scene) else ():
@@ -56,7 +56,7 @@ def loggers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
 
 
-def warnings_of_libraries(scene: Scene) -> Iterator[Candidate]:
+def warnings_of_libraries(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the setting that drops warnings from compiled code, for a library's code that warns."""
     causes = [
         cause
@@ -75,7 +75,7 @@ _WARN = "module: _warnings, qualname: warn"
 """How torch names warnings.warn in the reason of a break."""
 
 
-def filters(scene: Scene) -> Iterator[Candidate]:
+def filters(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to set filters of warnings before the compiled call; the trial removes the statement."""
     for cause in scene.causes:
         for each in filter(lambda broken: scene.is_users(broken.file), scene.breaks(cause)):
@@ -95,11 +95,11 @@ def filters(scene: Scene) -> Iterator[Candidate]:
 _FILTERS = frozenset(("filterwarnings", "resetwarnings", "simplefilter"))
 
 
-def _all_users(scene: Scene) -> bool:
+def _all_users(scene: DiagnosisScene) -> bool:
     return all(scene.is_users(each.file) for each in scene.session.breaks)
 
 
-def _edit(scene: Scene, each: Break) -> LineEdit | None:
+def _edit(scene: DiagnosisScene, each: Break) -> LineEdit | None:
     """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
     line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)

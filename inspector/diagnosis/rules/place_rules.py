@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from ctrace.inspector.diagnosis.attribute_changes import LISTS, compile_statements, expression_of, members_by_list
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import CauseKind
@@ -18,7 +18,7 @@ _IN_TORCH = "/torch/nn/"
 _MODEL = "model"
 
 
-def other_places(scene: Scene) -> Iterator[Candidate]:
+def other_places(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compile only what runs without a break and without a recompilation; a trial decides."""
     causes = [each for each in scene.causes if not each.expected and _SLOW & {one.what for one in each.symptoms}]
     parts = {each.path: each for each in scene.session.parts}
@@ -41,7 +41,7 @@ def other_places(scene: Scene) -> Iterator[Candidate]:
     yield Candidate(text, tuple(each.id for each in causes), trial, worth=_WORTH, only_checked=True, change=change)
 
 
-def _rest(scene: Scene, trial: Trial, shown: list[Part]) -> str:
+def _rest(scene: DiagnosisScene, trial: Trial, shown: list[Part]) -> str:
     """Say what runs eagerly, and on what the advice depends if few ops are left in graphs."""
     effect = scene.effect(trial)
     if effect is not None and not effect.keeps_most:
@@ -53,7 +53,7 @@ _WORTH = 45
 """After changes that would keep the whole model in one graph."""
 
 
-def _places(scene: Scene, causes: Iterable[RootCause]) -> Iterator[tuple[str, int]]:
+def _places(scene: DiagnosisScene, causes: Iterable[RootCause]) -> Iterator[tuple[str, int]]:
     """Yield the lines that findings pass through, from the user's code to the innermost."""
     for cause in causes:
         for broken in scene.breaks(cause):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
@@ -24,7 +24,7 @@ _FEW = 3
 """The most values that count as choices of a program, not as data."""
 
 
-def switched_state(scene: Scene) -> Iterator[Candidate]:
+def switched_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to keep state constant between calls, unless its change is expected."""
     for cause in scene.causes:
         if cause.kind is RootKind.GRAD_MODE and not cause.expected:
@@ -39,7 +39,7 @@ def switched_state(scene: Scene) -> Iterator[Candidate]:
             yield Candidate(text, (cause.id,), worth=50)
 
 
-def settled_state(scene: Scene) -> Iterator[Candidate]:
+def settled_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say that nothing needs to change where the first calls set what the code keeps, and no later call compiled."""
     later = later_calls_of(scene.session.trials)
     if later is None or later.limit_hit or later.recompiles != len(scene.session.recompiles):
@@ -70,7 +70,7 @@ _KEPT = frozenset(
 """Changes of what code keeps from one call to the next, such as a flag of the first call, or a table made in it."""
 
 
-def _switched(scene: Scene, cause: RootCause) -> str:
+def _switched(scene: DiagnosisScene, cause: RootCause) -> str:
     found = [
         each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind is CauseKind.TRAINING_MODE
     ]
@@ -78,7 +78,7 @@ def _switched(scene: Scene, cause: RootCause) -> str:
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
 
-def flags(scene: Scene) -> Iterator[Candidate]:
+def flags(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Explain that each value of a flag, enum member or dtype costs a graph, which is right if all are needed."""
     for cause in scene.causes:
         guards = [
@@ -100,7 +100,7 @@ def flags(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=30)
 
 
-def extra_keywords(scene: Scene) -> Iterator[Candidate]:
+def extra_keywords(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to pass the same keyword arguments in each call to a function that takes any, as `**options`."""
     for cause in scene.causes:
         found = [
@@ -122,7 +122,7 @@ def extra_keywords(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=55)
 
 
-def optional_arguments(scene: Scene) -> Iterator[Candidate]:
+def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to always pass an argument that some calls omit."""
     for cause in scene.causes:
         if any(is_switch(scene.session, each) for each in scene.recompiles(cause)):
@@ -152,7 +152,7 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=55)
 
 
-def _holds_tensor(scene: Scene, cause: RootCause, name: str) -> bool:
+def _holds_tensor(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:
     """Whether an argument that some calls omit is a tensor, or not known to be anything else, in the others."""
     values = {
         value
@@ -164,7 +164,7 @@ def _holds_tensor(scene: Scene, cause: RootCause, name: str) -> bool:
     return not values or any("tensor" in value.lower() or value == "not None" for value in values if value)
 
 
-def _varies_in_size(scene: Scene, name: str) -> bool:
+def _varies_in_size(scene: DiagnosisScene, name: str) -> bool:
     """Whether a tensor, or those in a container, had several sizes, as a cache that grows has."""
     return any(
         guard.kind in (CauseKind.SIZE, CauseKind.ZERO_ONE) and re.match(rf"{re.escape(name)}[.\[]", guard.subject)
@@ -173,7 +173,7 @@ def _varies_in_size(scene: Scene, name: str) -> bool:
     )
 
 
-def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:
+def _left_out(scene: DiagnosisScene, cause: RootCause) -> Iterator[str]:
     """Return the arguments that are a tensor in one call and None, or missing, in another."""
     for each in scene.recompiles(cause):
         for guard in each.causes:
@@ -194,13 +194,13 @@ def _is_optional(guard: Cause) -> bool:
     return guard.kind in (CauseKind.NONE, CauseKind.TYPE) and is_none and (is_other or guard.kind is CauseKind.NONE)
 
 
-def _keywords(scene: Scene, compilation: str) -> list[str]:
+def _keywords(scene: DiagnosisScene, compilation: str) -> list[str]:
     found = [each for each in scene.session.shapes if each.compilation == compilation]
     names = [match["name"] for shaped in found for each in shaped.tensors if (match := _KEYWORD.search(each.source))]
     return list(dict.fromkeys(names))
 
 
-def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
+def one_tensor_twice(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a clone if two inputs are the same tensor only in some calls."""
     for cause in scene.causes:
         guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)

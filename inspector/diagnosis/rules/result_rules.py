@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.findings.graphs.attention_view import wrong
 
 
-def wrong_results(scene: Scene) -> Iterator[Candidate]:
+def wrong_results(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer how to fix wrong results, with priority over everything that is only slow."""
     for cause in scene.causes:
         fixes = [each.fix for each in scene.dangers(cause) if each.fix]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, qualified_name, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
@@ -21,7 +21,7 @@ _DECORATOR = "use_experts_implementation"
 _BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
 
 
-def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
+def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to capture ops with a data-dependent output shape, or to keep the shape with a mask."""
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
     for cause in found[:1]:
@@ -36,7 +36,7 @@ def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(f"{at(mine[0])}: {words}.", tuple(cause.id for cause in mine))
 
 
-def _mask(scene: Scene, cause: RootCause) -> str:
+def _mask(scene: DiagnosisScene, cause: RootCause) -> str:
     if any(_routes(scene.session.listings.get(each.file, ""), each.line) for each in scene.breaks(cause)):
         return "run every expert on all rows and multiply by the mask, so that no size depends on the routing"
     called = {name for each in scene.breaks(cause) for name in _called_at(scene, each)}
@@ -55,7 +55,7 @@ _INSTEAD = {
 """What to do instead of functions without a mask, keyed by name."""
 
 
-def _called_at(scene: Scene, each: Break) -> set[str]:
+def _called_at(scene: DiagnosisScene, each: Break) -> set[str]:
     """Return the names of the functions that the statement of a break calls on its line."""
     statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement is not None else []
@@ -63,7 +63,7 @@ def _called_at(scene: Scene, each: Break) -> set[str]:
     return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in named}
 
 
-def _patch(scene: Scene, cause: RootCause) -> str:
+def _patch(scene: DiagnosisScene, cause: RootCause) -> str:
     """Name the function to replace in a package's code; empty for a user's file."""
     package = package_of(cause.file) if cause.file else ""
     if not package:
@@ -97,7 +97,7 @@ def _calls_one_of(function: ast.AST, loop: ast.For | ast.comprehension) -> bool:
     return False
 
 
-def experts_of_transformers(scene: Scene) -> Iterator[Candidate]:
+def experts_of_transformers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the library's switch for experts with a selectable implementation."""
     found = [cause for cause in scene.causes if any(_can_be_chosen(scene, each) for each in scene.breaks(cause))]
     if found:
@@ -110,7 +110,7 @@ def experts_of_transformers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in found), Trial(calls=(_EXPERTS,)), worth=92)
 
 
-def _can_be_chosen(scene: Scene, each: Break) -> bool:
+def _can_be_chosen(scene: DiagnosisScene, each: Break) -> bool:
     places = [(each.file, each.line), *((frame.file, frame.line) for path in each.paths for frame in path)]
     return any(_is_decorated(scene.session.listings.get(file, ""), line) for file, line in places)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
@@ -24,7 +24,7 @@ _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+
 _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
-def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
+def unrolled_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Name a loop over a size: Dynamo unrolls it, so a mark on the size does not help."""
     for cause in scene.causes:
         fixed = next(
@@ -42,7 +42,7 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=70)
 
 
-def _is_loop(scene: Scene, dim: Dimension) -> bool:
+def _is_loop(scene: DiagnosisScene, dim: Dimension) -> bool:
     """Whether the line that needs a size as a number is the head of a loop, or a part of a comprehension."""
     assert dim.fixed is not None
     line = dim.fixed.source.strip()
@@ -53,7 +53,7 @@ def _is_loop(scene: Scene, dim: Dimension) -> bool:
     return any(isinstance(node, (ast.For, ast.While)) and node.lineno == dim.fixed.line for node in nodes)
 
 
-def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
+def _fixed(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
     """Yield the dimensions that a cause's compilations specialized on."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
@@ -66,13 +66,13 @@ def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
                     yield dim
 
 
-def _took(scene: Scene, cause: RootCause) -> str:
+def _took(scene: DiagnosisScene, cause: RootCause) -> str:
     guards = [each for each in scene.guards(cause) if each.kind is CauseKind.SIZE]
     values = dict.fromkeys(value for each in guards for value in (each.was, each.now) if value)
     return ", ".join(list(values)[:5])
 
 
-def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
+def narrow_graphs(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Name the conditions that limit a graph to few sizes, if a trial showed that marking does not help."""
     if not marking_was_refuted(scene):
         return
@@ -91,7 +91,7 @@ def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=45)
 
 
-def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
+def _open(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
     """Yield the dimensions that stayed dynamic in a cause's compilations."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
@@ -104,7 +104,7 @@ def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
             )
 
 
-def last_batches(scene: Scene) -> Iterator[Candidate]:
+def last_batches(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to drop a short last batch, if only dimension 0 shrinks, in one recompilation that is also the last."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind in _SHAPES]
@@ -128,14 +128,14 @@ def last_batches(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, (cause.id,), worth=40)
 
 
-def _passed(scene: Scene, cause: RootCause, guard: Cause) -> str:
+def _passed(scene: DiagnosisScene, cause: RootCause, guard: Cause) -> str:
     """Return a tensor's name in the user's code; `batch` if only torch's layers name it, such as `input`."""
     subject, _ = sized(guard) or ("", 0)
     name, file = plain_name(subject), scene.recompiles(cause)[0].file
     return name if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")) else "batch"
 
 
-def _comes_last(scene: Scene, cause: RootCause) -> bool:
+def _comes_last(scene: DiagnosisScene, cause: RootCause) -> bool:
     """Whether the function did not recompile and no scenario ran after the call with the smaller size. Later calls that
     reuse a graph are not visible, because the log does not record calls.
     """
@@ -147,7 +147,7 @@ def _comes_last(scene: Scene, cause: RootCause) -> bool:
     return len(of_frames) == len(frames) and is_last
 
 
-def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
+def _all_shrink(scene: DiagnosisScene, cause: RootCause, guards: list[Cause]) -> bool:
     """Whether each change reduces dimension 0 of an argument, by the same sizes."""
     places = [sized(each) for each in guards]
     changes = {(each.was, each.now) for each in guards}
@@ -162,7 +162,7 @@ def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
     return shrinks and is_argument and not generates and any(guard.is_open or now == "1" for guard in guards)
 
 
-def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
+def dynamic_sizes(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer mark_dynamic for the dimensions that varied and that nothing specializes; otherwise offer dynamic=True."""
     found = [cause for cause in scene.causes if cause.kind in _KINDS]
     if not found:

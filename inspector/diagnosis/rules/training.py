@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.diagnosis import RootKind
 
 _SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")
 
 
-def whole_steps(scene: Scene) -> Iterator[Candidate]:
+def whole_steps(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compile the model in place of the step that trains it. Do not offer `model.compile()`: it captures no
     graph of a bare torch.nn.Sequential (torch 2.13).
     """
@@ -23,7 +23,7 @@ def whole_steps(scene: Scene) -> Iterator[Candidate]:
             yield Candidate(text, (cause.id,), worth=85)
 
 
-def optimizer_settings(scene: Scene) -> Iterator[Candidate]:
+def optimizer_settings(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a tensor for a setting of an optimizer that a scheduler changes, unless it became dynamic."""
     for cause in scene.causes:
         named = [match["name"] for each in scene.guards(cause) if (match := _SETTING.fullmatch(each.subject))]

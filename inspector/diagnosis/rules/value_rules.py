@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
@@ -22,7 +22,7 @@ _RECURRENT = "GB0014"
 _LOOPS = (ast.For, ast.While)
 
 
-def numbers(scene: Scene) -> Iterator[Candidate]:
+def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to capture `.item()` and similar calls in the graph; the trial shows whether that is enough.
 
     It is not where Python branches on the number: the branch then breaks the graph instead.
@@ -43,14 +43,14 @@ def numbers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
 
 
-def _moved(scene: Scene, trial: Trial) -> str:
+def _moved(scene: DiagnosisScene, trial: Trial) -> str:
     """Return where the graph breaks in a trial and did not before, such as `net.py:8`; empty if nowhere."""
     tried = scene.tried(trial)
     places = scene.new_breaks(tried) if tried is not None else ()
     return places[0].replace("\\", "/").rpartition("/")[2] if places else ""
 
 
-def indexing_numbers(scene: Scene) -> Iterator[Candidate]:
+def indexing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to stack what a number chooses from a list of modules or of other values: a tensor cannot index it."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
@@ -78,7 +78,7 @@ class _Container(NamedTuple):
     holds_modules: bool
 
 
-def _container_of(scene: Scene, each: Break) -> _Container | None:
+def _container_of(scene: DiagnosisScene, each: Break) -> _Container | None:
     """Return the list that the number of a break indexes, as far as the code shows that it is one."""
     text = scene.session.listings.get(each.file, "")
     statement, holders, tree = statement_at(text, each.line), functions_at(text, each.line), parsed(text)
@@ -129,7 +129,7 @@ def _is_number(each: Break) -> bool:
     return break_kind(each) is RootKind.TENSOR_VALUE
 
 
-def kept_numbers(scene: Scene) -> Iterator[Candidate]:
+def kept_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to store the tensor if the code only stores its number."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
@@ -152,7 +152,7 @@ def kept_numbers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(advice, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
 
 
-def used_numbers(scene: Scene) -> Iterator[Candidate]:
+def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compute with the tensor instead of its number, if the trial succeeds."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
@@ -179,7 +179,7 @@ def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
     return False
 
 
-def indexed_stores(scene: Scene) -> Iterator[Candidate]:
+def indexed_stores(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer an index of one element where a store is indexed by a tensor with a single number, which Python reads."""
     for cause in scene.causes:
         for broken in filter(_is_number, scene.breaks(cause)):
@@ -204,7 +204,7 @@ def indexed_stores(scene: Scene) -> Iterator[Candidate]:
                 break
 
 
-def branched_numbers(scene: Scene) -> Iterator[Candidate]:
+def branched_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer alternatives if code branches on a number; removing `.item()` would only move the break there."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
@@ -215,7 +215,7 @@ def branched_numbers(scene: Scene) -> Iterator[Candidate]:
                 break
 
 
-def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
+def _constant(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
     """Offer to replace a library's check of all values, such as `mask.any().item()`, by False."""
     text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
     statement = statement_at(text, each.line)
@@ -239,7 +239,7 @@ def _checks_all(tensor: ast.expr) -> bool:
     return False
 
 
-def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
+def _of_branch(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) -> str:
     text = scene.session.listings.get(each.file, "")
     where = "the same line" if line == each.line else f"line {line}"
     package = package_of(each.file)
@@ -265,7 +265,7 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
     )
 
 
-def _decides(scene: Scene, each: Break) -> bool:
+def _decides(scene: DiagnosisScene, each: Break) -> bool:
     """Whether Python branches on the number that a break reads, and does more on one side than to raise."""
     line = branch_on(scene, each) if _is_number(each) else None
     return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
@@ -278,7 +278,7 @@ def _only_raises(text: str, line: int) -> bool:
     return any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
-def branch_on(scene: Scene, each: Break) -> int | None:
+def branch_on(scene: DiagnosisScene, each: Break) -> int | None:
     """Find the line that branches on a number, in the source or else by the trial that kept the number in the graph."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
@@ -295,7 +295,7 @@ def branch_on(scene: Scene, each: Break) -> int | None:
     return found if found is not None else _break_after(scene, each)
 
 
-def _range_after(scene: Scene, each: Break) -> int | None:
+def _range_after(scene: DiagnosisScene, each: Break) -> int | None:
     """Return the line with a condition on the number, for which the code after the break has recompiled."""
     for recompile in scene.session.recompiles:
         for cause in recompile.causes:
@@ -310,7 +310,7 @@ def _indexes(expression: str) -> bool:
     return tree is not None and any(isinstance(node, ast.Expr) and is_index(node.value) for node in tree.body)
 
 
-def _break_after(scene: Scene, each: Break) -> int | None:
+def _break_after(scene: DiagnosisScene, each: Break) -> int | None:
     """Return the line with a condition, in the same file, at which the trial that keeps numbers in the graph broke."""
     tried = scene.tried(SCALARS)
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
@@ -321,7 +321,7 @@ def _break_after(scene: Scene, each: Break) -> int | None:
     return min(tests, default=None)
 
 
-def slices(scene: Scene) -> Iterator[Candidate]:
+def slices(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a mask instead of a slice whose length is a tensor."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
@@ -335,7 +335,7 @@ def slices(scene: Scene) -> Iterator[Candidate]:
                 break
 
 
-def _tensor_bound(scene: Scene, each: Break) -> str:
+def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
     """Return the source of a slice's bound that is a tensor; empty if there is none."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
@@ -354,7 +354,7 @@ def _covers(node: ast.Slice, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
-def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
+def recurrent_layers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to trace torch's recurrent layers, which Dynamo skips by default."""
     for cause in scene.causes:
         if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
@@ -376,7 +376,7 @@ def at_break(each: Break) -> str:
     return f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{each.line}"
 
 
-def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
+def _reads(scene: DiagnosisScene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
     """Yield the user's statements that read a tensor as a number, with their breaks."""
     for cause in scene.causes:
         for each in scene.breaks(cause):

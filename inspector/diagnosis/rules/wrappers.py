@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.findings import Break, Owner
 
@@ -29,7 +29,7 @@ _KNOWN = (
 """The advice on breaks, keyed by parts of a path, or of a name in torch's reason."""
 
 
-def torchs_own(scene: Scene) -> Iterator[Candidate]:
+def torchs_own(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer advice on intentional breaks in torch's code."""
     for cause in scene.causes:
         if cause.expected:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.compile_time import CacheLookup, Outcome
+from ctrace.inspector.facts.compile_time import CacheLookup, LookupOutcome
 from ctrace.inspector.facts.wire import MAYBE_COMPILATION, Record
 
 
@@ -20,7 +20,7 @@ class OwnCacheAsked(Record, frozen=True, kw_only=True):
     KIND: ClassVar[str] = "cache"
     graph: str | None = MAYBE_COMPILATION
     cache: str
-    outcome: Outcome
+    outcome: LookupOutcome
     kernel: str | None = None
     stage: str | None = None
     key: str | None = None

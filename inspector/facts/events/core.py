@@ -59,7 +59,7 @@ class BreakReported(Struct, frozen=True):
     text: str
 
 
-class Measured(Struct, frozen=True):
+class MetricsMeasured(Struct, frozen=True):
     """Torch's metrics of one compilation, forward or backward; times in seconds, None if torch does not log them."""
 
     id: str
@@ -92,7 +92,7 @@ class Measured(Struct, frozen=True):
         return "recompile limit exceeded" in (self.fail_reason or "")
 
 
-class Recorded(Struct, frozen=True):
+class RecordSeen(Struct, frozen=True):
     """A record of torch that ctrace shows as it is."""
 
     name: str
@@ -105,7 +105,7 @@ class Ignored(Struct, frozen=True):
     """A known event that ctrace does not use."""
 
 
-class Unknown(Struct, frozen=True):
+class UnknownEvent(Struct, frozen=True):
     """An event that ctrace does not know."""
 
     kind: str
@@ -113,7 +113,7 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     Record | FileName | CompileStarted | BreakReported
-    | GraphTraced | GraphEvent | Measured | GuardEvent
+    | GraphTraced | GraphEvent | MetricsMeasured | GuardEvent
     | KernelEvent | CacheAsked | ShapeEvent
-    | SpanMarked | Recorded | Ignored | Unknown
+    | SpanMarked | RecordSeen | Ignored | UnknownEvent
 )  # fmt: skip

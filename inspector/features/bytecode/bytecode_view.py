@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Instruction, Rewritten
 from ctrace.inspector.facts.session import Compilation, Session
-from ctrace.inspector.features.bytecode.rewrites.alignment import Added, Edit, Kept, Removed, diff
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind, Role, pieces
+from ctrace.inspector.features.bytecode.rewrites.alignment import Added, Edit, KeptInstruction, Removed, diff
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind, PieceRole, pieces
 from ctrace.inspector.features.bytecode.rewrites.comprehensions import in_comprehensions
 from ctrace.inspector.features.bytecode.rewrites.explaining import roles_of, surely_torchs
 from ctrace.inspector.features.bytecode.rewrites.opcodes import reachable
@@ -16,7 +16,7 @@ from ctrace.inspector.features.bytecode.rewrites.resumes import CALLED, old_begi
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
 
 
-class Compiled(Struct, frozen=True):
+class CompiledFunction(Struct, frozen=True):
     """One compilation of a function, with its number of instructions before and after the rewrite."""
 
     compilation: Compilation
@@ -33,12 +33,12 @@ class FunctionCode(Struct, frozen=True):
     line: int
     resumes_at: int | None
     """For a resume function, the line of the break."""
-    compiled: tuple[Compiled, ...]
+    compiled: tuple[CompiledFunction, ...]
     """The compilations in order; all after the first are recompilations."""
     resumes: tuple["FunctionCode", ...] = ()
 
     @property
-    def all(self) -> tuple[Compiled, ...]:
+    def all(self) -> tuple[CompiledFunction, ...]:
         """The compilations of the function and of its resume functions."""
         return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
 
@@ -46,28 +46,28 @@ class FunctionCode(Struct, frozen=True):
 class Explained(Struct, frozen=True):
     """The code of a compilation after and before the rewrite."""
 
-    compiled: Compiled
+    compiled: CompiledFunction
     codes: Rewritten
     edits: tuple[Edit, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BytecodePiece, ...]
     """The purpose of the new code's instructions; every instruction belongs to a piece."""
-    old: tuple[Piece, ...]
+    old: tuple[BytecodePiece, ...]
     """What happened to old instructions that are not in the new code."""
 
 
 def function_codes(session: Session) -> tuple[FunctionCode, ...]:
     """List the functions whose bytecode the run has, in the order in which Dynamo traced them."""
-    frames: dict[str, list[Compiled]] = {}
+    frames: dict[str, list[CompiledFunction]] = {}
     for each in session.compilations:
         if (codes := session.codes.get(each.id)) is not None:
-            counted = Compiled(each, len(codes.before.instructions), len(codes.after.instructions))
+            counted = CompiledFunction(each, len(codes.before.instructions), len(codes.after.instructions))
             frames.setdefault(each.frame, []).append(counted)
     made = {frame: _function(session, compiled) for frame, compiled in frames.items()}
     owners = _owners(session, made)
     return tuple(_with_resumes(frame, made, owners) for frame in made if owners[frame] == frame)
 
 
-def _function(session: Session, compiled: list[Compiled]) -> FunctionCode:
+def _function(session: Session, compiled: list[CompiledFunction]) -> FunctionCode:
     first = compiled[0].compilation
     code = session.codes[first.id].before
     name = code.qualname if first.resumes_at is None and code.name == first.function else first.function
@@ -116,7 +116,7 @@ def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:
     return max(above)[1] if above else frame
 
 
-def explained(session: Session, compiled: Compiled) -> Explained:
+def explained(session: Session, compiled: CompiledFunction) -> Explained:
     """Align old and new code of a compilation, and explain each piece of the new code."""
     compile_id = compiled.compilation.id
     codes = session.codes[compile_id]
@@ -129,15 +129,15 @@ def explained(session: Session, compiled: Compiled) -> Explained:
     return Explained(compiled, codes, diff(codes.before, codes.after, pairs), pieces(roles), old)
 
 
-def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[int]) -> list[Role | None]:
+def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[int]) -> list[PieceRole | None]:
     """Return what happened to each old instruction that is not in the new code."""
     code = codes.before
     runs = reachable(code)
     later = _later(codes, session) | in_comprehensions(code, codes.after)
     begin = old_begin(code) if resume_point(code) is not None else 0
     has_graph = any(graph.id == compile_id for graph in session.graphs)
-    traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; replaced by graph {compile_id}' if has_graph else ''}")
-    roles: list[Role | None] = []
+    traced = PieceRole(PieceKind.TRACED, f"traced by Dynamo{f'; replaced by graph {compile_id}' if has_graph else ''}")
+    roles: list[PieceRole | None] = []
     for at in range(len(code.instructions)):
         if at in kept:
             roles.append(None)
@@ -150,60 +150,60 @@ def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[in
     return roles
 
 
-def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
+def _later(codes: Rewritten, session: Session) -> dict[int, PieceRole]:
     """Map indexes of the old code to the resume functions that continue with them."""
-    found: dict[int, Role] = {}
+    found: dict[int, PieceRole] = {}
     for name in codes.after.names:
         at = resume_index(name, codes.before) if name.startswith(CALLED) else None
         if at is not None:
             ids = resume_of(name, codes.before, session.codes).ids
             where = f"the resume function {', '.join(ids)}" if ids else "a resume function that was not compiled"
             text = f"left to {where}"
-            role = Role(PieceKind.LATER, text, ids)
+            role = PieceRole(PieceKind.LATER, text, ids)
             for index in reachable(codes.before, at):
                 found.setdefault(index, role)
     return found
 
 
-_PROLOGUE = Role(
+_PROLOGUE = PieceRole(
     PieceKind.PROLOGUE, "prologue of a resume function: restores the values and jumps to where it continues"
 )
-_DEAD = Role(PieceKind.DEAD, "rest of the original function: never runs in this resume function")
+_DEAD = PieceRole(PieceKind.DEAD, "rest of the original function: never runs in this resume function")
 
 
-class Row(Struct, frozen=True):
+class DiffRow(Struct, frozen=True):
     """One line of the diff: an instruction of the old code, the new code, or both."""
 
     before: int | None
     after: int | None
-    piece: Piece | None
+    piece: BytecodePiece | None
     """The purpose of a new instruction, or what happened to an old one."""
 
 
-def rows(each: Explained) -> tuple[Row, ...]:
+def rows(each: Explained) -> tuple[DiffRow, ...]:
     """Return the diff line by line."""
     new = {at: piece for piece in each.pieces for at in range(piece.first, piece.last + 1)}
     old = {at: piece for piece in each.old for at in range(piece.first, piece.last + 1)}
     found = []
     for edit in each.edits:
         match edit:
-            case Kept(before, after):
-                found.append(Row(before, after, new.get(after)))
+            case KeptInstruction(before, after):
+                found.append(DiffRow(before, after, new.get(after)))
             case Removed(before):
-                found.append(Row(before, None, old.get(before)))
+                found.append(DiffRow(before, None, old.get(before)))
             case Added(after, _):
-                found.append(Row(None, after, new.get(after)))
+                found.append(DiffRow(None, after, new.get(after)))
     return tuple(found)
 
 
-def instruction(each: Explained, row: Row) -> Instruction:
+def instruction(each: Explained, row: DiffRow) -> Instruction:
     """Return the instruction of a diff row; the new one if both exist."""
     if row.after is not None:
         return each.codes.after.instructions[row.after]
     return each.codes.before.instructions[row.before or 0]
 
 
-def line_of(each: Explained, row: Row) -> int | None:
+def line_of(each: Explained, row: DiffRow) -> int | None:
     """Return the source line of a diff row, from the old code if the instruction is in both."""
     if row.before is not None:
         return each.codes.before.instructions[row.before].line

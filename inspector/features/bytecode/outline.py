@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.bytecode.bytecode_view import Explained, Row, instruction, line_of, rows
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind
+from ctrace.inspector.features.bytecode.bytecode_view import DiffRow, Explained, instruction, line_of, rows
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
 from ctrace.inspector.knowledge.words.counting import count
 
 _MOST_LINES = 3
@@ -41,7 +41,7 @@ def _changes(each: Explained) -> int:
     return len(kinds)
 
 
-def _goes_on(piece: Piece) -> str:
+def _goes_on(piece: BytecodePiece) -> str:
     where = piece.text.partition(" in a resume function")[0].rstrip(",")
     return f"{where} ({', '.join(piece.link) or 'not compiled'})"
 
@@ -59,11 +59,11 @@ def _own_lines(session: Session, each: Explained) -> list[str]:
     ]
 
 
-def _is_own(row: Row) -> bool:
+def _is_own(row: DiffRow) -> bool:
     return row.piece is not None and row.piece.kind is PieceKind.OWN
 
 
-def _is_traced(each: Explained, row: Row) -> bool:
+def _is_traced(each: Explained, row: DiffRow) -> bool:
     """Whether a line of the diff is user work that Dynamo traced; loads are not, because torch repeats them."""
     works = not instruction(each, row).opname.startswith(_LOADS)
     return works and row.piece is not None and row.piece.kind is PieceKind.TRACED

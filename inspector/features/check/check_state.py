@@ -11,7 +11,7 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.target_facts import NOT_REAL
-from ctrace.inspector.features.check.gate_model import JobKey, State
+from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
 from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.findings.fusion.missed_fusions import not_fused
 
@@ -25,14 +25,14 @@ OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
 """Counts of sites; a check compares these site by site."""
 
 
-def state_of(session: Session, job: JobKey, root: Path) -> State:
+def state_of(session: Session, job: JobKey, root: Path) -> CheckedState:
     """Return what a check compares with the lock and the policy, with paths relative to `root`."""
     sites = sites_of(session, root)
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
     not_lowered = sum(added is None for added in session.inductor_guards.values())
     notes = tuple(problem.what for problem in session.problems if NOT_REAL in problem.what)
-    return State(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
+    return CheckedState(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
 
 
 def minor_of(session: Session) -> str:

@@ -48,7 +48,7 @@ class JobKey(Struct, frozen=True, order=True):
         return " · ".join([self.model, *more])
 
 
-class State(Struct, frozen=True):
+class CheckedState(Struct, frozen=True):
     """What a check compares of a job's results."""
 
     job: JobKey
@@ -67,7 +67,7 @@ class State(Struct, frozen=True):
     """Notes on the run, such as made-up input values."""
 
 
-class Job(Struct, frozen=True):
+class CheckJob(Struct, frozen=True):
     """One capture of a check."""
 
     key: JobKey
@@ -81,10 +81,10 @@ class Job(Struct, frozen=True):
     """The job's key in the lock, if it differs from `key`: all ranks of a job that ran elsewhere share one."""
 
 
-class Ran(Struct, frozen=True):
+class FinishedJob(Struct, frozen=True):
     """A job that ran or could not run, with its session or the error."""
 
-    job: Job
+    job: CheckJob
     session: "Session | None" = None
     error: CtraceError | None = None
     """Why there is no session: the target, an option or the machine is wrong."""

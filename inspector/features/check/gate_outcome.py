@@ -8,9 +8,9 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
 from ctrace.inspector.features.check.judge import Judge
 from ctrace.inspector.features.check.policy.allowed import useless
-from ctrace.inspector.features.check.policy.policy_model import Policy
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
 from ctrace.inspector.features.check.trust import is_judged
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.findings.site_matching import matched
 from ctrace.inspector.knowledge.versions.releases import release_of
 from ctrace.inspector.knowledge.versions.version_differences import changed_counts
@@ -19,15 +19,15 @@ Wrong = Sequence[tuple[JobKey, CtraceError]]
 
 
 def judged(
-    seen: Sequence[Seen],
-    policy: Policy,
+    seen: Sequence[SeenJob],
+    policy: CheckPolicy,
     lock: Lock,
     today: date,
     *,
     wrong: Wrong = (),
     is_whole: bool = True,
     seconds: float = 0.0,
-) -> Outcome:
+) -> CheckOutcome:
     """Judge all jobs of a check.
 
     `wrong` has the jobs that cannot run. `is_whole` says whether the check covers all models of the policy: only then
@@ -39,10 +39,12 @@ def judged(
     moved = _moved(lock, versions, keys, vanished, seen)
     judge = Judge(policy, lock, today, moved)
     checked = [judge.checked(each) for each in seen]
-    checked += [Checked(key, findings=(Finding(FindingKind.WRONG, error.what, error.todo),)) for key, error in wrong]
+    checked += [
+        CheckedJob(key, findings=(GateFinding(FindingKind.WRONG, error.what, error.todo),)) for key, error in wrong
+    ]
     taken = {known.model for known in moved.values()}
     missing = [model for model in vanished if model not in taken]
-    return Outcome(
+    return CheckOutcome(
         policy,
         lock,
         tuple(sorted(checked, key=lambda each: each.job)),
@@ -64,7 +66,7 @@ def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> di
 
 
 def _moved(
-    lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str], seen: Sequence[Seen]
+    lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str], seen: Sequence[SeenJob]
 ) -> Mapping[JobKey, JobKey]:
     """Map jobs to their old keys in the lock, for models whose file was moved or renamed.
 
@@ -94,13 +96,13 @@ def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[
     return found
 
 
-def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[Seen]) -> bool:
+def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[SeenJob]) -> bool:
     """Whether the results of a model equal the lock's entry for another model."""
     jobs = [each for each in seen if each.job.key.model == new]
     return bool(jobs) and all(_is_same(each, lock, old) for each in jobs)
 
 
-def _is_same(seen: Seen, lock: Lock, old: str) -> bool:
+def _is_same(seen: SeenJob, lock: Lock, old: str) -> bool:
     state, key = seen.state, seen.job.key
     known = lock.sections.get(state.torch, {}).get(JobKey(old, key.scenario, key.target)) if state else None
     if state is None or known is None:
@@ -110,22 +112,22 @@ def _is_same(seen: Seen, lock: Lock, old: str) -> bool:
     return has_as_many and not found.new and not found.gone and all(now.times == was.times for now, was in found.pairs)
 
 
-def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:
+def _nothing(keys: Iterable[JobKey]) -> Iterator[GateFinding]:
     if not list(keys):
         todo = "name models in the policy, or on the command line"
-        yield Finding(FindingKind.WRONG, "there is no model to check", todo)
+        yield GateFinding(FindingKind.WRONG, "there is no model to check", todo)
 
 
-def _gone(model: str) -> Finding:
+def _gone(model: str) -> GateFinding:
     todo = "if this is intended, run ctrace check --update to remove it"
-    return Finding(FindingKind.VANISHED, f"{model} is in the lock but no longer in the policy", todo)
+    return GateFinding(FindingKind.VANISHED, f"{model} is in the lock but no longer in the policy", todo)
 
 
-def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
+def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[GateFinding]:
     for version in versions:
         if lock.sections and version not in lock.sections:
             what = f"{lock.file or 'the lock'} has no section for torch {version}, only for {', '.join(lock.sections)}"
-            yield Finding(
+            yield GateFinding(
                 FindingKind.NO_SECTION, what, "run ctrace check --update with this torch, and commit the lock"
             )
 
@@ -148,7 +150,7 @@ def _within(sentence: str) -> str:
     return f"{first.lower() if first.istitle() else first} {rest}"
 
 
-def _left_out(seen: Iterable[Seen]) -> Iterator[str]:
+def _left_out(seen: Iterable[SeenJob]) -> Iterator[str]:
     """Note for which jobs recompilations may be hidden, because Inductor's guards were not recorded."""
     left = [each for each in seen if not each.job.options.inductor_guards]
     if not left:
@@ -164,7 +166,7 @@ def _left_out(seen: Iterable[Seen]) -> Iterator[str]:
 
 
 def _notes(
-    policy: Policy, checked: Iterable[Checked], moved: Mapping[JobKey, JobKey], today: date, *, is_whole: bool
+    policy: CheckPolicy, checked: Iterable[CheckedJob], moved: Mapping[JobKey, JobKey], today: date, *, is_whole: bool
 ) -> Iterator[str]:
     jobs = list(checked)
     for now, was in {key.model: known.model for key, known in moved.items()}.items():

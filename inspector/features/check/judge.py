@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import OF_SITES, count_of
-from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
 from ctrace.inspector.features.check.policy.allowed import allowing
-from ctrace.inspector.features.check.policy.policy_model import CPU, STRICT, Allow, Count, Limits, Policy
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Seen
+from ctrace.inspector.features.check.policy.policy_model import CPU, STRICT, Allow, CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.verdict import CheckedJob, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.findings.site_matching import Matched, matched
 
 NAMES = {
@@ -83,15 +83,15 @@ _STRICT = frozenset((SiteKind.DANGER,))
 class Judge(Struct, frozen=True):
     """Judges jobs against the policy and the lock."""
 
-    policy: Policy
+    policy: CheckPolicy
     lock: Lock
     today: date
     moved: Mapping[JobKey, JobKey]
     """The old keys in the lock, keyed by job, for models whose file was moved or renamed."""
 
-    def checked(self, seen: Seen) -> Checked:
+    def checked(self, seen: SeenJob) -> CheckedJob:
         """Judge one job."""
-        ran = Checked(
+        ran = CheckedJob(
             seen.job.key, seconds=seen.seconds, run=seen.run, known_as=seen.job.known_as, is_reused=seen.is_reused
         )
         if seen.state is None:
@@ -108,12 +108,12 @@ class Judge(Struct, frozen=True):
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
         )
 
-    def baseline(self, job: Job, torch: str) -> Baseline | None:
+    def baseline(self, job: CheckJob, torch: str) -> Baseline | None:
         """Return the lock's entry for a job, or None."""
         key = job.known_as or job.key
         return self.lock.sections.get(torch, {}).get(self.moved.get(key, key))
 
-    def limits(self, job: Job, torch: str, *, is_known: bool) -> Limits:
+    def limits(self, job: CheckJob, torch: str, *, is_known: bool) -> Limits:
         """Return a job's limits: the policy's, completed by strict limits for a job without an entry in the lock."""
         return job.limits if is_known or self.lacks(torch) else job.limits.over(STRICT)
 
@@ -125,7 +125,7 @@ class Judge(Struct, frozen=True):
 class _Compared:
     """Compares one job with its baseline."""
 
-    def __init__(self, judge: Judge, seen: Seen, state: State, baseline: Baseline | None) -> None:
+    def __init__(self, judge: Judge, seen: SeenJob, state: CheckedState, baseline: Baseline | None) -> None:
         self._seen = seen
         self._state = state
         self._baseline = baseline
@@ -140,11 +140,11 @@ class _Compared:
         self._matched: Matched = matched(unallowed, baseline.sites if baseline else ())
         self._gone = matched([site for site, _ in self.allowed], self._matched.gone).gone
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[GateFinding]:
         """Yield what is worse than the lock or beyond the limits."""
         yield from map(self._explained, self._found())
 
-    def _explained(self, finding: Finding) -> Finding:
+    def _explained(self, finding: GateFinding) -> GateFinding:
         """Add a note to a finding that may only be new because the lock does not know Inductor's guards.
 
         An older ctrace did not record these guards, and a lock does not say which ctrace wrote it.
@@ -154,7 +154,7 @@ class _Compared:
             return finding
         return replace(finding, todo=finding.todo or _SINCE, by_inductor=True)
 
-    def _found(self) -> Iterator[Finding]:
+    def _found(self) -> Iterator[GateFinding]:
         worse = [*self._new_sites(), *self._more_times()]
         yield from worse
         yield from self._more(has_worse=bool(worse))
@@ -174,61 +174,61 @@ class _Compared:
             if now is not None and now < was and count not in OF_SITES:
                 yield f"{NAMES[count]}: {now}, no longer {was}"
 
-    def _new_sites(self) -> Iterator[Finding]:
+    def _new_sites(self) -> Iterator[GateFinding]:
         for site in self._matched.new:
             if self._is_new(site):
-                yield Finding(FindingKind.NEW_SITE, new_site(site.key), site=site)
+                yield GateFinding(FindingKind.NEW_SITE, new_site(site.key), site=site)
 
     def _is_new(self, site: Site) -> bool:
         if self._is_known:
             return not self._is_within(site)
         return self._is_strict and site.key.kind in _STRICT
 
-    def _more_times(self) -> Iterator[Finding]:
+    def _more_times(self) -> Iterator[GateFinding]:
         for site, known in self._matched.pairs:
             if site.times > known.times and not self._is_within(site):
-                yield Finding(FindingKind.MORE_TIMES, named(site.key), site=site, was=known.times, now=site.times)
+                yield GateFinding(FindingKind.MORE_TIMES, named(site.key), site=site, was=known.times, now=site.times)
 
-    def _more(self, *, has_worse: bool) -> Iterator[Finding]:
+    def _more(self, *, has_worse: bool) -> Iterator[GateFinding]:
         for count, was in (self._baseline.counts if self._baseline else {}).items():
             now = self._state.counts.get(count)
             if now is None or now <= was + self._let_pass(count) or count in OF_SITES or count in self._limits.most:
                 continue
             if has_worse and count in _FOLLOWS:
                 continue
-            yield Finding(FindingKind.MORE, f"+{now - was} {NAMES[count]}", "", None, count, was, now)
+            yield GateFinding(FindingKind.MORE, f"+{now - was} {NAMES[count]}", "", None, count, was, now)
 
-    def _beyond_limits(self) -> Iterator[Finding]:
+    def _beyond_limits(self) -> Iterator[GateFinding]:
         for count, most in self._limits.most.items():
             now = self._counted(count)
             if now is None or now <= most:
                 continue
             sites = [] if self._is_known else self._not_passed(count)
             if not sites:
-                yield Finding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
+                yield GateFinding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
             for site in sites:
-                yield Finding(FindingKind.LIMIT, named(site.key), site=site, count=count, was=most, now=now)
+                yield GateFinding(FindingKind.LIMIT, named(site.key), site=site, count=count, was=most, now=now)
         least, coverage = self._limits.coverage, self._state.coverage
         if least is not None and coverage is not None and coverage < least:
-            yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
+            yield GateFinding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
 
-    def _not_measured(self) -> Iterator[Finding]:
+    def _not_measured(self) -> Iterator[GateFinding]:
         missing: dict[str, Count | None] = {
             NAMES[count]: count for count in self._limits.most if self._state.counts.get(count) is None
         }
         missing |= {"coverage": None} if self._limits.coverage is not None and self._state.coverage is None else {}
         for what, count in missing.items():
             todo = f"limit it only where ctrace measures it: {_NEEDS.get(count, _NEEDED)}"
-            yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
+            yield GateFinding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
 
-    def _measured_before(self) -> Iterator[Finding]:
+    def _measured_before(self) -> Iterator[GateFinding]:
         """Yield counts that the lock has and this run lacks. Skip logs from elsewhere, which have fewer counts."""
         known = self._baseline.counts if self._baseline and self._seen.job.known_as is None else {}
         of_code = {Count.KERNELS} if self._state.job.target != CPU else set()
         for count in (Count.EAGER_OPS, *of_code):
             if count in known and count not in self._state.counts and count not in self._limits.most:
                 todo = "see ctrace explain; if this is intended, run ctrace check --update to remove it"
-                yield Finding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, but not measured now", todo)
+                yield GateFinding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, but not measured now", todo)
 
     def _let_pass(self, count: Count) -> int:
         """Return by how much a count may exceed the lock: by the cost of sites that are allowed but not in the lock."""

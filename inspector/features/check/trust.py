@@ -6,8 +6,8 @@ from pathlib import Path
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
 from ctrace.inspector.features.check.check_state import minor_of, state_of
-from ctrace.inspector.features.check.gate_model import Ran
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Seen
+from ctrace.inspector.features.check.gate_model import FinishedJob
+from ctrace.inspector.features.check.verdict import CheckedJob, FindingKind, GateFinding, SeenJob
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,
@@ -31,28 +31,28 @@ _JUDGEMENTS = frozenset(
 """With findings of these kinds, the numbers of a job are still valid."""
 
 
-def is_judged(checked: Checked) -> bool:
+def is_judged(checked: CheckedJob) -> bool:
     """Whether the results of a job are complete and can be written to the lock."""
     return checked.state is not None and all(each.kind in _JUDGEMENTS for each in checked.findings)
 
 
-def seen(ran: Ran, root: Path) -> Seen:
+def seen(ran: FinishedJob, root: Path) -> SeenJob:
     """Reduce a job to what a check keeps of it."""
     if ran.session is None:
-        return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
+        return SeenJob(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
     doubts = tuple(untrusted(ran.session, ran.last_lines))
     has_ended = ran.session.failure is None and not ran.session.cut_off
-    return Seen(ran.job, state, doubts, has_ended, ran.seconds, ran.run)
+    return SeenJob(ran.job, state, doubts, has_ended, ran.seconds, ran.run)
 
 
-def _without_session(ran: Ran) -> Finding:
+def _without_session(ran: FinishedJob) -> GateFinding:
     if ran.error is not None:
-        return Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
-    return Finding(FindingKind.CRASHED, "it ended without a readable log", "run it with ctrace explain to see more")
+        return GateFinding(FindingKind.WRONG, ran.error.what, ran.error.todo)
+    return GateFinding(FindingKind.CRASHED, "it ended without a readable log", "run it with ctrace explain to see more")
 
 
-def untrusted(session: Session, output: str = "") -> Iterator[Finding]:
+def untrusted(session: Session, output: str = "") -> Iterator[GateFinding]:
     """Yield the reasons why a job cannot be judged, or why its verdict is doubtful."""
     if session.failure is not None:
         yield _failed(session.failure, output)
@@ -60,40 +60,40 @@ def untrusted(session: Session, output: str = "") -> Iterator[Finding]:
     if session.failure is None and not session.graphs:
         why = session.environment.switched_off
         todo = why or "ctrace explain says why; without a graph there is nothing to check"
-        yield Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing", todo)
+        yield GateFinding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing", todo)
     if session.failure is None and not minor_of(session):
         todo = "a complete log names it; without it, there is no comparison with the lock"
-        yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
+        yield GateFinding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
     cut = {each.what for each in session.cut_off}
     for problem in session.problems:
         if problem.is_doubt:
-            yield Finding(FindingKind.DOUBT, problem.what, _AGAIN if problem.what in cut else _REPORT)
+            yield GateFinding(FindingKind.DOUBT, problem.what, _AGAIN if problem.what in cut else _REPORT)
 
 
-def _failed(failure: Failure, output: str) -> Finding:
+def _failed(failure: Failure, output: str) -> GateFinding:
     what = " ".join(failure.message.split())
     if failure.phase in _BEFORE:
         what = f"{_BEFORE[failure.phase]}{failure.type}: {what}"
     last = output.strip().rpartition("\n")[2]
     todo = failure.todo or (f"its last line was: {last}" if last else "run it with ctrace explain to see more")
-    return Finding(_PHASES[failure.phase], what, todo, file=failure.file, line=failure.line)
+    return GateFinding(_PHASES[failure.phase], what, todo, file=failure.file, line=failure.line)
 
 
-def _scenarios(session: Session) -> Iterator[Finding]:
+def _scenarios(session: Session) -> Iterator[GateFinding]:
     reported = _of_failure(session)
     for each in session.scenarios:
         if each is reported:
             continue
         if each.outcome is Outcome.COMPILE_FAILED:
             what = f"scenario {each.name}: with torch.compile it raises {' '.join(each.message.split())}"
-            yield Finding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
+            yield GateFinding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
         elif each.outcome is Outcome.NOT_TAKEN and each.kind is not ScenarioKind.PROVOKED:
             what = f"scenario {each.name}: the model rejects it: {' '.join(each.message.split())}"
-            yield Finding(FindingKind.FAILED, what, "correct the scenario, or the model")
+            yield GateFinding(FindingKind.FAILED, what, "correct the scenario, or the model")
     if left := [each.name for each in session.scenarios if each.outcome is Outcome.NOT_RUN]:
         what = f"not run: {'scenario' if len(left) == 1 else 'scenarios'} {', '.join(left)}"
         kind = FindingKind.DOUBT if session.failure is None else _PHASES[session.failure.phase]
-        yield Finding(kind, what, "the run ended before they started")
+        yield GateFinding(kind, what, "the run ended before they started")
 
 
 def _of_failure(session: Session) -> Scenario | None:

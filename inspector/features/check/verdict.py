@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.gate_model import Job, JobKey, Lock, State
-from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Policy
+from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, JobKey, Lock
+from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count
 
 
 class FindingKind(StrEnum):
@@ -62,7 +62,7 @@ _GRAVEST = (Exit.USAGE, Exit.PROGRAM, Exit.UNTRUSTED, Exit.WORSE)
 """Precedence of exit codes: problems that make other findings doubtful come first."""
 
 
-class Finding(Struct, frozen=True):
+class GateFinding(Struct, frozen=True):
     """A problem that fails a check."""
 
     kind: FindingKind
@@ -79,19 +79,19 @@ class Finding(Struct, frozen=True):
     line: int | None = None
     by_inductor: bool = False
     """Whether the lock may lack it only because ctrace did not record Inductor's guards when it wrote the lock."""
-    consequences: tuple["Finding", ...] = ()
+    consequences: tuple["GateFinding", ...] = ()
     """In reports, the findings that the same change removes."""
     suggestion: SuggestedRepair | None = None
     """The repair that `--suggest` looked for; None: it did not look."""
 
 
-class Seen(Struct, frozen=True):
+class SeenJob(Struct, frozen=True):
     """What a check keeps of a finished job: sessions are large, and there may be hundreds."""
 
-    job: Job
-    state: State | None = None
+    job: CheckJob
+    state: CheckedState | None = None
     """None without a session."""
-    doubts: tuple[Finding, ...] = ()
+    doubts: tuple[GateFinding, ...] = ()
     """Why the job cannot be judged or trusted."""
     has_ended: bool = True
     """Whether the program ran to its end, so that the results are complete."""
@@ -101,13 +101,13 @@ class Seen(Struct, frozen=True):
     """Whether the result is from an earlier check."""
 
 
-class Checked(Struct, frozen=True):
+class CheckedJob(Struct, frozen=True):
     """One job with its findings."""
 
     job: JobKey
-    state: State | None = None
+    state: CheckedState | None = None
     """What the check compared; None if there was nothing to compare."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
     """What can be removed from the lock, one line each."""
@@ -119,7 +119,7 @@ class Checked(Struct, frozen=True):
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
     known_as: JobKey | None = None
-    """The job's key in the lock, if it differs; see `Job.known_as`."""
+    """The job's key in the lock, if it differs; see `CheckJob.known_as`."""
     is_reused: bool = False
     """Whether the result is from an earlier check."""
 
@@ -129,13 +129,13 @@ class Checked(Struct, frozen=True):
         return gravest(self.findings)
 
 
-class Outcome(Struct, frozen=True):
+class CheckOutcome(Struct, frozen=True):
     """Everything that one check found."""
 
-    policy: Policy
+    policy: CheckPolicy
     lock: Lock
-    checked: tuple[Checked, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    checked: tuple[CheckedJob, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
     """Findings on the whole check."""
     notes: tuple[str, ...] = ()
     """Notes that do not fail the check: an allow entry that expired or matches nothing, a moved model."""
@@ -160,7 +160,7 @@ class Outcome(Struct, frozen=True):
         return gravest(tuple(findings))
 
 
-def gravest(findings: tuple[Finding, ...]) -> Exit:
+def gravest(findings: tuple[GateFinding, ...]) -> Exit:
     """Return the exit code of several findings."""
     codes = {EXITS[each.kind] for each in findings}
     return next((code for code in _GRAVEST if code in codes), Exit.DONE)

@@ -11,7 +11,7 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.features.time.measuring import Plan, measured
 from ctrace.inspector.features.time.timed_configurations import configurations
-from ctrace.inspector.features.time.timing_model import Measured
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ModelTarget, Resolved
@@ -59,7 +59,7 @@ def _speed(session: "Session", resolved: Resolved, options: Options) -> Speed:
     return speed_of(found)
 
 
-def speed_of(found: Measured) -> Speed:
+def speed_of(found: MeasuredConfiguration) -> Speed:
     """Return the comparison of a measurement; or why there is none."""
     part = found.first
     if part is None or part.speedup is None or part.eager is None or part.compiled is None:
@@ -78,7 +78,7 @@ def speed_of(found: Measured) -> Speed:
     )
 
 
-def _why_not(found: Measured) -> str:
+def _why_not(found: MeasuredConfiguration) -> str:
     if found.failures:
         failure = found.failures[0]
         first = next((line for line in failure.message.splitlines() if line.strip()), "")

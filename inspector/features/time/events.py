@@ -149,7 +149,7 @@ def line_of(event: Event) -> bytes:
     return f"{json.dumps({'event': type(event).__name__, **to_builtins(event)})}\n".encode()
 
 
-class Results(Struct):
+class TimingResults(Struct):
     """Read the results of a process while it writes them; count lines that are not valid events."""
 
     path: Path

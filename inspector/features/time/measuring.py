@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.events import Event, Noted, Results
+from ctrace.inspector.features.time.events import Event, Noted, TimingResults
 from ctrace.inspector.features.time.timing_fold import Fold
-from ctrace.inspector.features.time.timing_model import Measured
-from ctrace.inspector.features.time.timing_request import Configuration, TimingRequest
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration
+from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.knowledge.versions.installed import check_environment
@@ -28,7 +28,7 @@ from ctrace.inspector.runs.target import ModelTarget
 _POLL_SECONDS = 0.1
 _MODULE = "ctrace.inspector.features.time.child.timing_main"
 INTERRUPTED = "interrupted"
-Observe = Callable[[Configuration, Event | None], None]
+Observe = Callable[[CompileConfiguration, Event | None], None]
 
 
 class Plan(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Plan(Struct, frozen=True):
 
     target: ModelTarget
     options: Options
-    configurations: tuple[Configuration, ...]
+    configurations: tuple[CompileConfiguration, ...]
     rounds: int | None = None
     threads: int | None = None
     fresh: bool = False
@@ -50,7 +50,7 @@ class Plan(Struct, frozen=True):
 
 def measured(
     plan: Plan, observe: Observe, *, stdout: int | IO[bytes] | None = 2, stderr: int | IO[bytes] | None = 2
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredConfiguration]:
     """Measure each configuration in its own process; yield the results in order, and stop after Ctrl-C.
 
     Raises:
@@ -76,7 +76,7 @@ def measured(
                 return
 
 
-def _refuse(found: Measured, *, is_first: bool) -> None:
+def _refuse(found: MeasuredConfiguration, *, is_first: bool) -> None:
     """Report a wrong target or configuration that the first process found.
 
     Raises:
@@ -93,7 +93,7 @@ class _Runner:
     def __init__(
         self,
         plan: Plan,
-        configuration: Configuration,
+        configuration: CompileConfiguration,
         folder: Path,
         observe: Observe,
         interrupts: list[int],
@@ -106,7 +106,7 @@ class _Runner:
         self._interrupts = interrupts
         self._streams = streams
 
-    def run(self) -> Measured:
+    def run(self) -> MeasuredConfiguration:
         """Run the measuring process, and return its measurements."""
         load = _load()  # before the measuring process adds to the load
         fold, stopped = self._follow("measured", only_compile=False)
@@ -123,7 +123,7 @@ class _Runner:
         caches.mkdir(parents=True, exist_ok=True)
         file = self._folder / f"{name}.json"
         write_text(file, request.to_json())
-        results = Results(Path(request.results))
+        results = TimingResults(Path(request.results))
         results.path.touch()
         fold = Fold(self._configuration)
         deadline = None if self._plan.timeout is None else time.monotonic() + self._plan.timeout
@@ -150,7 +150,7 @@ class _Runner:
             stopped = _exit_reason(status or 0)
         return fold, stopped
 
-    def _read(self, results: Results, fold: Fold) -> None:
+    def _read(self, results: TimingResults, fold: Fold) -> None:
         self._observe(self._configuration, None)
         for event in results.new():
             fold.add(event)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
 
 DEFAULT = "default"
 _INDUCTOR = "inductor"
@@ -12,7 +12,7 @@ _MOST = 32
 
 def configurations(
     modes: str | None, backends: str | None, options: Sequence[str], *, mode: str | None, backend: str | None
-) -> tuple[Configuration, ...]:
+) -> tuple[CompileConfiguration, ...]:
     """Return the configurations to measure, without duplicates.
 
     With a list of modes or backends, each `--options` adds a configuration. Without a list, all options apply to the
@@ -30,14 +30,14 @@ def configurations(
             raise TargetError(f"{option} and {several} exclude each other", f"name {value} in {several}")
     found = [_of_mode(name) for name in _names("--modes", modes)]
     found += [_of_backend(name) for name in _names("--backends", backends)]
-    found += [Configuration(_spelled(each), options=each) for each in chosen]
+    found += [CompileConfiguration(_spelled(each), options=each) for each in chosen]
     unique = tuple({each.name: each for each in found}.values())
     if len(unique) > _MOST:
         raise TargetError(f"{len(unique)} configurations are too many", f"name at most {_MOST}")
     return unique
 
 
-def _single(mode: str | None, backend: str | None, chosen: Iterable[dict[str, str]]) -> Configuration:
+def _single(mode: str | None, backend: str | None, chosen: Iterable[dict[str, str]]) -> CompileConfiguration:
     options = {name: value for each in chosen for name, value in each.items()}
     if options and backend not in (None, _INDUCTOR):
         raise TargetError(
@@ -46,7 +46,7 @@ def _single(mode: str | None, backend: str | None, chosen: Iterable[dict[str, st
     if mode is not None and backend not in (None, _INDUCTOR):
         raise TargetError(f"--mode and --backend {backend} exclude each other", "drop one: modes are Inductor's")
     parts = [mode or backend or DEFAULT, *([_spelled(options)] if options else [])]
-    return Configuration(" ".join(parts), mode=mode, backend=backend, options=options)
+    return CompileConfiguration(" ".join(parts), mode=mode, backend=backend, options=options)
 
 
 def _names(option: str, text: str | None) -> list[str]:
@@ -58,12 +58,12 @@ def _names(option: str, text: str | None) -> list[str]:
     return names
 
 
-def _of_mode(name: str) -> Configuration:
-    return Configuration(name, mode=name)
+def _of_mode(name: str) -> CompileConfiguration:
+    return CompileConfiguration(name, mode=name)
 
 
-def _of_backend(name: str) -> Configuration:
-    return _of_mode(DEFAULT) if name == _INDUCTOR else Configuration(f"backend {name}", backend=name)
+def _of_backend(name: str) -> CompileConfiguration:
+    return _of_mode(DEFAULT) if name == _INDUCTOR else CompileConfiguration(f"backend {name}", backend=name)
 
 
 def parsed(text: str) -> dict[str, str]:

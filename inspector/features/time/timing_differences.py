@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ctrace.inspector.features.time.events import KernelUsed, SharesMeasured
-from ctrace.inspector.features.time.timing_model import Measured, Timings
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.features.time.timing_view import compiled_shares, ranking
-from ctrace.inspector.findings.ratios import Verdict
+from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.inspector.knowledge.words.counting import count
 
 _SHOWN_KERNELS = 3
@@ -17,7 +17,7 @@ _SMALL = 0.02
 """Omit differences below this share of the gap between two calls."""
 
 
-class Reason(Struct, frozen=True):
+class SpeedReason(Struct, frozen=True):
     """One thing in which two configurations differ."""
 
     kind: str
@@ -27,35 +27,35 @@ class Reason(Struct, frozen=True):
     """How much longer the slower configuration takes because of it; None if not measured."""
 
 
-class Difference(Struct, frozen=True):
+class SpeedDifference(Struct, frozen=True):
     """Why one configuration is slower than another."""
 
     best: str
     other: str
     gap: float
     """How much longer a call of the other configuration takes, in seconds."""
-    reasons: tuple[Reason, ...]
+    reasons: tuple[SpeedReason, ...]
 
 
-def differences(timings: Timings) -> tuple[Difference, ...]:
+def differences(timings: Timings) -> tuple[SpeedDifference, ...]:
     """Compare the fastest configuration with each one that is measurably slower."""
     found = ranking(timings)
     if found.lead is None:
         return ()
-    others = (each.measured for each in found.ranks if each.verdict is Verdict.FASTER)
+    others = (each.measured for each in found.ranks if each.verdict is RatioVerdict.FASTER)
     return tuple(difference(found.lead, other) for other in others)
 
 
-def difference(best: Measured, other: Measured) -> Difference:
+def difference(best: MeasuredConfiguration, other: MeasuredConfiguration) -> SpeedDifference:
     """Explain why `other` takes longer than `best`, the largest reason first."""
     reasons = [*_cuda_graphs(best, other), *_graphs(best, other)]
     ours, theirs = compiled_shares(best), compiled_shares(other)
     timed = [] if ours is None or theirs is None else [*_kernels(ours, theirs), *_program(ours, theirs)]
     timed.sort(key=lambda each: -abs(each.seconds or 0.0))
-    return Difference(best.configuration.name, other.configuration.name, _gap(best, other), (*reasons, *timed))
+    return SpeedDifference(best.configuration.name, other.configuration.name, _gap(best, other), (*reasons, *timed))
 
 
-def _gap(best: Measured, other: Measured) -> float:
+def _gap(best: MeasuredConfiguration, other: MeasuredConfiguration) -> float:
     """Return how much longer a call of `other` takes, in seconds, computed from each process's speed-up over eager."""
     one, two = best.first, other.first
     if one is None or two is None or one.speedup is None or two.speedup is None or one.eager is None:
@@ -72,27 +72,29 @@ _STATES = {
 }
 
 
-def _cuda_graphs(best: Measured, other: Measured) -> Iterator[Reason]:
+def _cuda_graphs(best: MeasuredConfiguration, other: MeasuredConfiguration) -> Iterator[SpeedReason]:
     if best.compiled is None or other.compiled is None:
         return
     ours, theirs = best.compiled, other.compiled
     if ours.cuda_graphs != theirs.cuda_graphs and {ours.cuda_graphs, theirs.cuda_graphs} & set(_STATES) - {"off"}:
         names = best.configuration.name, other.configuration.name
         words = _STATES.get(ours.cuda_graphs, "has no GPU"), _STATES.get(theirs.cuda_graphs, "has no GPU")
-        yield Reason("cuda_graphs", f"{names[0]} {words[0]}; {names[1]} {words[1]}")
+        yield SpeedReason("cuda_graphs", f"{names[0]} {words[0]}; {names[1]} {words[1]}")
     if theirs.recordings > max(ours.recordings, 1):
-        yield Reason("cuda_graphs", f"{other.configuration.name} recorded {count(theirs.recordings, 'CUDA graph')}")
+        yield SpeedReason(
+            "cuda_graphs", f"{other.configuration.name} recorded {count(theirs.recordings, 'CUDA graph')}"
+        )
     for skip in theirs.skips[:2]:
-        yield Reason("cuda_graphs", f"{other.configuration.name}: {skip.reason}")
+        yield SpeedReason("cuda_graphs", f"{other.configuration.name}: {skip.reason}")
 
 
-def _graphs(best: Measured, other: Measured) -> Iterator[Reason]:
+def _graphs(best: MeasuredConfiguration, other: MeasuredConfiguration) -> Iterator[SpeedReason]:
     if best.compiled is not None and other.compiled is not None and best.compiled.graphs != other.compiled.graphs:
         text = f"{count(other.compiled.graphs, 'graph')} instead of {best.compiled.graphs}"
-        yield Reason("graphs", text)
+        yield SpeedReason("graphs", text)
 
 
-def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
+def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[SpeedReason]:
     """Name the kernels that only one side runs, and compare the times of the other kernels."""
     known = {each.name: each for each in ours.kernel_list}
     others = {each.name: each for each in theirs.kernel_list}
@@ -100,12 +102,12 @@ def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
     only_theirs = [each for name, each in others.items() if name not in known]
     if only_ours or only_theirs:
         seconds = _sum(only_theirs) - _sum(only_ours)
-        yield Reason("kernels", f"{_named(only_theirs)} instead of {_named(only_ours)}", seconds)
+        yield SpeedReason("kernels", f"{_named(only_theirs)} instead of {_named(only_ours)}", seconds)
     both = [(known[name], others[name]) for name in known.keys() & others.keys()]
     seconds = sum(theirs_.seconds - ours_.seconds for ours_, theirs_ in both)
     total = sum(ours_.seconds for ours_, _ in both)
     if both and abs(seconds) > _SMALL * max(total, 1e-9):
-        yield Reason("kernels", f"the same {count(len(both), 'kernel')}", seconds)
+        yield SpeedReason("kernels", f"the same {count(len(both), 'kernel')}", seconds)
 
 
 def _sum(kernels: list[KernelUsed]) -> float:
@@ -134,7 +136,7 @@ def _named(kernels: list[KernelUsed]) -> str:
     return names if left <= 0 else f"{names} and {left} more"
 
 
-def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
+def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[SpeedReason]:
     """Compare the program's work around the kernels, and how long the GPU waits for the program."""
     fields = (
         ("guards", "guards"),
@@ -146,6 +148,6 @@ def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
     for field, name in fields:
         one, two = getattr(ours, field), getattr(theirs, field)
         if one is not None and two is not None and abs(two - one) > _SMALL * gap:
-            yield Reason("program", name, two - one)
+            yield SpeedReason("program", name, two - one)
     if ours.gaps is not None and theirs.gaps is not None and abs(theirs.gaps - ours.gaps) > _SMALL * gap:
-        yield Reason("gpu", "the GPU waits for the program", theirs.gaps - ours.gaps)
+        yield SpeedReason("gpu", "the GPU waits for the program", theirs.gaps - ours.gaps)

@@ -18,8 +18,8 @@ from ctrace.inspector.features.time.events import (
     Setup,
     SharesMeasured,
 )
-from ctrace.inspector.features.time.timing_model import Measured, Part
-from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
 from ctrace.inspector.findings.ratios import compared, has_trend, interval_of
 
 _LAST = 3
@@ -29,7 +29,7 @@ _LAST = 3
 class Fold(Struct):
     """Collect the events of one process."""
 
-    configuration: Configuration
+    configuration: CompileConfiguration
     setup: Setup | None = None
     compiled: Compiled | None = None
     is_done: bool = False
@@ -69,10 +69,10 @@ class Fold(Struct):
             case _:
                 self.is_done = True
 
-    def measured(self, *, stopped: str = "", load: float | None = None) -> Measured:
+    def measured(self, *, stopped: str = "", load: float | None = None) -> MeasuredConfiguration:
         """Return what has been measured so far."""
         parts = tuple(self._part(scenario, part) for scenario, part in self.rounds)
-        return Measured(
+        return MeasuredConfiguration(
             configuration=self.configuration,
             setup=self.setup,
             parts=parts,
@@ -93,11 +93,11 @@ class Fold(Struct):
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
         return sum(map(_beyond, first)) if first else None
 
-    def _part(self, scenario: str, part: str) -> Part:
+    def _part(self, scenario: str, part: str) -> TimedPart:
         rounds = self.rounds[scenario, part]
         clean = [each for each in rounds if each.clean]
         eager, compiled = [each.eager for each in clean], [each.compiled for each in clean]
-        found = Part(
+        found = TimedPart(
             scenario=scenario,
             part=part,
             eager=None,
@@ -128,7 +128,7 @@ def _beyond(warm_up: WarmedUp) -> float:
     return sum(max(each - later, 0.0) for each in warm_up.seconds[: max(warm_up.compiled) + 1])
 
 
-def folded(configuration: Configuration, events: Iterable[Event]) -> Fold:
+def folded(configuration: CompileConfiguration, events: Iterable[Event]) -> Fold:
     """Return a Fold with these events."""
     fold = Fold(configuration)
     for event in events:

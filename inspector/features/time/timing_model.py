@@ -4,18 +4,18 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.rounds import WarmedUp
 from ctrace.inspector.features.time.events import Compiled, Differed, Failed, Noted, Setup, SharesMeasured
-from ctrace.inspector.features.time.timing_request import Configuration
-from ctrace.inspector.findings.ratios import Comparison, Interval
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
+from ctrace.inspector.findings.ratios import Interval, SpeedComparison
 
 
-class Part(Struct, frozen=True):
+class TimedPart(Struct, frozen=True):
     """The times of one part of a scenario's calls: forward, backward, or a whole step."""
 
     scenario: str
     part: str
     eager: Interval | None
     compiled: Interval | None
-    speedup: Comparison | None
+    speedup: SpeedComparison | None
     """The comparison with eager; None if no round was measured."""
     eager_peak: int | None
     compiled_peak: int | None
@@ -33,13 +33,13 @@ class Part(Struct, frozen=True):
         return self.eager.median - self.compiled.median
 
 
-class Measured(Struct, frozen=True):
+class MeasuredConfiguration(Struct, frozen=True):
     """One configuration, measured in a separate process."""
 
-    configuration: Configuration
+    configuration: CompileConfiguration
     setup: Setup | None
     """The process that measured; None if it ended before its measurements began."""
-    parts: tuple[Part, ...]
+    parts: tuple[TimedPart, ...]
     shares: tuple[SharesMeasured, ...]
     differences: tuple[Differed, ...]
     compiled: Compiled | None
@@ -57,7 +57,7 @@ class Measured(Struct, frozen=True):
     """The machine's load average in the minute before the measurement; None: not known."""
 
     @property
-    def first(self) -> Part | None:
+    def first(self) -> TimedPart | None:
         """The part in the headline: the whole step or the forward of the first scenario."""
         return next((each for each in self.parts if each.speedup is not None), None)
 
@@ -66,6 +66,6 @@ class Timings(Struct, frozen=True):
     """All measurements of a command."""
 
     target: str
-    configurations: tuple[Measured, ...]
+    configurations: tuple[MeasuredConfiguration, ...]
     is_table: bool = False
     """Whether the command compares configurations."""

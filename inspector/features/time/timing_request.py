@@ -12,7 +12,7 @@ from ctrace.inspector.runs.capture_request import CaptureRequest
 Value = bool | int | float | str
 
 
-class Configuration(Struct, frozen=True):
+class CompileConfiguration(Struct, frozen=True):
     """One way to compile: a mode or a backend, and options of Inductor."""
 
     name: str
@@ -27,10 +27,10 @@ class TimingRequest(Struct, frozen=True):
 
     capture: CaptureRequest
     """The model and its inputs; see `inspector/runs/capture_request.py`."""
-    configuration: Configuration
+    configuration: CompileConfiguration
     results: str
     """The file to which the process appends its results."""
-    known: tuple[Configuration, ...] = ()
+    known: tuple[CompileConfiguration, ...] = ()
     """All configurations of the command, whose names the first process checks."""
     rounds: int | None = None
     """The number of rounds; None for as many as the noise requires."""

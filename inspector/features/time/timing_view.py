@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ctrace.inspector.features.time.events import SharesMeasured
-from ctrace.inspector.features.time.timing_model import Measured, Part, Timings
-from ctrace.inspector.findings.ratios import Interval, Verdict, quotient, verdict_of
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart, Timings
+from ctrace.inspector.findings.ratios import Interval, RatioVerdict, quotient, verdict_of
 
 EAGER = "eager"
 _CPP = "cpp_fused"
@@ -16,16 +16,16 @@ _CROWDED = 1.0
 """A load per core above this disturbs the times."""
 
 
-def break_even(measured: Measured) -> int | None:
+def break_even(measured: MeasuredConfiguration) -> int | None:
     """Return the number of calls after which compiling has paid off; None if it never does, or if not known."""
     part, seconds = measured.first, measured.compile_seconds
-    if part is None or part.speedup is None or part.speedup.verdict is not Verdict.FASTER or seconds is None:
+    if part is None or part.speedup is None or part.speedup.verdict is not RatioVerdict.FASTER or seconds is None:
         return None
     saved = part.saved
     return math.ceil(seconds / saved) if saved is not None and saved > 0 else None
 
 
-def crowd(measured: Measured) -> float | None:
+def crowd(measured: MeasuredConfiguration) -> float | None:
     """Return the load per core before the measurement if it was above 1, else None."""
     if measured.load is None or measured.setup is None:
         return None
@@ -70,7 +70,7 @@ def _is_disturbed(profiled: float | None, timed: float | None) -> bool:
     return profiled is not None and timed is not None and profiled > _DISTURBED * timed
 
 
-def compiled_shares(measured: Measured) -> SharesMeasured | None:
+def compiled_shares(measured: MeasuredConfiguration) -> SharesMeasured | None:
     """Return how a compiled call spends its time; None: not measured, or what disturbed the calls is in it."""
     found = next((each for each in measured.shares if each.side == "compiled"), None)
     if found is None or _is_disturbed(found.call, _timed(measured, found.scenario, found.part).compiled):
@@ -78,7 +78,7 @@ def compiled_shares(measured: Measured) -> SharesMeasured | None:
     return found
 
 
-def _timed(measured: Measured, scenario: str, part: str) -> Share:
+def _timed(measured: MeasuredConfiguration, scenario: str, part: str) -> Share:
     found = next((each for each in measured.parts if (each.scenario, each.part) == (scenario, part)), None)
     if found is None:
         return Share("timed", None, None)
@@ -95,7 +95,7 @@ _NAMES = (
 )
 
 
-def breakdowns(measured: Measured) -> tuple[Breakdown, ...]:
+def breakdowns(measured: MeasuredConfiguration) -> tuple[Breakdown, ...]:
     """Return how calls spend their time, for each profiled scenario."""
     found = []
     for scenario in dict.fromkeys(each.scenario for each in measured.shares):
@@ -131,7 +131,7 @@ def _rest(call: float, shares: Sequence[Share], side: int) -> float:
     return max(call - sum(each for each in known if each is not None), 0.0)
 
 
-def fixed_costs(measured: Measured) -> float | None:
+def fixed_costs(measured: MeasuredConfiguration) -> float | None:
     """Return the share of a compiled call that does not depend on sizes: guards, runtime, wrapper and launches."""
     found = compiled_shares(measured)
     if found is None or not found.call:
@@ -140,7 +140,7 @@ def fixed_costs(measured: Measured) -> float | None:
     return sum(each for each in costs if each is not None) / found.call
 
 
-def kernels_a_call(measured: Measured) -> int | None:
+def kernels_a_call(measured: MeasuredConfiguration) -> int | None:
     """Return how many kernels a compiled call runs, on a CPU only those of Inductor; None: not measured."""
     found = next((each for each in measured.shares if each.side == "compiled"), None)
     if found is None:
@@ -152,10 +152,10 @@ def kernels_a_call(measured: Measured) -> int | None:
 class Rank(Struct, frozen=True):
     """How one configuration compares with the best."""
 
-    measured: Measured
+    measured: MeasuredConfiguration
     against: Interval | None
     """How many times faster the best configuration is; None if this configuration was not measured."""
-    verdict: Verdict | None
+    verdict: RatioVerdict | None
 
 
 class Ranking(Struct, frozen=True):
@@ -165,7 +165,7 @@ class Ranking(Struct, frozen=True):
     """`eager` if it is the fastest; None if two or more cannot be distinguished, or if nothing was measured."""
     tied: tuple[str, ...]
     """The names of the configurations that cannot be distinguished from the best."""
-    lead: Measured | None
+    lead: MeasuredConfiguration | None
     """The configuration with the largest speed-up, with which the others are compared."""
     ranks: tuple[Rank, ...]
     noise: float
@@ -185,59 +185,59 @@ def ranking(timings: Timings) -> Ranking:
     ranks = tuple(_rank(lead, each, noise) for each in timings.configurations)
     tied = [each.measured.configuration.name for each in ranks if _is_tied(each)]
     of_lead = _verdict(lead)
-    if of_lead is not Verdict.FASTER:
-        only_slower = of_lead is Verdict.SLOWER
+    if of_lead is not RatioVerdict.FASTER:
+        only_slower = of_lead is RatioVerdict.SLOWER
         names = () if only_slower else (EAGER, *_not_slower(measured))
         return Ranking(EAGER if only_slower else None, names, lead, ranks, noise)
     name = lead.configuration.name
     return Ranking(name if tied == [name] else None, () if tied == [name] else tuple(tied), lead, ranks, noise)
 
 
-def _not_slower(measured: Sequence[Measured]) -> list[str]:
-    return [each.configuration.name for each in measured if _verdict(each) is not Verdict.SLOWER]
+def _not_slower(measured: Sequence[MeasuredConfiguration]) -> list[str]:
+    return [each.configuration.name for each in measured if _verdict(each) is not RatioVerdict.SLOWER]
 
 
 def _is_tied(rank: Rank) -> bool:
-    return rank.verdict in (Verdict.NO_DIFFERENCE, Verdict.UNDECIDED)
+    return rank.verdict in (RatioVerdict.NO_DIFFERENCE, RatioVerdict.UNDECIDED)
 
 
-def _rank(lead: Measured, each: Measured, noise: float) -> Rank:
+def _rank(lead: MeasuredConfiguration, each: MeasuredConfiguration, noise: float) -> Rank:
     best, own = _ratio(lead), _ratio(each)
     if best is None or own is None:
         return Rank(each, None, None)
     if each is lead:
-        return Rank(each, Interval(1.0, 1.0, 1.0, own.rounds, own.confidence), Verdict.NO_DIFFERENCE)
+        return Rank(each, Interval(1.0, 1.0, 1.0, own.rounds, own.confidence), RatioVerdict.NO_DIFFERENCE)
     against = quotient(best, own, noise)
     return Rank(each, against, verdict_of(against))
 
 
-def _noise(measured: Sequence[Measured]) -> float:
+def _noise(measured: Sequence[MeasuredConfiguration]) -> float:
     """Return the largest factor between the eager times of two processes."""
     parts = [each.first for each in measured]
     medians = [part.eager.median for part in parts if part is not None and part.eager is not None]
     return max(medians) / min(medians) if medians and min(medians) > 0 else 1.0
 
 
-def _ratio(measured: Measured) -> Interval | None:
+def _ratio(measured: MeasuredConfiguration) -> Interval | None:
     part = measured.first
     return part.speedup.ratio if part is not None and part.speedup is not None else None
 
 
-def _verdict(measured: Measured) -> Verdict | None:
+def _verdict(measured: MeasuredConfiguration) -> RatioVerdict | None:
     part = measured.first
     return part.speedup.verdict if part is not None and part.speedup is not None else None
 
 
-def _median(measured: Measured) -> float:
+def _median(measured: MeasuredConfiguration) -> float:
     ratio = _ratio(measured)
     return 0.0 if ratio is None else ratio.median
 
 
-def has_failed(measured: Measured) -> bool:
+def has_failed(measured: MeasuredConfiguration) -> bool:
     """Whether some measurements of a configuration are missing because it failed or was stopped."""
     return bool(measured.failures or measured.stopped)
 
 
-def parts_of(timings: Timings) -> tuple[Part, ...]:
+def parts_of(timings: Timings) -> tuple[TimedPart, ...]:
     """Return all parts of the first configuration, in the order of scenarios."""
     return timings.configurations[0].parts if timings.configurations else ()

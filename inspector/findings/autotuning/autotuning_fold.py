@@ -12,13 +12,13 @@ from ctrace.inspector.facts.autotuning import (
     ChoiceStatus,
     ChoicesTimed,
     ChoiceTaken,
+    ChoiceTiming,
     KernelTuned,
     ListedChoice,
     SweepReported,
     TimedConfiguration,
-    Timing,
-    Tuned,
     TunedKernel,
+    TunedOperation,
 )
 from ctrace.inspector.log.raw import Raw
 
@@ -32,7 +32,7 @@ class _Seen(Struct):
     taken: ChoiceTaken | None = None
 
 
-def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
+def tuned_of(raw: Raw) -> tuple[TunedOperation, ...]:
     """Return each operation that torch had choices for, in the order of lowering.
 
     A run that builds nothing switches max_autotune off, so it does not show what torch would not try.
@@ -78,11 +78,11 @@ def _configuration(timed: TimedConfiguration) -> Choice:
     return Choice(timed.name, "triton", status=status, seconds=timed.seconds, spread=timed.spread)
 
 
-def _tuned(seen: _Seen) -> Tuned:
+def _tuned(seen: _Seen) -> TunedOperation:
     listed, timed, taken = seen.listed, seen.timed, seen.taken
     timings = {} if timed is None else {each.name: each for each in timed.timings}
     choices = (_outcome(each, timings.get(each.name)) for each in listed.choices)
-    tuned = Tuned(
+    tuned = TunedOperation(
         graph=listed.id,
         stage=listed.stage,
         op=listed.op,
@@ -106,14 +106,14 @@ def _tuned(seen: _Seen) -> Tuned:
     )
 
 
-def _outcome(listed: ListedChoice, timing: Timing | None) -> Choice:
+def _outcome(listed: ListedChoice, timing: ChoiceTiming | None) -> Choice:
     choice = Choice(listed.name, listed.kind, listed.configuration)
     if timing is None:
         return choice
     return replace(choice, status=_status(timing), seconds=timing.seconds, spread=timing.spread, error=timing.error)
 
 
-def _status(timing: Timing) -> ChoiceStatus:
+def _status(timing: ChoiceTiming) -> ChoiceStatus:
     if timing.seconds is not None:
         return ChoiceStatus.TIMED
     if not timing.is_built or _DOES_NOT_FIT.search(timing.error):
@@ -131,7 +131,7 @@ def _ranked(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda each: (each.seconds is None, each.seconds or 0.0)))
 
 
-def _reported(reports: Iterable[Tuned]) -> Iterator[Tuned]:
+def _reported(reports: Iterable[TunedOperation]) -> Iterator[TunedOperation]:
     """Join each sweep with what failed to compile before it."""
     failed: tuple[Choice, ...] = ()
     for each in reports:

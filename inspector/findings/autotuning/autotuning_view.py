@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
-from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Tuned
+from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TunedOperation
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import UserKernel
@@ -34,7 +34,7 @@ class Margin(Struct, frozen=True):
     noise: Noise
 
 
-def tuned(session: Session, graph: str | None = None, op: str | None = None) -> tuple[Tuned, ...]:
+def tuned(session: Session, graph: str | None = None, op: str | None = None) -> tuple[TunedOperation, ...]:
     """Return the operations of a run; or only those of a graph, or of one kind, such as `mm`."""
     return tuple(each for each in session.tuned if graph in (None, each.graph) and op in (None, each.op))
 
@@ -131,7 +131,7 @@ def _text(config: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
-def cost(found: Iterable[Tuned]) -> float | None:
+def cost(found: Iterable[TunedOperation]) -> float | None:
     """Sum up what sweeps cost, in seconds; None: not measured."""
     seconds = [each.seconds for each in found if each.seconds is not None]
     return sum(seconds) if seconds else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
 from ctrace.inspector.findings.breaks.torch_report import ParsedBreak, parse_break
-from ctrace.inspector.knowledge.advice import Entry, advice_on_break
+from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.constructs import Construct, computed_names, construct_at, is_bare_call
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
@@ -118,7 +118,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 _MOVED = re.compile(r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\bbefore the compiled (?:call|region)\b")
 
 
-def _is_moved(known: Entry) -> bool:
+def _is_moved(known: AdviceEntry) -> bool:
     """Whether advice is to do the same before the compiled call."""
     return _MOVED.match(known.fix) is not None
 
@@ -172,7 +172,7 @@ def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
     return "effect" if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)) else ""
 
 
-def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
+def _advice(known: AdviceEntry, parsed: ParsedBreak) -> Advice:
     """Return the code of an advice entry, with its switch if the switch helps with this call."""
     fitting = known.calling(logger_method(parsed.context))
     return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
@@ -201,7 +201,7 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
     )
 
 
-def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
+def _reason(parsed: ParsedBreak, known: AdviceEntry | None) -> str:
     """Return ctrace's explanation with torch's detail for this case; without one, return torch's explanation."""
     if known is None:
         return parsed.explanation or parsed.title

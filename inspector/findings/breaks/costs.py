@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Break, Cost, Frame, Skip
 from ctrace.inspector.findings.breaks.break_fold import Report
-from ctrace.inspector.findings.breaks.torch_report import Outcome
+from ctrace.inspector.findings.breaks.torch_report import BreakOutcome
 from ctrace.inspector.findings.code_keys import Codes, Key
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.log.raw import Raw
@@ -81,7 +81,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
             key = codes.key(frame)
             if key not in owners.skips_in:
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
-                if report.parsed.outcome is Outcome.REST_IN_EAGER:
+                if report.parsed.outcome is BreakOutcome.REST_IN_EAGER:
                     owners.breaks_in.setdefault(key, report.site)
     return owners
 

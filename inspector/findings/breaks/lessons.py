@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.findings.breaks.registry import Registered, registered, registered_ids
-from ctrace.inspector.knowledge.advice import Entry, entries
+from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised, known_ids, lifetime, unadvised
 from ctrace.inspector.knowledge.versions.installed import torch_version
 from ctrace.inspector.knowledge.versions.releases import release_of
@@ -19,8 +19,8 @@ class Lesson(Struct, frozen=True):
     """A kind of break or skip: ctrace's advice, special cases of the advice, and torch's text."""
 
     name: str
-    entry: Entry | None
-    cases: tuple[tuple[str, Entry], ...] = ()
+    entry: AdviceEntry | None
+    cases: tuple[tuple[str, AdviceEntry], ...] = ()
     """Constructs in the user's code, such as `assert`, with the advice for each."""
     torch: Registered | None = None
     unadvised: Unadvised | None = None
@@ -76,8 +76,8 @@ class CauseLesson(Struct, frozen=True):
     """A kind of cause, or one special case of a kind, with ctrace's advice."""
 
     name: str
-    entry: Entry
-    cases: tuple[tuple[str, Entry], ...] = ()
+    entry: AdviceEntry
+    cases: tuple[tuple[str, AdviceEntry], ...] = ()
     """Names of special cases, such as `size/parameter`, with the advice for each."""
 
 

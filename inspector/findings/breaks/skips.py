@@ -4,7 +4,7 @@ functions of libraries that run tensor operations themselves.
 
 from collections.abc import Container, Iterator
 
-from ctrace.inspector.facts.events.core import Measured
+from ctrace.inspector.facts.events.core import MetricsMeasured
 from ctrace.inspector.facts.findings import Break, Frame, Owner, Skip
 from ctrace.inspector.facts.session import Failure
 from ctrace.inspector.findings.breaks.break_fold import Report
@@ -58,7 +58,7 @@ def _given_up(
             yield _by_failure(raw, skip, measured) if first is None else _by_break(raw, codes, skip, first, breaks)
 
 
-def _is_same(failure: Failure, measured: Measured) -> bool:
+def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
     """Whether a compilation failed with the error that ended the run; Dynamo wraps errors (convert_frame.py, 2.11)."""
     return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
 
@@ -94,7 +94,7 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
     return {"for": "loop", "while": "loop"}.get(around[0], around[0]) if around else "unresumable"
 
 
-def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
+def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     """Describe a failure for which torch reported no break: torch suppressed it, or the program got the error."""
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):

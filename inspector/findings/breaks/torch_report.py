@@ -22,7 +22,7 @@ CONSEQUENCE = "\n*** While handling this graph break"
 _LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
 
 
-class Outcome(StrEnum):
+class BreakOutcome(StrEnum):
     """How Dynamo went on after a break in the function that it was compiling."""
 
     CUT = "cut"
@@ -43,7 +43,7 @@ class ParsedBreak(Struct, frozen=True):
     context: str
     frames: tuple[Frame, ...]
     """Outermost first; the break is at the last frame."""
-    outcome: Outcome = Outcome.CUT
+    outcome: BreakOutcome = BreakOutcome.CUT
     in_loop: bool = False
     """Whether Dynamo gave up on the function because the break is in a loop."""
     is_unbacked: bool = False
@@ -71,11 +71,11 @@ def parse_break(text: str) -> ParsedBreak:
     )
 
 
-def _outcome(head: str) -> Outcome:
+def _outcome(head: str) -> BreakOutcome:
     """Read the outcome from torch's first lines (2.11 and 2.13, _dynamo/symbolic_convert.py, `log_graph_break`)."""
     if "Skipping the function and falling back to eager" in head or "results in a skip" in head:
-        return Outcome.SKIPPED
-    return Outcome.REST_IN_EAGER if "then skipping the rest of the function" in head else Outcome.CUT
+        return BreakOutcome.SKIPPED
+    return BreakOutcome.REST_IN_EAGER if "then skipping the rest of the function" in head else BreakOutcome.CUT
 
 
 def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:

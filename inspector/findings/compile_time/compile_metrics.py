@@ -20,7 +20,7 @@ Value = str | int | float | bool | list[str] | dict[str, bool]
 """A metric, as torch has it; one of another form is text."""
 
 
-class Measured(Struct, frozen=True):
+class CompilationMetrics(Struct, frozen=True):
     """The metrics of one compilation."""
 
     graph: str
@@ -36,7 +36,7 @@ class Measured(Struct, frozen=True):
 class AllMetrics(Struct, frozen=True):
     """The metrics of a run."""
 
-    compilations: tuple[Measured, ...]
+    compilations: tuple[CompilationMetrics, ...]
     texts: tuple[str, ...]
 
 
@@ -57,7 +57,7 @@ def all_metrics(session: Session) -> AllMetrics:
             else:
                 values[name] = value
         unknown = tuple(name for name in (*values, *long) if name not in _KNOWN)
-        found.append(Measured(each.graph, each.is_backward, values, long, unknown))
+        found.append(CompilationMetrics(each.graph, each.is_backward, values, long, unknown))
     return AllMetrics(tuple(found), tuple(texts))
 
 

@@ -7,7 +7,15 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, CompileTime, Lane, MarkColumns, Outcome, Span
+from ctrace.inspector.facts.compile_time import (
+    CacheLookup,
+    CompileTime,
+    Lane,
+    LookupOutcome,
+    MarkColumns,
+    Span,
+    TorchCachesUsed,
+)
 from ctrace.inspector.facts.events.compile_time_events import CacheStored
 from ctrace.inspector.facts.events.core import SpanMarked
 from ctrace.inspector.facts.kernels import Stage
@@ -21,14 +29,14 @@ torch wrote names the process, not the thread, so these steps seem to overlap wi
 _STARTS = frozenset(("dynamo", "entire_frame_compile", "entire_backward_compile"))
 """Steps that only the program's own threads run, because no other step contains them (2.11 to 2.15)."""
 COUNTERS = {
-    ("fx_graph", Outcome.HIT): "fxgraph_cache_hit",
-    ("fx_graph", Outcome.MISS): "fxgraph_cache_miss",
-    ("fx_graph", Outcome.BYPASS): "fxgraph_cache_bypass",
-    ("aot_autograd", Outcome.HIT): "autograd_cache_hit",
-    ("aot_autograd", Outcome.MISS): "autograd_cache_miss",
-    ("aot_autograd", Outcome.BYPASS): "autograd_cache_bypass",
-    ("precompile", Outcome.HIT): "dynamo_cache_hit",
-    ("precompile", Outcome.MISS): "dynamo_cache_miss",
+    ("fx_graph", LookupOutcome.HIT): "fxgraph_cache_hit",
+    ("fx_graph", LookupOutcome.MISS): "fxgraph_cache_miss",
+    ("fx_graph", LookupOutcome.BYPASS): "fxgraph_cache_bypass",
+    ("aot_autograd", LookupOutcome.HIT): "autograd_cache_hit",
+    ("aot_autograd", LookupOutcome.MISS): "autograd_cache_miss",
+    ("aot_autograd", LookupOutcome.BYPASS): "autograd_cache_bypass",
+    ("precompile", LookupOutcome.HIT): "dynamo_cache_hit",
+    ("precompile", LookupOutcome.MISS): "dynamo_cache_miss",
 }
 """Torch's counter of each outcome (`torch._dynamo.utils.counters`: `inductor`, `aot_autograd`, `dynamo_cache`)."""
 
@@ -106,9 +114,9 @@ def _counted(raw: Raw) -> dict[str, int] | None:
     return None if counts is None else {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
-def _use(raw: Raw) -> CacheUse:
+def _use(raw: Raw) -> TorchCachesUsed:
     """Return how a log without a cache record used the caches: ctrace's own captures switch them off."""
-    return CacheUse("off") if raw.environment.get("ctrace") else CacheUse()
+    return TorchCachesUsed("off") if raw.environment.get("ctrace") else TorchCachesUsed()
 
 
 class Timeline(Struct, frozen=True):
@@ -174,7 +182,7 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
             found = replace(found, stage=_stage(lookup, spans, loaded))
         if lookup.key is not None and (keyed := raw.keyed.get((lookup.cache, lookup.key))) is not None:
             found = replace(found, components=parts_of(keyed.components))
-        if lookup.outcome is Outcome.MISS and raw.caches is not None:
+        if lookup.outcome is LookupOutcome.MISS and raw.caches is not None:
             after = stored.get((lookup.cache, lookup.key or ""), CacheStored(lookup.cache, "", False, _NEVER))
             found = replace(found, is_stored=after.is_stored, not_stored=after.why)
         yield found
@@ -184,7 +192,7 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
 def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
     """Return the hits and misses of precompiled packages: torch counts them, and writes no entry (2.11 to 2.13)."""
     counts = (raw.counted.caches if raw.counted is not None else None) or {}
-    for outcome in (Outcome.HIT, Outcome.MISS):
+    for outcome in (LookupOutcome.HIT, LookupOutcome.MISS):
         for _ in range(min(counts.get(COUNTERS["precompile", outcome], 0), _MOST_PACKAGES)):
             yield CacheLookup("precompile", outcome)
 
@@ -213,7 +221,7 @@ def miscounted_lookups(found: CompileTime) -> Iterator[str]:
         if outcome[0] == "precompile":  # torch writes no entry for its hits and misses
             continue
         counted, number = found.counted.get(counter, 0), seen[outcome]
-        if outcome == ("aot_autograd", Outcome.BYPASS):  # counted again where the result cannot be stored
+        if outcome == ("aot_autograd", LookupOutcome.BYPASS):  # counted again where the result cannot be stored
             number += found.counted.get(_UNSTORED, 0)
         if counted != number:
             yield f"cache look-ups: torch's counter {counter} says {counted}, the entries of the trace {number}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, Outcome, Span
+from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, LookupOutcome, Span
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
 from ctrace.inspector.knowledge.words.counting import count
@@ -91,7 +91,7 @@ def phase_of(name: str, around: str = OTHER) -> str:
     return next((phase for ending, phase in _ENDINGS.items() if name.endswith(ending)), around)
 
 
-class Piece(Struct, frozen=True):
+class StepTime(Struct, frozen=True):
     """The time of a step without its children."""
 
     phase: str
@@ -99,7 +99,7 @@ class Piece(Struct, frozen=True):
     seconds: float
 
 
-def pieces(found: CompileTime) -> Iterator[Piece]:
+def pieces(found: CompileTime) -> Iterator[StepTime]:
     """Split the compile time so that each second belongs to one step."""
     for lane in lanes_of(found):
         if not lane.is_parallel:
@@ -107,9 +107,9 @@ def pieces(found: CompileTime) -> Iterator[Piece]:
                 yield from _pieces(span, OTHER)
 
 
-def _pieces(span: Span, around: str) -> Iterator[Piece]:
+def _pieces(span: Span, around: str) -> Iterator[StepTime]:
     phase = phase_of(span.name, around)
-    yield Piece(phase, span.graph, span.seconds - sum(each.seconds for each in span.children))
+    yield StepTime(phase, span.graph, span.seconds - sum(each.seconds for each in span.children))
     for child in span.children:
         yield from _pieces(child, phase)
 
@@ -156,23 +156,23 @@ def graphs(session: Session) -> tuple[GraphTime, ...]:
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 
-class Step(Struct, frozen=True):
+class StepSpans(Struct, frozen=True):
     """All spans of one name within the same step, together."""
 
     name: str
     phase: str
     seconds: float
     times: int
-    children: tuple["Step", ...]
+    children: tuple["StepSpans", ...]
 
 
-def tree(found: CompileTime, graph: str | None = None) -> tuple[Step, ...]:
+def tree(found: CompileTime, graph: str | None = None) -> tuple[StepSpans, ...]:
     """Return the steps that the program waited for, the longest first; spans of one name are one step."""
     spans = (span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans)
     return _steps((span for span in spans if graph in (None, span.graph)), OTHER)
 
 
-def _steps(spans: Iterable[Span], around: str) -> tuple[Step, ...]:
+def _steps(spans: Iterable[Span], around: str) -> tuple[StepSpans, ...]:
     by_name: dict[str, list[Span]] = {}
     for span in spans:
         by_name.setdefault(span.name, []).append(span)
@@ -180,14 +180,14 @@ def _steps(spans: Iterable[Span], around: str) -> tuple[Step, ...]:
     for name, same in by_name.items():
         phase = phase_of(name, around)
         children = _steps((child for span in same for child in span.children), phase)
-        found.append(Step(name, phase, sum(span.seconds for span in same), len(same), children))
+        found.append(StepSpans(name, phase, sum(span.seconds for span in same), len(same), children))
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 
 class ListedStep(Struct, frozen=True):
     """A step of the tree, as a row of a list."""
 
-    step: Step
+    step: StepSpans
     depth: int
     """How many steps are around it."""
     own: float
@@ -199,13 +199,13 @@ def listed(found: CompileTime) -> tuple[ListedStep, ...]:
     return tuple(_listed(tree(found), 0))
 
 
-def _listed(steps: Iterable[Step], depth: int) -> Iterator[ListedStep]:
+def _listed(steps: Iterable[StepSpans], depth: int) -> Iterator[ListedStep]:
     for step in steps:
         yield ListedStep(step, depth, step.seconds - sum(each.seconds for each in step.children))
         yield from _listed(step.children, depth + 1)
 
 
-def parallel(found: CompileTime) -> tuple[Step, ...]:
+def parallel(found: CompileTime) -> tuple[StepSpans, ...]:
     """Return the steps of worker threads and processes; their time does not add to the compile time."""
     return _steps((span for lane in lanes_of(found) if lane.is_parallel for span in lane.spans), OTHER)
 
@@ -226,7 +226,7 @@ _HITS = {
 }
 
 
-class Answer(Struct, frozen=True):
+class CacheAnswer(Struct, frozen=True):
     """A cache look-up, and the reason for its outcome."""
 
     lookup: CacheLookup
@@ -239,20 +239,20 @@ class Answer(Struct, frozen=True):
         return () if self.earlier is None else self.earlier.differs
 
 
-def answers(found: CompileTime, graph: str | None = None) -> tuple[Answer, ...]:
+def answers(found: CompileTime, graph: str | None = None) -> tuple[CacheAnswer, ...]:
     """Return each cache look-up with its reason, in torch's order."""
     earlier = {(each.cache, each.key): each for each in found.earlier}
     lookups = (each for each in found.lookups if graph in (None, each.graph))
     return tuple(_answer(found, each, earlier.get((each.cache, each.key or ""))) for each in lookups)
 
 
-def _answer(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> Answer:
+def _answer(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> CacheAnswer:
     match lookup.outcome:
-        case Outcome.HIT:
-            return Answer(lookup, _HITS.get(lookup.cache, "an entry has this key"))
-        case Outcome.BYPASS:
-            return Answer(lookup, lookup.reason or "torch gave no reason")
-    return Answer(lookup, _why_missed(found, lookup, earlier), earlier)
+        case LookupOutcome.HIT:
+            return CacheAnswer(lookup, _HITS.get(lookup.cache, "an entry has this key"))
+        case LookupOutcome.BYPASS:
+            return CacheAnswer(lookup, lookup.reason or "torch gave no reason")
+    return CacheAnswer(lookup, _why_missed(found, lookup, earlier), earlier)
 
 
 def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> str:

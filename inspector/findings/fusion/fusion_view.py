@@ -63,7 +63,7 @@ def ops_lowered(session: Session, fusion: Fusion) -> int | None:
     return None
 
 
-class Names:
+class UserNames:
     """Translates torch's names of nodes to names that a user knows."""
 
     def __init__(self, fusion: Fusion) -> None:

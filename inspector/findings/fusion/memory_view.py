@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion_facts import Fusion, Node, Role
+from ctrace.inspector.facts.fusion_facts import BufferRole, Fusion, Node
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.saved_tensors import Kept, kept
+from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, kept
 
 
 class Moment(Struct, frozen=True):
@@ -49,7 +49,7 @@ class GraphMemory(Struct, frozen=True):
 
     graph: str
     parts: tuple[PartMemory, ...]
-    saved: Kept | None
+    saved: SavedByForward | None
     """What the forward saves for the backward; None if there is no backward, or the log does not say."""
 
     @property
@@ -69,24 +69,24 @@ def memory(session: Session) -> tuple[GraphMemory, ...]:
     return tuple(_graph(name, some, kept(graphs[name], {}) if name in graphs else None) for name, some in parts.items())
 
 
-def _graph(name: str, parts: list[Fusion], saved: Kept | None) -> GraphMemory:
+def _graph(name: str, parts: list[Fusion], saved: SavedByForward | None) -> GraphMemory:
     backward = [each for each in parts if each.stage is Stage.BACKWARD]
     others = [each for each in parts if each.stage is not Stage.BACKWARD]
-    inputs = max((sum(_sizes(each, Role.INPUT).values()) for each in others), default=0)
+    inputs = max((sum(_sizes(each, BufferRole.INPUT).values()) for each in others), default=0)
     found = [PartMemory(each.stage, tuple(_forward(each)), _unknown(each)) for each in others]
     found += [PartMemory(each.stage, tuple(_backward(each, saved, inputs)), _unknown(each)) for each in backward]
     return GraphMemory(name, tuple(found), saved)
 
 
 def _forward(fusion: Fusion) -> Iterator[Moment]:
-    inputs = sum(_sizes(fusion, Role.INPUT).values())
+    inputs = sum(_sizes(fusion, BufferRole.INPUT).values())
     outputs = _outputs(fusion)
     for node, alive in _alive(fusion, outputs):
         held = sum(size for name, size in alive.items() if name in outputs)
         yield Moment(node, inputs, held, 0, sum(alive.values()) - held)
 
 
-def _backward(fusion: Fusion, saved: Kept | None, inputs: int) -> Iterator[Moment]:
+def _backward(fusion: Fusion, saved: SavedByForward | None, inputs: int) -> Iterator[Moment]:
     """Yield the moments of a backward: autograd frees each saved tensor after its last use.
 
     An input of the backward is saved memory, memory of the caller (a parameter), or a gradient.
@@ -95,7 +95,7 @@ def _backward(fusion: Fusion, saved: Kept | None, inputs: int) -> Iterator[Momen
     made = {each.node.name: each.root.name for each in tensors if each.is_made}
     bytes_of = {each.root.name: (each.memory and each.memory.bytes) or 0 for each in tensors if each.is_made}
     owned = {each.node.name for each in tensors if not each.is_made}
-    sizes = _sizes(fusion, Role.INPUT)
+    sizes = _sizes(fusion, BufferRole.INPUT)
     gradients = {name: size for name, size in sizes.items() if name not in made and name not in owned}
     inputs = max(inputs, sum(size for name, size in sizes.items() if name in owned))
     last = _last_uses(fusion)
@@ -111,10 +111,10 @@ def _backward(fusion: Fusion, saved: Kept | None, inputs: int) -> Iterator[Momen
 
 
 def _outputs(fusion: Fusion) -> set[str]:
-    return {*fusion.outputs, *(each.name for each in fusion.buffers if each.role is Role.OUTPUT)}
+    return {*fusion.outputs, *(each.name for each in fusion.buffers if each.role is BufferRole.OUTPUT)}
 
 
-def _sizes(fusion: Fusion, *roles: Role) -> dict[str, int]:
+def _sizes(fusion: Fusion, *roles: BufferRole) -> dict[str, int]:
     return {each.name: each.bytes for each in fusion.buffers if each.role in roles and each.bytes is not None}
 
 
@@ -128,7 +128,7 @@ def _last_uses(fusion: Fusion) -> dict[str, int]:
 
 def _alive(fusion: Fusion, outputs: Iterable[str]) -> Iterator[tuple[Node, Mapping[str, int]]]:
     """Yield each node with the buffers that the part allocated and that are alive while it runs; outputs stay."""
-    sizes = _sizes(fusion, Role.INNER, Role.OUTPUT)
+    sizes = _sizes(fusion, BufferRole.INNER, BufferRole.OUTPUT)
     last, stays = _last_uses(fusion), set(outputs)
     alive: dict[str, int] = {}
     for at, node in enumerate(fusion.result):

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion.shared import Shared, sharing
 from ctrace.inspector.findings.fusion.totals import CALLED
-from ctrace.inspector.knowledge.advice import Entry, advice_on_refusal, entries
+from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_refusal, entries
 
 _WINDOW = 64
 """For each buffer, torch pairs a node with at most this many later nodes that use the buffer (2.11 to 2.13,
@@ -23,7 +23,7 @@ _NEVER_ASKED = (NodeKind.EXTERNAL, NodeKind.NOTHING)
 _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm"))
 
 
-class Reason(Struct, frozen=True):
+class NotFusedReason(Struct, frozen=True):
     """Why a pair was not fused."""
 
     key: str
@@ -48,14 +48,14 @@ class Reasons:
         self._devices = {buffer.name: buffer.device for buffer in fusion.buffers}
         self._places = _positions(node for node in fusion.result if node.kind not in _NEVER_ASKED)
 
-    def of(self, first: Node, second: Node) -> Reason:
+    def of(self, first: Node, second: Node) -> NotFusedReason:
         """Return torch's last logged reason for a pair, in either order; without one, return what is certain."""
         torch = self._refused.get((first.name, second.name)) or self._refused.get((second.name, first.name), "")
         key = self._called(first, second) or (torch and _key(torch)) or self._underived(first, second)
         entry = entries("fusion")[key]
         fix = entry.fix or _setting(entry)
         both = first.kind in CALLED and second.kind in CALLED
-        return Reason(key, entry.title, _sentence(entry, first, second), fix, torch, both)
+        return NotFusedReason(key, entry.title, _sentence(entry, first, second), fix, torch, both)
 
     def _called(self, first: Node, second: Node) -> str:
         """Return the reason if it follows from the kinds of the nodes alone: torch never considers library calls."""
@@ -106,13 +106,13 @@ def _is_product(node: Node) -> bool:
     return any(op.removeprefix("aten.").partition(".")[0] in _PRODUCTS for op in node.ops)
 
 
-def _setting(entry: Entry) -> str:
+def _setting(entry: AdviceEntry) -> str:
     return (
         f"`{entry.switch}` (risk: {entry.risk[:1].lower()}{entry.risk[1:].removesuffix('.')})" if entry.switch else ""
     )
 
 
-def _sentence(entry: Entry, first: Node, second: Node) -> str:
+def _sentence(entry: AdviceEntry, first: Node, second: Node) -> str:
     if entry.shows != "loops" or not (first.loops and second.loops):
         return entry.why
     return f"{entry.why.removesuffix('.')}: `{first.loops}` and `{second.loops}`."
@@ -126,7 +126,7 @@ class Missed(Struct, frozen=True):
     second: Node
     shared: tuple[Shared, ...]
     """The largest first."""
-    reason: Reason
+    reason: NotFusedReason
 
     @property
     def bytes(self) -> int:

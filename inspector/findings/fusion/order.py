@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion_facts import Candidate, Fusion, FusionRound, Score
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionCandidate, FusionRound, Score
 
 MOST_ROUNDS = 10
 """Torch stops after this many rounds (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
@@ -17,7 +17,7 @@ _CLEAR = 16
 class Ranked(Struct, frozen=True):
     """A pair that may be fused, at its rank in the round."""
 
-    candidate: Candidate
+    candidate: FusionCandidate
     deciding: str
     """The field of `Score` that ranks the pair before the next one; empty for equal scores and for the last pair."""
     next: Score | None
@@ -67,7 +67,7 @@ def ending(fusion: Fusion) -> str:
     return f"torch stops after {MOST_ROUNDS} rounds" if len(usual) >= MOST_ROUNDS else ""
 
 
-def _deciding(each: Candidate, after: Candidate | None) -> str:
+def _deciding(each: FusionCandidate, after: FusionCandidate | None) -> str:
     if after is None or each.score is None or after.score is None:
         return ""
     mine, other = each.score, after.score

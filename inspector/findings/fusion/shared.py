@@ -6,7 +6,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion_facts import Access, Buffer, Fusion, Node, Role
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node
 
 
 class Shared(Struct, frozen=True):
@@ -54,8 +54,8 @@ def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], l
 def _of_buffer(using: Sequence[_Use], buffer: Buffer, *, is_output: bool) -> list[tuple[int, int, Shared]]:
     """Compare the users of one buffer pairwise, in execution order."""
     writers, whole = [use for use in using if use.access.written], buffer.bytes
-    is_only = len(writers) == 1 and buffer.role is not Role.INPUT
-    is_inner = buffer.role is Role.INNER and not is_output and len(using) == 2
+    is_only = len(writers) == 1 and buffer.role is not BufferRole.INPUT
+    is_inner = buffer.role is BufferRole.INNER and not is_output and len(using) == 2
     found = []
     for one, other in combinations(using, 2):
         if not one.access.written:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion_facts import Access, Fusion, Node, NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import Access, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.session import Session
 
 CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
@@ -65,9 +65,9 @@ def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
     made_by_calls = {access.buffer for node in calls for access in node.accesses if access.written}
     read_by_calls = {access.buffer for node in calls for access in node.accesses if access.read}
     roles = {buffer.name: buffer.role for buffer in fusion.buffers}
-    inputs = {name for name, role in roles.items() if role is Role.INPUT}
+    inputs = {name for name, role in roles.items() if role is BufferRole.INPUT}
     must_write = (
-        inputs | {name for name, role in roles.items() if role is Role.OUTPUT} | {*fusion.outputs} | read_by_calls
+        inputs | {name for name, role in roles.items() if role is BufferRole.OUTPUT} | {*fusion.outputs} | read_by_calls
     )
     read = _most(others, lambda access: access.read)
     written = _most(others, lambda access: access.written) | _written_in_parts(fusion, kept)
@@ -89,7 +89,7 @@ def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str,
 
 def _written_in_parts(fusion: Fusion, kept: tuple[NodeKind, ...]) -> dict[str, int]:
     """Return the bytes of each buffer that several nodes write in parts, such as a concatenation, each byte once."""
-    sizes = {buffer.name: buffer.bytes for buffer in fusion.buffers if buffer.role is not Role.INPUT}
+    sizes = {buffer.name: buffer.bytes for buffer in fusion.buffers if buffer.role is not BufferRole.INPUT}
     written: dict[str, list[int]] = defaultdict(list)
     for node in fusion.nodes:
         for access in node.accesses if node.kind not in kept else ():

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.passes import Attention, Why
+from ctrace.inspector.facts.passes import Attention, WhyNotFused
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.knowledge.advice import entries
 
@@ -14,7 +14,7 @@ _UNKNOWN = ("math", "math_unasked")
 """Codes of obstacles that name no cause."""
 
 
-class State(StrEnum):
+class AttentionState(StrEnum):
     """What torch did with an attention."""
 
     FUSED = "fused"
@@ -31,12 +31,12 @@ class State(StrEnum):
     """Handwritten, and torch left it unchanged."""
 
 
-class Answer(Struct, frozen=True):
+class AttentionGroup(Struct, frozen=True):
     """The attentions of one graph with the same source lines and outcome."""
 
     attention: Attention
     times: int
-    state: State
+    state: AttentionState
     sentence: str
     why: str = ""
     fix: str = ""
@@ -46,17 +46,17 @@ class Answer(Struct, frozen=True):
     @property
     def is_slow(self) -> bool:
         """Whether the attention could run faster or computes wrong results."""
-        return self.state not in (State.FUSED, State.MATCHED)
+        return self.state not in (AttentionState.FUSED, AttentionState.MATCHED)
 
     @property
     def can_be_fixed(self) -> bool:
         """Whether a fix is known; torch does not always say why it has no fused kernel."""
         why = self.attention.why
         known = why is not None and why.code not in _UNKNOWN
-        return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
+        return self.state in (AttentionState.NOT_FUSED, AttentionState.NOT_MATCHED) and known
 
 
-class Kind(Struct, frozen=True):
+class AttentionKind(Struct, frozen=True):
     """Attentions of all graphs with the same outcome for the same reason."""
 
     sentence: str
@@ -66,7 +66,7 @@ class Kind(Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
+def answers(session: Session, graph: str | None = None) -> tuple[AttentionGroup, ...]:
     """Return the outcomes for the attentions of one graph, or of all graphs; merge equal outcomes."""
     alike: dict[tuple[object, ...], list[Attention]] = {}
     for each in session.attention:
@@ -89,36 +89,36 @@ def _likeness(each: Attention) -> tuple[object, ...]:
     )
 
 
-def state_of(each: Attention) -> State:
+def state_of(each: Attention) -> AttentionState:
     """Return what torch did with an attention."""
     if each.is_wrong:
-        return State.WRONG
+        return AttentionState.WRONG
     if each.matched is not None:
-        return State.MATCHED if each.fused else State.MATCHED_NOT_FUSED
+        return AttentionState.MATCHED if each.fused else AttentionState.MATCHED_NOT_FUSED
     if each.call is not None:
-        return State.FUSED if each.fused else State.NOT_FUSED
-    return State.NOT_MATCHED
+        return AttentionState.FUSED if each.fused else AttentionState.NOT_FUSED
+    return AttentionState.NOT_MATCHED
 
 
-def answer_of(each: Attention) -> Answer:
+def answer_of(each: Attention) -> AttentionGroup:
     """Describe one attention."""
     return _answer(each, 1)
 
 
-def _answer(each: Attention, times: int) -> Answer:
+def _answer(each: Attention, times: int) -> AttentionGroup:
     state = state_of(each)
     why, fix = _why(each, state)
     sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
-    return Answer(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    return AttentionGroup(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
 
 
 _SENTENCES = {
-    State.FUSED: f"call to {_CALL} became {{ops}}",
-    State.NOT_FUSED: f"call to {_CALL} has no fused kernel here",
-    State.MATCHED: "handwritten attention was replaced by {ops}",
-    State.MATCHED_NOT_FUSED: f"handwritten attention was replaced by {_CALL}, which has no fused kernel here",
-    State.WRONG: "handwritten attention was replaced by code that computes wrong results",
-    State.NOT_MATCHED: "handwritten attention is not fused",
+    AttentionState.FUSED: f"call to {_CALL} became {{ops}}",
+    AttentionState.NOT_FUSED: f"call to {_CALL} has no fused kernel here",
+    AttentionState.MATCHED: "handwritten attention was replaced by {ops}",
+    AttentionState.MATCHED_NOT_FUSED: f"handwritten attention was replaced by {_CALL}, which has no fused kernel here",
+    AttentionState.WRONG: "handwritten attention was replaced by code that computes wrong results",
+    AttentionState.NOT_MATCHED: "handwritten attention is not fused",
 }
 
 _DOUBTFUL = "a softmax between two matmuls, probably attention, is not fused"
@@ -129,13 +129,13 @@ def _ops(each: Attention) -> str:
     return ", ".join(op.removeprefix("aten.") for op in forward)
 
 
-def _why(each: Attention, state: State) -> tuple[str, str]:
-    if state is State.WRONG:
+def _why(each: Attention, state: AttentionState) -> tuple[str, str]:
+    if state is AttentionState.WRONG:
         return _what_differs(each), _AGAINST_WRONG
-    if state is State.MATCHED_NOT_FUSED:
+    if state is AttentionState.MATCHED_NOT_FUSED:
         entry = entries("attention")["math"]
         return entry.why, entry.fix
-    if each.why is None or state in (State.FUSED, State.MATCHED):
+    if each.why is None or state in (AttentionState.FUSED, AttentionState.MATCHED):
         return "", ""
     known = entries("attention").get(each.why.code)
     if known is None:  # a newer ctrace wrote the log
@@ -166,14 +166,14 @@ def _over(each: Attention) -> str:
     return f"The softmax runs over dimension {each.axis}"
 
 
-def _title(each: Attention, state: State) -> str:
-    if each.why is None or state not in (State.NOT_FUSED, State.NOT_MATCHED):
+def _title(each: Attention, state: AttentionState) -> str:
+    if each.why is None or state not in (AttentionState.NOT_FUSED, AttentionState.NOT_MATCHED):
         return ""
     entry = entries("attention").get(each.why.code)
     return entry.title if entry else each.why.code
 
 
-def _filled(text: str, why: Why) -> str:
+def _filled(text: str, why: WhyNotFused) -> str:
     values = {
         "pattern": why.pattern,
         "found": why.found,
@@ -187,23 +187,23 @@ def _filled(text: str, why: Why) -> str:
     return text
 
 
-def _also(why: Why) -> str:
+def _also(why: WhyNotFused) -> str:
     titles = [known.title for code in why.also if (known := entries("attention").get(code)) and code != why.code]
     return f" Other obstacles: {', '.join(titles)}." if titles else ""
 
 
-def unfused(session: Session) -> tuple[Answer, ...]:
+def unfused(session: Session) -> tuple[AttentionGroup, ...]:
     """Return the attentions that need a change; leave out code that may not be attention."""
     return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
 
 
-def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
+def kinds(found: Iterable[AttentionGroup]) -> tuple[AttentionKind, ...]:
     """Group answers that read the same, such as those for the layers of a model."""
-    alike: dict[tuple[str, str], list[Answer]] = {}
+    alike: dict[tuple[str, str], list[AttentionGroup]] = {}
     for each in found:
         alike.setdefault((each.sentence, each.title), []).append(each)
     return tuple(
-        Kind(
+        AttentionKind(
             *words,
             sum(each.times for each in same),
             tuple(dict.fromkeys(each.attention.graph for each in same)),
@@ -213,15 +213,15 @@ def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
     )
 
 
-def wrong(session: Session) -> tuple[Answer, ...]:
+def wrong(session: Session) -> tuple[AttentionGroup, ...]:
     """Return the attentions that torch replaced by code with different results."""
-    return tuple(each for each in answers(session) if each.state is State.WRONG)
+    return tuple(each for each in answers(session) if each.state is AttentionState.WRONG)
 
 
-def short(found: Iterable[Answer]) -> str:
+def short(found: Iterable[AttentionGroup]) -> str:
     """Return how many attentions are fused: `attention fused`, `2 of 3 attentions fused`."""
     certain = [each for each in found if each.attention.certain]
-    if any(each.state is State.WRONG for each in certain):
+    if any(each.state is AttentionState.WRONG for each in certain):
         return "attention replaced wrongly"
     total = sum(each.times for each in certain)
     fused = sum(each.times for each in certain if not each.is_slow)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_view import Compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
 
 _PLAIN = re.compile(r"PlainAOTInput\(idx=(\d{1,6})\)")
@@ -25,7 +25,7 @@ class GraphInput(Struct, frozen=True):
     """`input`, `parameter`, `buffer`, `number`, `size` for a symbolic number, or empty if the log does not say."""
 
 
-def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
+def traced_inputs(session: Session, each: CompiledGraph) -> tuple[GraphInput, ...]:
     """Return the inputs of the graph that Dynamo traced, in order, with the user's names."""
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
@@ -48,7 +48,7 @@ def _mangled(source: str) -> str:
     return _ODD.sub("_", source).strip("_").lower()
 
 
-def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: Compiled) -> GraphInput:
+def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: CompiledGraph) -> GraphInput:
     name, role = sources.get(_mangled(node.target), ("", ""))
     if node.symbol:
         meant = each.graphs.symbols.get(node.symbol)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged, compiled
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, Kind
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind
 
 
-class Group(Struct, frozen=True):
+class LineGroup(Struct, frozen=True):
     """Consecutive nodes that come from one line; `at` is None if torch does not know the line."""
 
     at: At | None
@@ -19,21 +19,21 @@ class Group(Struct, frozen=True):
 class NodesAtLine(Struct, frozen=True):
     """The nodes that come from a line, in one graph at one stage."""
 
-    each: Compiled
+    each: CompiledGraph
     staged: Staged
     nodes: tuple[FxNode, ...]
 
 
-def groups(graph: FxGraph) -> tuple[Group, ...]:
+def groups(graph: FxGraph) -> tuple[LineGroup, ...]:
     """Group the calls and constants of a graph by line, in printed order; leave out inputs and output."""
     found: list[tuple[At | None, list[FxNode]]] = []
     for node in graph.nodes:
-        if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT):
+        if node.kind in (FxNodeKind.PLACEHOLDER, FxNodeKind.OUTPUT):
             continue
         if not found or found[-1][0] != node.at:
             found.append((node.at, []))
         found[-1][1].append(node)
-    return tuple(Group(at, tuple(nodes)) for at, nodes in found)
+    return tuple(LineGroup(at, tuple(nodes)) for at, nodes in found)
 
 
 def is_at(at: At | None, place: str) -> bool:
@@ -58,7 +58,7 @@ def of_line(session: Session, place: str, graph: str | None) -> tuple[NodesAtLin
     return tuple(found for each in compiled(session, graph) for found in _of_line(each, place))
 
 
-def _of_line(each: Compiled, place: str) -> Iterator[NodesAtLine]:
+def _of_line(each: CompiledGraph, place: str) -> Iterator[NodesAtLine]:
     for staged in each.stages:
         nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, place))
         if nodes:

@@ -7,14 +7,14 @@ from msgspec import Struct
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_inputs import GraphInput, aten_inputs, traced_inputs
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
-from ctrace.inspector.findings.graphs.saved_tensors import Kept, Recomputed, kept, recomputed
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
+from ctrace.inspector.findings.graphs.saved_tensors import Recomputed, SavedByForward, kept, recomputed
 from ctrace.inspector.findings.graphs.text.aliases import Aliases, Shares, aliases
 from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.findings.graphs.text.ops import counted, operations
 
 
-class Row(Struct, frozen=True):
+class StageRow(Struct, frozen=True):
     """The summary of one stage."""
 
     staged: Staged
@@ -50,19 +50,19 @@ class Result(Struct, frozen=True):
 class Overview(Struct, frozen=True):
     """The whole summary."""
 
-    each: Compiled
-    rows: tuple[Row, ...]
+    each: CompiledGraph
+    rows: tuple[StageRow, ...]
     inputs: tuple[GraphInput, ...]
     changed: tuple[Changed, ...] | None
     """None if the log lacks AOTAutograd's entry."""
     results: tuple[Result, ...]
-    kept: Kept | None
+    kept: SavedByForward | None
     recomputed: Recomputed | None
     notes: tuple[str, ...]
     """Text that could not be parsed, and contradictions."""
 
 
-def overview(session: Session, each: Compiled) -> Overview:
+def overview(session: Session, each: CompiledGraph) -> Overview:
     """Summarize one compilation's graph."""
     traced = traced_inputs(session, each)
     forward = each.forward
@@ -80,19 +80,21 @@ def overview(session: Session, each: Compiled) -> Overview:
     )
 
 
-def rows(each: Compiled) -> tuple[Row, ...]:
+def rows(each: CompiledGraph) -> tuple[StageRow, ...]:
     """Count the nodes and ops of every stage, and mark a stage that equals an earlier one."""
-    found: list[Row] = []
+    found: list[StageRow] = []
     first: dict[tuple[tuple[str, str, str], ...], str] = {}
     for staged in each.stages:
         graph = staged.graph
         if graph is None:
-            found.append(Row(staged, 0, 0, ()))
+            found.append(StageRow(staged, 0, 0, ()))
             continue
         signature = tuple((node.name, node.target, node.args) for node in graph.everything())
         same_as = first.setdefault(signature, staged.label)
         ops = operations(graph)
-        found.append(Row(staged, len(signature), len(ops), counted(ops), "" if same_as == staged.label else same_as))
+        found.append(
+            StageRow(staged, len(signature), len(ops), counted(ops), "" if same_as == staged.label else same_as)
+        )
     return tuple(found)
 
 
@@ -115,7 +117,7 @@ def _input_name(
 
 
 def _results(
-    each: Compiled, aliasing: Aliases | None, forward: FxGraph | None, names: dict[str, GraphInput]
+    each: CompiledGraph, aliasing: Aliases | None, forward: FxGraph | None, names: dict[str, GraphInput]
 ) -> Iterator[Result]:
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
@@ -129,7 +131,7 @@ def _results(
         yield Result(output.text, nodes.get(output.text), shares, base)
 
 
-def notes(each: Compiled) -> Iterator[str]:
+def notes(each: CompiledGraph) -> Iterator[str]:
     """Report graphs that could not be parsed, and torch's log entries that contradict the text."""
     for staged in each.stages:
         graph = staged.graph

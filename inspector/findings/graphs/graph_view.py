@@ -55,7 +55,7 @@ def _parsed(text: str) -> FxGraph | None:
     return parse(text)
 
 
-class Compiled(Struct, frozen=True):
+class CompiledGraph(Struct, frozen=True):
     """One compilation's graph, at all its stages in torch's order."""
 
     compilation: Compilation
@@ -112,7 +112,7 @@ class Compiled(Struct, frozen=True):
         return [each.label for each in self.stages]
 
 
-def modules_of(each: Compiled, staged: Staged) -> Mapping[str, Module]:
+def modules_of(each: CompiledGraph, staged: Staged) -> Mapping[str, Module]:
     """Return the modules of the user that compute the nodes of a stage, by the name of the node.
 
     Subgraphs have nodes of the same names, and no modules.
@@ -125,7 +125,7 @@ def instead(name: str, known: list[str]) -> str:
     return did_you_mean(name, known, f"there are: {', '.join(known) or 'none'}")
 
 
-def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]:
+def compiled(session: Session, graph: str | None = None) -> tuple[CompiledGraph, ...]:
     """List the compilations whose graphs torch printed, or only the selected one.
 
     Raises:
@@ -139,7 +139,7 @@ def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]
     return tuple(_compiled(known[each], session.printed[each]) for each in chosen)
 
 
-def only_one(session: Session, graph: str | None, why: str) -> Compiled:
+def only_one(session: Session, graph: str | None, why: str) -> CompiledGraph:
     """Return the selected graph; without a selection, return the only graph.
 
     Raises:
@@ -153,13 +153,13 @@ def only_one(session: Session, graph: str | None, why: str) -> Compiled:
     raise TargetError(f"{why} needs one graph, and this run has {len(found) or 'none'}", todo)
 
 
-def _compiled(compilation: Compilation, graphs: Graphs) -> Compiled:
+def _compiled(compilation: Compilation, graphs: Graphs) -> CompiledGraph:
     labels: dict[str, int] = {}
     stages = []
     for each in _parted(graphs.printed):
         number = labels[each.label] = labels.get(each.label, 0) + 1
         stages.append(each if number == 1 else replace(each, label=f"{each.label}_{number}"))
-    return Compiled(compilation, graphs, tuple(stages))
+    return CompiledGraph(compilation, graphs, tuple(stages))
 
 
 def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:

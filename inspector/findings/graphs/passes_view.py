@@ -8,7 +8,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.passes import Pass
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
 
 _POSITIONS = {
     GraphStage.DYNAMO: 0,
@@ -28,7 +28,7 @@ _RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
 _FEW = 4
 
 
-class Run(Struct, frozen=True):
+class PassRun(Struct, frozen=True):
     """The passes of one subsystem over one graph at one stage."""
 
     graph: str
@@ -40,7 +40,7 @@ class Run(Struct, frozen=True):
     """Names of the passes that did nothing, each once."""
 
 
-def runs(session: Session, graph: str | None = None) -> tuple[Run, ...]:
+def runs(session: Session, graph: str | None = None) -> tuple[PassRun, ...]:
     """Group the passes by graph, stage and subsystem, in the order in which the groups started."""
     parts: dict[tuple[str, str, str], list[Pass]] = {}
     for each in session.passes:
@@ -49,11 +49,11 @@ def runs(session: Session, graph: str | None = None) -> tuple[Run, ...]:
     return tuple(_run(*key, done) for key, done in parts.items())
 
 
-def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> Run:
+def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> PassRun:
     changed = tuple(each for each in done if each.has_changed or each.patterns)
     busy = {each.title for each in changed}
     idle = dict.fromkeys(each.title for each in done if each.title not in busy)
-    return Run(graph, stage, subsystem, changed, tuple(idle))
+    return PassRun(graph, stage, subsystem, changed, tuple(idle))
 
 
 def difference(changed: Pass) -> dict[str, int]:
@@ -65,7 +65,7 @@ def difference(changed: Pass) -> dict[str, int]:
     return dict(sorted(((op, number) for op, number in counted.items() if number), key=lambda item: -abs(item[1])))
 
 
-def between(session: Session, each: Compiled, before: Staged, after: Staged) -> tuple[Run, ...]:
+def between(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> tuple[PassRun, ...]:
     """Return the passes that ran over a graph between two of its stages."""
     first, last = _POSITIONS[before.stage], _POSITIONS[after.stage]
     parts = (after.part, before.part)

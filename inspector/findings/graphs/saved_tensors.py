@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.findings.graphs.graph_inputs import GraphInput
-from ctrace.inspector.findings.graphs.graph_view import Compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.text.bytes import Memory, memory_of
-from ctrace.inspector.findings.graphs.text.fx import FxNode, Kind
+from ctrace.inspector.findings.graphs.text.fx import FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.text.ops import is_view, memory_root, operations
 
 _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 
 
-class Saved(Struct, frozen=True):
+class SavedTensor(Struct, frozen=True):
     """One tensor or number that a forward saves for its backward."""
 
     node: FxNode
@@ -32,13 +32,13 @@ class Saved(Struct, frozen=True):
     @property
     def is_made(self) -> bool:
         """Whether the saved value keeps memory alive that the forward allocated."""
-        return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
+        return self.memory is not None and self.root.kind is not FxNodeKind.PLACEHOLDER
 
 
-class Kept(Struct, frozen=True):
+class SavedByForward(Struct, frozen=True):
     """Everything that a forward saves."""
 
-    saved: tuple[Saved, ...]
+    saved: tuple[SavedTensor, ...]
     """The saved values, largest first; two views of the same memory are two values."""
     made: int | None
     """Bytes that the forward allocates and saves, counting each storage once; None if not all sizes are known."""
@@ -55,7 +55,7 @@ class Recomputed(Struct, frozen=True):
     """How many views the backward repeats, which costs nothing."""
 
 
-def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
+def kept(each: CompiledGraph, names: dict[str, GraphInput]) -> SavedByForward | None:
     """Return what the forward saves; None if there is no backward or the log does not say."""
     forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
     if forward is None or backward is None:
@@ -73,21 +73,21 @@ def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
     return _summed([replace(one, is_returned=one.root.name in returned) for one in saved])
 
 
-def _saved(node: FxNode, nodes: dict[str, FxNode], names: dict[str, GraphInput], values: dict[str, str]) -> Saved:
+def _saved(node: FxNode, nodes: dict[str, FxNode], names: dict[str, GraphInput], values: dict[str, str]) -> SavedTensor:
     root = nodes.get(memory_root(nodes, node.name), node)
     type_ = root.type or node.type
-    return Saved(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
+    return SavedTensor(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
 
 
-def _summed(saved: list[Saved]) -> Kept:
+def _summed(saved: list[SavedTensor]) -> SavedByForward:
     storages = {each.root.name: each.memory for each in saved if each.is_made and each.memory is not None}
     known = [memory.bytes for memory in storages.values() if memory.bytes is not None]
     ordered = sorted(saved, key=lambda each: (not each.is_made, -((each.memory and each.memory.bytes) or 0)))
     symbols = dict.fromkeys(name for memory in storages.values() for name in memory.symbols)
-    return Kept(tuple(ordered), sum(known) if len(known) == len(storages) else None, tuple(symbols))
+    return SavedByForward(tuple(ordered), sum(known) if len(known) == len(storages) else None, tuple(symbols))
 
 
-def recomputed(each: Compiled) -> Recomputed | None:
+def recomputed(each: CompiledGraph) -> Recomputed | None:
     """Return what the backward recomputes; None if there is no backward or the log does not say.
 
     Both parts keep the node names of the joint graph: `_extract_fwd_bwd_modules` copies nodes with their names (2.13,

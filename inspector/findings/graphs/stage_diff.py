@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
-from ctrace.inspector.findings.graphs.text.fx import CALLS, At, FxGraph, FxNode, Kind
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
+from ctrace.inspector.findings.graphs.text.fx import CALLS, At, FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.text.ops import is_aten, is_random, is_view, op_name
 
 _AROUND = {
@@ -31,7 +31,7 @@ _PICK = "operator.getitem"
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-class Why(StrEnum):
+class WhyGone(StrEnum):
     """Why a node is missing in the later stage."""
 
     MOVED = "moved"
@@ -44,11 +44,11 @@ class Why(StrEnum):
     OTHER = "other"
 
 
-class Gone(Struct, frozen=True):
+class GoneNode(Struct, frozen=True):
     """A node that the later stage does not have."""
 
     node: FxNode
-    why: Why
+    why: WhyGone
     same_as: str = ""
     """For a duplicate, the remaining node with the same value."""
 
@@ -57,7 +57,7 @@ class LineChange(Struct, frozen=True):
     """How the nodes of one user line changed; `at` is None if torch does not know the line."""
 
     at: At | None
-    gone: tuple[Gone, ...] = ()
+    gone: tuple[GoneNode, ...] = ()
     new: tuple[FxNode, ...] = ()
     other_op: tuple[tuple[FxNode, FxNode], ...] = ()
     """Nodes, before and after, that kept their name but call another op."""
@@ -102,7 +102,7 @@ class StageDiff(Struct, frozen=True):
         return self.before.is_traced != self.after.is_traced
 
 
-def two_stages(each: Compiled, stages: str) -> tuple[Staged, Staged]:
+def two_stages(each: CompiledGraph, stages: str) -> tuple[Staged, Staged]:
     """Parse `before..after`, or the name of a stage with passes, to two stages.
 
     Raises:
@@ -126,14 +126,14 @@ def check_form(stages: str) -> None:
         raise SelectionError("diff", f"{stages}: a diff needs two stages", f"write before..after, or one of: {known}")
 
 
-def _around(each: Compiled, stage: str) -> tuple[str, str]:
+def _around(each: CompiledGraph, stage: str) -> tuple[str, str]:
     """Return the stages before and after a stage's passes. Right after the joint passes, torch partitions the graph."""
     before, after = _AROUND[stage]
     is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
     return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
 
 
-def stage_diff(each: Compiled, before: Staged, after: Staged) -> StageDiff:
+def stage_diff(each: CompiledGraph, before: Staged, after: Staged) -> StageDiff:
     """Compare two stages.
 
     Raises:
@@ -164,7 +164,7 @@ def _working(graph: FxGraph) -> dict[str, FxNode]:
     found: dict[str, FxNode] = {}
     for number, each in enumerate(graph.whole()):
         prefix = f"{each.name}{number}." if number else ""
-        found |= {prefix + node.name: node for node in each.nodes if node.kind in (*CALLS, Kind.GET_ATTR)}
+        found |= {prefix + node.name: node for node in each.nodes if node.kind in (*CALLS, FxNodeKind.GET_ATTR)}
     return found
 
 
@@ -189,7 +189,7 @@ def _short(node: FxNode) -> str:
     name = op_name(node).removeprefix("aten.").removeprefix("prims.")
     if node.target.startswith("operator."):
         return _OPERATORS.get(name, name)
-    return name.removesuffix("_") if node.kind is Kind.CALL_METHOD else name
+    return name.removesuffix("_") if node.kind is FxNodeKind.CALL_METHOD else name
 
 
 def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -218,7 +218,7 @@ class _Group:
 
     def __init__(self, at: At | None) -> None:
         self._at = at
-        self.gone: list[Gone] = []
+        self.gone: list[GoneNode] = []
         self.new: list[FxNode] = []
         self._other_op: list[tuple[FxNode, FxNode]] = []
         self._other_args: list[tuple[FxNode, FxNode]] = []
@@ -240,7 +240,7 @@ class _Group:
 
 def _gone(
     nodes: dict[str, FxNode], olds: dict[str, FxNode], before: FxGraph, moved: set[tuple[str, str]]
-) -> dict[str, Gone]:
+) -> dict[str, GoneNode]:
     twins = _twins(olds)
     read = {name for node in before.everything() for name in node.uses}
     return {name: _why(name, node, nodes, twins, read, moved) for name, node in nodes.items()}
@@ -253,15 +253,15 @@ def _why(
     twins: dict[str, str],
     read: set[str],
     moved: set[tuple[str, str]],
-) -> Gone:
+) -> GoneNode:
     twin = twins.get(name, "")
     if twin and twin not in gone:
-        return Gone(node, Why.DUPLICATE, twin)
+        return GoneNode(node, WhyGone.DUPLICATE, twin)
     if (node.name, node.target) in moved:
-        return Gone(node, Why.MOVED)
+        return GoneNode(node, WhyGone.MOVED)
     if is_view(node):
-        return Gone(node, Why.VIEW)
-    return Gone(node, Why.OTHER if node.name in read else Why.UNUSED)
+        return GoneNode(node, WhyGone.VIEW)
+    return GoneNode(node, WhyGone.OTHER if node.name in read else WhyGone.UNUSED)
 
 
 def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:

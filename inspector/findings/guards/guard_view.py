@@ -29,7 +29,7 @@ class Head(Struct, frozen=True):
     """The time of one check in microseconds, which torch measured once with cold caches."""
 
 
-class Guarded(Struct, frozen=True):
+class GuardedCompilation(Struct, frozen=True):
     """A compilation with its parsed guards."""
 
     head: Head
@@ -39,7 +39,7 @@ class Guarded(Struct, frozen=True):
     cost: GuardCost | None
 
 
-class Choice(Struct, frozen=True):
+class GuardFilter(Struct, frozen=True):
     """A filter for guards; an empty filter matches all guards."""
 
     name: str = ""
@@ -69,7 +69,7 @@ def heads(session: Session) -> tuple[Head, ...]:
     return tuple(sorted(found, key=lambda head: -head.number))
 
 
-def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
+def having(session: Session, found: Sequence[Head], choice: GuardFilter) -> tuple[Head, ...]:
     """Keep the compilations that have a guard that matches.
 
     Raises:
@@ -82,7 +82,7 @@ def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Hea
     return tuple(head for head, each in zip(found, guards, strict=True) if any(map(choice.takes, each)))
 
 
-def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
+def _check_each(choice: GuardFilter, guards: Sequence[Guard]) -> None:
     known = {
         "name": [name for guard in guards if (name := about(guard))],
         "kind": [guard.kind for guard in guards],
@@ -90,21 +90,21 @@ def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
     }
     for option, names in known.items():
         value = getattr(choice, option)
-        if value and not any(map(Choice(**{option: value}).takes, guards)):
+        if value and not any(map(GuardFilter(**{option: value}).takes, guards)):
             todo = suggestion(value.upper() if option == "kind" else value, names)
             raise SelectionError(option, f"{value}: no guard of this run matches", todo)
     if not any(map(choice.takes, guards)):
         raise TargetError("no guard of this run matches all filters", "drop one of --name, --kind, --line")
 
 
-def guarded(session: Session, head: Head) -> Guarded:
+def guarded(session: Session, head: Head) -> GuardedCompilation:
     """Parse the guards of a compilation."""
     printed = session.guards[head.compilation.id]
     tree = parse(printed, session.environment.prefixes)
     if printed.stacks is None:
         files = _files(session)
         tree = with_frames(tree, lambda frame: completed(frame, files))
-    return Guarded(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
+    return GuardedCompilation(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
 
 
 def _files(session: Session) -> tuple[str, ...]:
@@ -139,13 +139,13 @@ def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(guard.kind for guard in guards).most_common())
 
 
-class Branch(Struct, frozen=True):
+class GuardBranch(Struct, frozen=True):
     """Guards on an object, and on everything that is reached through the object."""
 
     name: str
     """One step, such as `self`, `.fc` or `[0..11]`."""
     number: int
-    branches: tuple["Branch", ...] = ()
+    branches: tuple["GuardBranch", ...] = ()
     times: int = 1
     """How many identical objects this branch stands for; `number` counts the guards of one of them."""
 
@@ -154,7 +154,7 @@ _STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 
 
-def by_object(guards: Iterable[Guard]) -> tuple[Branch, ...]:
+def by_object(guards: Iterable[Guard]) -> tuple[GuardBranch, ...]:
     """Group guards by the objects that they check, most first; identical layers are one branch."""
     top = _Count()
     for guard in guards:
@@ -184,26 +184,26 @@ class _Count:
         if steps:
             self._below.setdefault(steps[0], _Count()).add(steps[1:])
 
-    def branches(self) -> tuple[Branch, ...]:
-        found = [Branch(name, count.number, count.branches()) for name, count in self._below.items()]
+    def branches(self) -> tuple[GuardBranch, ...]:
+        found = [GuardBranch(name, count.number, count.branches()) for name, count in self._below.items()]
         return tuple(sorted(_folded(found), key=lambda branch: -branch.number * branch.times))
 
 
-def _folded(branches: list[Branch]) -> list[Branch]:
+def _folded(branches: list[GuardBranch]) -> list[GuardBranch]:
     """Merge list items with the same guards, such as the layers of a model, into one branch."""
-    alike: dict[object, list[Branch]] = {}
+    alike: dict[object, list[GuardBranch]] = {}
     for branch in branches:
         key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
         alike.setdefault(key, []).append(branch)
     return [_one_of(members) for members in alike.values()]
 
 
-def _one_of(members: list[Branch]) -> Branch:
+def _one_of(members: list[GuardBranch]) -> GuardBranch:
     first = members[0]
     if len(members) == 1:
         return first
     name = _items_name([member.name.strip("[]") for member in members])
-    return Branch(name, first.number, first.branches, len(members))
+    return GuardBranch(name, first.number, first.branches, len(members))
 
 
 def _items_name(names: list[str]) -> str:
@@ -215,7 +215,7 @@ def _items_name(names: list[str]) -> str:
     return f"[{','.join(names[:4])}{more}]"
 
 
-class Constant(Struct, frozen=True):
+class GuardedConstant(Struct, frozen=True):
     """A plain value on which a graph is specialized."""
 
     guard: Guard
@@ -223,17 +223,17 @@ class Constant(Struct, frozen=True):
     value: str
 
 
-def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
+def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[GuardedConstant, ...]:
     """List the values on which a graph is specialized, those that the user's code reads first."""
     found = []
     for guard in guards:
         subject, compared, value = guard.code.partition(" == ")
         if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
-            found.append(Constant(guard, user_name(subject), value))
+            found.append(GuardedConstant(guard, user_name(subject), value))
     return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))
 
 
-def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
+def _rank(constant: GuardedConstant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
     """Return a sort key: constants that the user's lines read first, and plain names before expressions."""
     place = constant.guard.place
     return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Frame, Owner
-from ctrace.inspector.facts.guard_facts import Guard, GuardText, GuardTree, Node
+from ctrace.inspector.facts.guard_facts import Guard, GuardNode, GuardText, GuardTree
 from ctrace.inspector.source.owners import owner_of
 
 _LINE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<rest>.*)")
@@ -94,8 +94,10 @@ class _Open(Struct):
     guards: list[Guard] = field(default_factory=list)
     nodes: list["_Open"] = field(default_factory=list)
 
-    def closed(self) -> Node:
-        return Node(self.source, self.type, self.accessor, tuple(self.guards), tuple(n.closed() for n in self.nodes))
+    def closed(self) -> GuardNode:
+        return GuardNode(
+            self.source, self.type, self.accessor, tuple(self.guards), tuple(n.closed() for n in self.nodes)
+        )
 
 
 def _climb(stack: list[tuple[int, _Open]], depth: int) -> None:
@@ -181,7 +183,7 @@ def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTre
     return replace(tree, root=_with(tree.root, complete), epilogue=tuple(_moved(g, complete) for g in tree.epilogue))
 
 
-def _with(node: Node, complete: Callable[[Frame], Frame]) -> Node:
+def _with(node: GuardNode, complete: Callable[[Frame], Frame]) -> GuardNode:
     guards = tuple(_moved(guard, complete) for guard in node.guards)
     return replace(node, guards=guards, nodes=tuple(_with(each, complete) for each in node.nodes))
 

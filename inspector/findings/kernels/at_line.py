@@ -13,7 +13,14 @@ from ctrace.inspector.facts.kernels import Launch
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
 from ctrace.inspector.findings.graphs.text.ops import is_view, op_name
-from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, added, suggestion, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import (
+    KernelOfPart,
+    PartKernels,
+    Work,
+    added,
+    suggestion,
+    work_of_launch,
+)
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""
@@ -42,7 +49,7 @@ class Wanted(Struct, frozen=True):
 class KernelAtLine(Struct, frozen=True):
     """The part of one kernel that comes from the requested lines."""
 
-    row: Row
+    row: KernelOfPart
     launches: tuple[Launch, ...]
     """Its calls that come from these lines; empty if not known."""
     nodes: tuple[Node, ...]
@@ -69,13 +76,15 @@ def wanted(text: str) -> Wanted:
     return Wanted(text, file, int(first), int(last or first))
 
 
-def kernels_of(found: Sequence[Part], place_range: Wanted) -> tuple[tuple[Part, tuple[KernelAtLine, ...]], ...]:
+def kernels_of(
+    found: Sequence[PartKernels], place_range: Wanted
+) -> tuple[tuple[PartKernels, tuple[KernelAtLine, ...]], ...]:
     """Find the kernels that come from some lines, graph part by graph part."""
     by_part = ((part, tuple(each for row in part.rows for each in _of_row(row, place_range))) for part in found)
     return tuple((part, each) for part, each in by_part if each)
 
 
-def _of_row(row: Row, place_range: Wanted) -> Iterator[KernelAtLine]:
+def _of_row(row: KernelOfPart, place_range: Wanted) -> Iterator[KernelAtLine]:
     launches = tuple(launch for launch in row.kernel.launches if any(map(place_range.has_place, launch.lines)))
     if not launches and not any(map(place_range.has_place, row.kernel.lines)):
         return
@@ -164,7 +173,7 @@ def _fate(stages: Sequence[NodesAtLine]) -> str:
     return f"its last stage is {last.label} ({ops}); a later pass removed or replaced it."
 
 
-def nearest(found: Sequence[Part], place_range: Wanted) -> str:
+def nearest(found: Sequence[PartKernels], place_range: Wanted) -> str:
     """Describe up to eight lines with kernels that are nearest, in the same file if possible."""
     places = dict.fromkeys(place for part in found for row in part.rows for place in row.kernel.lines)
     split = [(file, int(line)) for file, _, line in (place.rpartition(":") for place in places) if line.isdecimal()]

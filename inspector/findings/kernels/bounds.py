@@ -6,13 +6,13 @@ from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import Bound, bound_of
-from ctrace.inspector.findings.kernels.kernel_view import Part, Row, parts
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, parts
 
 
 class Least(Struct, frozen=True):
     """The lower bound on the time of one kernel's calls in one graph part, in seconds, with cold caches."""
 
-    row: Row
+    row: KernelOfPart
     bounds: tuple[Bound, ...]
     """The bound of each call."""
 
@@ -48,12 +48,12 @@ class PartLeast(Struct, frozen=True):
         return sum(each.seconds is None for each in self.kernels)
 
 
-def bounds(session: Session, found: tuple[Part, ...] | None = None) -> tuple[PartLeast, ...]:
+def bounds(session: Session, found: tuple[PartKernels, ...] | None = None) -> tuple[PartLeast, ...]:
     """Return the lower bounds of the selected graph parts, by default of all."""
     return tuple(_part(session.gpu, part) for part in (parts(session) if found is None else found))
 
 
-def _part(gpu: Gpu | None, part: Part) -> PartLeast:
+def _part(gpu: Gpu | None, part: PartKernels) -> PartLeast:
     kernels = (_of_row(gpu, row) for row in part.rows)
     return PartLeast(part.graph, part.stage, tuple(sorted(kernels, key=_slowest_first)))
 
@@ -62,12 +62,12 @@ def _slowest_first(each: Least) -> tuple[bool, float]:
     return each.seconds is None, -(each.seconds or 0)
 
 
-def least_of(session: Session, row: Row) -> Least:
+def least_of(session: Session, row: KernelOfPart) -> Least:
     """Return the lower bound of one kernel."""
     return _of_row(session.gpu, row)
 
 
-def _of_row(gpu: Gpu | None, row: Row) -> Least:
+def _of_row(gpu: Gpu | None, row: KernelOfPart) -> Least:
     launches = row.kernel.launches if len(row.kernel.launches) >= row.kernel.calls else ()
     return Least(row, tuple(bound_of(gpu, row.kernel, launch) for launch in launches))
 

@@ -64,7 +64,7 @@ class Bound(Struct, frozen=True):
         return "memory" if self.seconds == self.memory else "arithmetic"
 
 
-class Time(Struct, frozen=True):
+class LaunchTimes(Struct, frozen=True):
     """Launches of one kernel with the same sizes and therefore the same time."""
 
     timed: LaunchTiming
@@ -84,7 +84,7 @@ class Time(Struct, frozen=True):
         return None if least is None or not seconds else least / seconds
 
 
-class Code(Struct, frozen=True):
+class StageCode(Struct, frozen=True):
     """One stage of the code of one kernel; `text` is None if the log is damaged there."""
 
     built: Built
@@ -121,7 +121,7 @@ def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
     return occupancy(gpu, registers=built.registers, warps=built.warps, shared=built.shared)
 
 
-def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
+def times(session: Session, graph: str | None = None) -> tuple[LaunchTimes, ...]:
     """Return the timed kernels, slowest first; kernels without a measurement come last."""
     kernels = {(each.graph, each.stage, each.name): each for each in session.kernels}
     groups: dict[tuple[object, ...], list[LaunchTiming]] = {}
@@ -133,12 +133,12 @@ def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
     return tuple(sorted(found, key=lambda each: -(each.total or 0)))
 
 
-def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[LaunchTiming], total_seconds: float) -> Time:
+def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[LaunchTiming], total_seconds: float) -> LaunchTimes:
     timed = same[0]
     total = None if timed.seconds is None else timed.seconds * len(same)
     share = None if total is None or not total_seconds else total / total_seconds
     launch = kernel.launches[timed.launch] if kernel is not None and 0 <= timed.launch < len(kernel.launches) else None
-    return Time(timed, len(same), total, share, bound_of(gpu, kernel, launch))
+    return LaunchTimes(timed, len(same), total, share, bound_of(gpu, kernel, launch))
 
 
 def bound_of(gpu: Gpu | None, kernel: Kernel | None, launch: Launch | None) -> Bound:
@@ -163,7 +163,7 @@ def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
     return most_operations(gpu, dtypes, products=products, tf32=library in gpu.tf32)
 
 
-def codes(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> tuple[Code, ...]:
+def codes(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> tuple[StageCode, ...]:
     """Return the code of one stage, for one kernel or for all, in the order of compilation.
 
     Raises:
@@ -186,7 +186,9 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
             "ir", f"{stage}: the run has no such code for this kernel", "the run's problems may say why"
         )
     used, texts = _used(session), _texts(matching, stage)
-    return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(matching, texts, strict=True))
+    return tuple(
+        StageCode(each, stage, text, _is_unused(each, used)) for each, text in zip(matching, texts, strict=True)
+    )
 
 
 def _full_name(part: str, names: tuple[str, ...], stage: str) -> str:

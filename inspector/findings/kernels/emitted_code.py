@@ -27,7 +27,7 @@ _BODIES = ("body", "orelse", "handlers", "finalbody")
 """Fields of `ast` nodes with nested statements; an exception handler has such fields too."""
 
 
-class Call(Struct, frozen=True):
+class EmittedCall(Struct, frozen=True):
     """One call of a kernel."""
 
     kernel: str
@@ -41,7 +41,7 @@ class Emitted(Struct, frozen=True):
     """A parsed module."""
 
     sources: dict[str, str]
-    calls: dict[str, list[Call]]
+    calls: dict[str, list[EmittedCall]]
     """The calls, keyed by kernel, in source order."""
     assigned: dict[str, ast.expr]
     """The last value that the module assigns to each name, without buffers that it allocates or views."""
@@ -56,7 +56,7 @@ def parse(text: str, kernels: Collection[str]) -> Emitted:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in a kernel's text
         module = _parsed(text)
-    calls: dict[str, list[Call]] = {}
+    calls: dict[str, list[EmittedCall]] = {}
     statements = list(_statements(module.body))
     for call in _calls(statements, text.split("\n"), kernels):
         calls.setdefault(call.kernel, []).append(call)
@@ -101,7 +101,9 @@ def _assigned(statements: list[ast.Expr | ast.Assign]) -> Iterator[tuple[str, as
                 yield name, value
 
 
-def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
+def _calls(
+    statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]
+) -> Iterator[EmittedCall]:
     # Most statements only allocate or free memory; a search of the text is faster than a walk of each tree.
     named = re.compile("|".join(map(re.escape, kernels)))
     for statement in statements:
@@ -110,7 +112,7 @@ def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: C
             continue
         for node in ast.walk(statement.value):
             if isinstance(node, ast.Call) and (name := _kernel(dotted(node.func), kernels)):
-                yield Call(name, line, _arguments(node))
+                yield EmittedCall(name, line, _arguments(node))
                 break
 
 

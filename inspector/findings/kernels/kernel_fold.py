@@ -22,7 +22,7 @@ from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode,
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.findings.graphs.text.integers import calculated
-from ctrace.inspector.findings.kernels.emitted_code import Call, Emitted, dotted, parse
+from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
 from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.stacks import user_lines
@@ -32,7 +32,7 @@ _DEPTH = 50
 """The deepest expression to parse; expressions of sizes are flat."""
 
 
-class Names:
+class BufferNames:
     """Resolves the names of buffers and sizes in a graph part's code."""
 
     def __init__(self, part: PartGenerated, assigned: Mapping[str, ast.expr]) -> None:
@@ -40,7 +40,7 @@ class Names:
         self._symbols = part.symbols
         self._assigned = assigned
 
-    def arguments(self, call: Call) -> tuple[Argument, ...]:
+    def arguments(self, call: EmittedCall) -> tuple[Argument, ...]:
         """Return the arguments of a call in order; a list of tensors counts as its tensors."""
         return tuple(
             replace(argument, keyword=keyword)
@@ -235,7 +235,7 @@ def _code_name(part: _Part) -> str:
 def _kernels(part: _Part, emitted: Emitted | None, raw: Raw) -> Iterator[Kernel]:
     """Yield one kernel for each name, with the lines of all its calls."""
     costs = Costs(part.fusion, [each.operations for calls in part.made.values() for each in calls])
-    names = Names(part.generated, emitted.assigned) if emitted and part.generated else None
+    names = BufferNames(part.generated, emitted.assigned) if emitted and part.generated else None
     for name, made in part.made.items():
         source = emitted.sources.get(name, "") if emitted else ""
         launches = [costs.counted(_launch(each, raw)) for each in made]
@@ -262,7 +262,7 @@ def _launch(made: KernelMade, raw: Raw) -> Launch:
     return Launch(operations=made.operations, ops=made.ops, lines=user_lines(made.stacks, raw.prefixes))
 
 
-def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) -> Iterator[Launch]:
+def _with_calls(launches: list[Launch], calls: list[EmittedCall], names: BufferNames | None) -> Iterator[Launch]:
     """Add the arguments of the calls to the launches; both are in program order."""
     if len(calls) != len(launches):
         yield from launches

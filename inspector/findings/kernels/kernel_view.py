@@ -38,7 +38,7 @@ class Work(Struct, frozen=True):
         return None if self.flops is None or not self.bytes else self.flops / self.bytes
 
 
-class Row(Struct, frozen=True):
+class KernelOfPart(Struct, frozen=True):
     """One kernel of one graph part, with all its calls."""
 
     kernel: Kernel
@@ -69,12 +69,12 @@ class Row(Struct, frozen=True):
         return label_of(self.kernel)
 
 
-class Part(Struct, frozen=True):
+class PartKernels(Struct, frozen=True):
     """The kernels of one graph part, most bytes first; kernels with unknown bytes come last."""
 
     graph: str
     stage: Stage
-    rows: tuple[Row, ...]
+    rows: tuple[KernelOfPart, ...]
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ class Part(Struct, frozen=True):
         return added((row.work for row in self.rows), partly=True)
 
 
-def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Part, ...]:
+def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[PartKernels, ...]:
     """List the graph parts with kernels, in torch's order.
 
     Raises:
@@ -105,7 +105,7 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
     return tuple(_part(session, *key) for key in chosen)
 
 
-def rows(session: Session) -> tuple[Row, ...]:
+def rows(session: Session) -> tuple[KernelOfPart, ...]:
     """List all kernels, in torch's order."""
     found = {id(row.kernel): row for part in parts(session) for row in part.rows}
     return tuple(found[id(kernel)] for kernel in session.kernels)
@@ -122,22 +122,22 @@ def suggestion(value: str, known: Iterable[str]) -> str:
     return did_you_mean(value, names, f"there are: {', '.join(names[:8]) or 'none'}")
 
 
-def _part(session: Session, graph: str, stage: Stage) -> Part:
+def _part(session: Session, graph: str, stage: Stage) -> PartKernels:
     fusions = [fusion for fusion in session.fusions if (fusion.graph, fusion.stage) == (graph, stage)]
     scheduled = _Scheduled(fusions)
     kernels = [kernel for kernel in session.kernels if (kernel.graph, kernel.stage) == (graph, stage)]
     rows = [scheduled.row(kernel) for kernel in kernels]
     total = added((row.work for row in rows), partly=True).bytes
     shared = (replace(row, share=_share(row.work.bytes, total)) for row in rows)
-    return Part(graph, stage, tuple(sorted(shared, key=by_bytes)))
+    return PartKernels(graph, stage, tuple(sorted(shared, key=by_bytes)))
 
 
-def by_bytes(row: Row) -> tuple[bool, int, bool]:
+def by_bytes(row: KernelOfPart) -> tuple[bool, int, bool]:
     """Return a sort key: most bytes first, unknown bytes last, library calls after generated kernels."""
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
-def largest_first(found: Iterable[Part]) -> list[Part]:
+def largest_first(found: Iterable[PartKernels]) -> list[PartKernels]:
     """Sort graph parts as their kernels are sorted: those that move the most bytes first, the others in torch's order.
 
     A part with a kernel of unknown bytes moves at least what is known.
@@ -157,7 +157,7 @@ class _Scheduled:
             self._merged |= {operation: node for node in fusion.result for operation in node.operations}
             self._buffers |= {buffer.name: buffer for buffer in fusion.buffers}
 
-    def row(self, kernel: Kernel) -> Row:
+    def row(self, kernel: Kernel) -> KernelOfPart:
         operations = [operation for launch in kernel.launches for operation in launch.operations]
         nodes, merged = (
             tuple(dict.fromkeys(known[operation] for operation in operations if operation in known))
@@ -165,7 +165,7 @@ class _Scheduled:
         )
         touched = dict.fromkeys(access.buffer for node in merged for access in node.accesses)
         buffers = tuple(self._buffers[name] for name in touched if name in self._buffers)
-        return Row(kernel, work_of(kernel), None, nodes, merged, buffers)
+        return KernelOfPart(kernel, work_of(kernel), None, nodes, merged, buffers)
 
 
 def _share(part: int | None, total: int | None) -> float | None:
@@ -199,7 +199,7 @@ def _sum(values: Sequence[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
+def named(found: Sequence[PartKernels], name: str) -> tuple[PartKernels, ...]:
     """Keep the kernel with a name, which may be a unique prefix or part of the kernel's name.
 
     Raises:

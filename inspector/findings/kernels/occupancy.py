@@ -23,7 +23,7 @@ _THREAD_REGISTERS = 255
 """Maximum registers per thread."""
 
 
-class Limit(StrEnum):
+class OccupancyLimit(StrEnum):
     """A resource of which one more block would need too much."""
 
     REGISTERS = "registers"
@@ -39,7 +39,7 @@ class Occupancy(Struct, frozen=True):
     warps: int
     most_warps: int
     """How many warps of any kernel can be resident at most."""
-    limits: tuple[Limit, ...]
+    limits: tuple[OccupancyLimit, ...]
     """The resources that limit the number of blocks; several if they tie."""
 
     @property
@@ -57,10 +57,10 @@ def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) ->
     if most is None or not 0 < registers <= _THREAD_REGISTERS or warps < 1 or shared < 0 or of.warp < 1:
         return None
     fit = {
-        Limit.REGISTERS: _by_registers(of, registers, warps),
-        Limit.SHARED: of.shared // _shared_of(of.capability, shared),
-        Limit.THREADS: of.threads // of.warp // warps,
-        Limit.BLOCKS: most,
+        OccupancyLimit.REGISTERS: _by_registers(of, registers, warps),
+        OccupancyLimit.SHARED: of.shared // _shared_of(of.capability, shared),
+        OccupancyLimit.THREADS: of.threads // of.warp // warps,
+        OccupancyLimit.BLOCKS: most,
     }
     blocks = min(fit.values())
     limits = tuple(limit for limit, number in fit.items() if number == blocks)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Problem, Session, TorchCode
-from ctrace.inspector.findings.kernels.emitted_code import Call, Emitted, parse
+from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, parse
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.source.stacks import user_lines
 
@@ -83,7 +83,7 @@ def _body(text: str) -> str:
     return text[max(begin, 0) : end if end >= 0 else len(text)]
 
 
-def _launch(call: Call, ops: tuple[str, ...], lines: tuple[str, ...]) -> Launch:
+def _launch(call: EmittedCall, ops: tuple[str, ...], lines: tuple[str, ...]) -> Launch:
     return Launch(ops=ops, lines=lines, call=call.line)
 
 

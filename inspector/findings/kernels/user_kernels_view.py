@@ -13,14 +13,14 @@ from ctrace.inspector.knowledge.words.counting import count
 _ONE_GRID = 1
 
 
-class Note(Struct, frozen=True):
+class UserKernelNote(Struct, frozen=True):
     """What limits a kernel, or what its author should know; `todo` may be empty."""
 
     text: str
     todo: str = ""
 
 
-class Calls(Struct, frozen=True):
+class UserKernelCalls(Struct, frozen=True):
     """Equal calls of one kernel, from one line in one graph part."""
 
     kernel: UserKernel
@@ -30,7 +30,7 @@ class Calls(Struct, frozen=True):
     """Inductor's names for the kernel; empty if Inductor generated no code for it."""
 
 
-def calls(session: Session) -> tuple[Calls, ...]:
+def calls(session: Session) -> tuple[UserKernelCalls, ...]:
     """Return the calls of user-written kernels in order of first appearance; equal calls form a group."""
     alike: dict[str, list[UserKernel]] = {}
     for each in session.user_kernels:
@@ -38,9 +38,9 @@ def calls(session: Session) -> tuple[Calls, ...]:
     return tuple(_calls(group) for group in alike.values())
 
 
-def _calls(group: list[UserKernel]) -> Calls:
+def _calls(group: list[UserKernel]) -> UserKernelCalls:
     names = dict.fromkeys(each.name for each in group if each.name)
-    return Calls(group[0], len(group), tuple(names))
+    return UserKernelCalls(group[0], len(group), tuple(names))
 
 
 def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
@@ -63,7 +63,7 @@ def in_one_line(session: Session) -> str:
     return f"{summary}; no code was generated for {unwritten}" if unwritten else summary
 
 
-def stuck(session: Session) -> Iterator[tuple[UserKernel, Note]]:
+def stuck(session: Session) -> Iterator[tuple[UserKernel, UserKernelNote]]:
     """Yield the kernels that have no code because of their device, with advice."""
     for each in calls(session):
         if not each.names:
@@ -80,10 +80,10 @@ def grid_depends_on_config(kernel: UserKernel) -> bool:
     return len(set(kernel.grids)) > _ONE_GRID
 
 
-def notes(kernel: UserKernel) -> Iterator[Note]:
+def notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
     """Yield the limits of a kernel: torch's assumptions, code that does not run, and differences from plain Triton."""
     if kernel.assumed:
-        yield Note(
+        yield UserKernelNote(
             f"Torch could not determine which tensors it writes, and assumes all {len(kernel.tensors)}: "
             f"{_reason(kernel.assumed)}",
             "Therefore torch copies tensors that are used after the call, including inputs.",
@@ -93,12 +93,12 @@ def notes(kernel: UserKernel) -> Iterator[Note]:
     if kernel.stage is not Stage.FORWARD:
         return
     if kernel.op is None:
-        yield Note(
+        yield UserKernelNote(
             "It has no gradient.",
             "For training: torch.autograd.Function, or a triton_op with register_autograd.",
         )
     elif not kernel.op.autograd:
-        yield Note(
+        yield UserKernelNote(
             f"{kernel.op.name} has no gradient.", f"For training: {_op_variable(kernel)}.register_autograd(backward)."
         )
 
@@ -113,28 +113,28 @@ def _op_variable(kernel: UserKernel) -> str:
     return kernel.op.name.rpartition("::")[2] if kernel.op else ""
 
 
-def _cpu_notes(kernel: UserKernel) -> Iterator[Note]:
+def _cpu_notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
     device = kernel.device.partition(":")[0]
     fallbacks = kernel.op.fallbacks if kernel.op else ()
     if device in fallbacks:
-        yield Note(
+        yield UserKernelNote(
             f"Its kernel for {device} does not run here: torch.compile traces the Triton code of a triton_op on every "
             "device.",
             "Let the op's function return plain torch operations if `x.is_cuda` is false.",
         )
     elif device == "cpu":
-        yield Note("Its tensors are on the CPU, which Triton does not support.", "Call it with GPU tensors.")
+        yield UserKernelNote("Its tensors are on the CPU, which Triton does not support.", "Call it with GPU tensors.")
 
 
-def _tuning_notes(kernel: UserKernel) -> Iterator[Note]:
+def _tuning_notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
     if kernel.autotuned and len(kernel.configs) > 1 and kernel.key:
-        yield Note(
+        yield UserKernelNote(
             f"torch.compile autotunes once for each graph, at its first call. A new value of {', '.join(kernel.key)} "
             "does not trigger autotuning again, unlike without torch.compile.",
             "To autotune for each size, make sizes static (dynamic=False): each size then gets a separate graph.",
         )
     if kernel.heuristics:
-        yield Note(
+        yield UserKernelNote(
             f"Torch computes the values of triton.heuristics ({', '.join(kernel.heuristics)}) while tracing and keeps "
             "them fixed."
         )

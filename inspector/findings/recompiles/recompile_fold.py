@@ -14,14 +14,14 @@ from ctrace.inspector.facts.events.guard_events import EntryHeld, GuardsFailed, 
 from ctrace.inspector.facts.findings import Advice, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.facts.stored import text_of
-from ctrace.inspector.findings.functions import Place, place_of
+from ctrace.inspector.findings.functions import FunctionPlace, place_of
 from ctrace.inspector.findings.guards.failed_guard_text import TENSOR, check_order, sources_of, tensor_of
 from ctrace.inspector.findings.guards.printed_tree import completed, read_comment
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
 from ctrace.inspector.findings.recompiles.recompile_lines import fixing, placed
 from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, shared_by
-from ctrace.inspector.findings.recompiles.special_cases import Facts, case_of, cause_key
-from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
+from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of, cause_key
+from ctrace.inspector.findings.shapes.symbols import FixedSize, Symbols
 from ctrace.inspector.knowledge.advice import advice_on_cause
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.owners import owner_of
@@ -200,7 +200,7 @@ def _open_values(raw: Raw, compile_id: str) -> int:
 
 
 def _causes(
-    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
+    raw: Raw, compile_id: str, place: FunctionPlace, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
         return tuple(_gone(failed)[:1])
@@ -211,11 +211,11 @@ def _causes(
 def _gone(failed: GuardsFailed | None) -> list[Cause]:
     """Return causes for entries that torch discarded."""
     guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
-    return [_advised(cause_of(guard), Facts.of(cause_of(guard), guard)) for guard in guards]
+    return [_advised(cause_of(guard), CauseFacts.of(cause_of(guard), guard)) for guard in guards]
 
 
 def _cause(
-    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
+    raw: Raw, compile_id: str, place: FunctionPlace, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
 ) -> Cause:
     named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
     fixed = fixing(raw, nearest.id, compile_id, named, guard)
@@ -233,7 +233,7 @@ def _is_users(cause: Cause, raw: Raw) -> bool:
     return cause.file is None or owner_of(cause.file, raw.prefixes) is Owner.USER
 
 
-def _in_library(cause: Cause, fixed: Fixed | None) -> Cause:
+def _in_library(cause: Cause, fixed: FixedSize | None) -> Cause:
     """Say which code of a library needs a number; the words for a user's line would speak of "your code"."""
     if fixed is not None and fixed.frame is not None and fixed.kind is ConditionKind.NUMBER and fixed.value is not None:
         return replace(cause, reason=f"{fixed.why} Each new value is a new graph.")
@@ -241,7 +241,7 @@ def _in_library(cause: Cause, fixed: Fixed | None) -> Cause:
     return replace(cause, reason=reason)
 
 
-def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:
+def _is_keywords(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
     """Whether a length is that of the keyword arguments which a function takes as `**options`."""
     name = cause.subject.removeprefix("len(").removesuffix(")")
     if cause.kind is not CauseKind.LENGTH or not name.isidentifier():
@@ -249,7 +249,7 @@ def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:
     return any_keywords(raw.listings.get(place.file, ""), place.function, place.begins or 0) == name
 
 
-def _is_new_key(raw: Raw, place: Place, cause: Cause) -> bool:
+def _is_new_key(raw: Raw, place: FunctionPlace, cause: Cause) -> bool:
     """Whether a dict's key is in no line of the file whose code asks for it, so that the code made it from data."""
     key, is_question, _ = cause.subject.partition(" in ")
     tree = parsed(raw.listings.get(cause.file or place.file, ""))
@@ -260,10 +260,10 @@ def _is_new_key(raw: Raw, place: Place, cause: Cause) -> bool:
 
 
 def _facts(
-    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: Fixed | None
-) -> Facts:
+    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: FixedSize | None
+) -> CauseFacts:
     seen = raw.shapes.get(compile_id)
-    facts = Facts.of(cause, guard)
+    facts = CauseFacts.of(cause, guard)
     return replace(
         facts,
         is_first=nearest.id.endswith("/0"),
@@ -276,7 +276,7 @@ def _facts(
     )
 
 
-def _fixed_by(fixed: Fixed | None) -> str:
+def _fixed_by(fixed: FixedSize | None) -> str:
     """Return what specialized a size, as in the keys `size/...` of advice/causes.yaml; empty if Python code did."""
     if fixed is None or fixed.value is None:
         return ""
@@ -290,7 +290,7 @@ def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
     return any(each.source == name and each.role != "input" for each in (seen.tensors if seen else ()))
 
 
-def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
+def _named(raw: Raw, compile_id: str, place: FunctionPlace, cause: Cause) -> Cause:
     """Rename arguments of torch's wrappers as in the wrapped function, and `self` in optimizer code to `optimizer`."""
     made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
     name = argument_name(cause.subject, made.arguments if made else ())
@@ -335,7 +335,7 @@ def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool
     return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
-def _advised(cause: Cause, facts: Facts) -> Cause:
+def _advised(cause: Cause, facts: CauseFacts) -> Cause:
     entry = advice_on_cause(cause.kind, case_of(facts)).about(cause.subject)
     advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
     return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import TENSOR_CAUSES, Cause, CauseKind, Frame
 from ctrace.inspector.facts.shape_facts import ConditionKind
-from ctrace.inspector.findings.functions import Place
+from ctrace.inspector.findings.functions import FunctionPlace
 from ctrace.inspector.findings.guards.failed_guard_text import sources_of
-from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
+from ctrace.inspector.findings.shapes.symbols import FixedSize, Symbols
 from ctrace.inspector.knowledge.versions.version_differences import DEFERRED_CONSTANTS
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.owners import user_frame
@@ -24,7 +24,7 @@ from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.text import parsed
 
 
-def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> Fixed | None:
+def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
     """Find the user's line that specialized on a size or number, in the nearest cache entry or in the new graph."""
     sources = sources_of(guard.text)
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
@@ -38,7 +38,7 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
     return before or (after if after and after.kind is not ConditionKind.CONDITION and after.frame else None)
 
 
-def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> Fixed | None:
+def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> FixedSize | None:
     """Find the condition that the call violates: by its text, or by bounds that the new value exceeds."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
     text = _folded(user_name(guard.text))
@@ -52,7 +52,7 @@ def _folded(condition: str) -> str:
     return re.sub(r"[\s()]", "", condition)
 
 
-def _is_outside(condition: Fixed, value: str | None) -> bool:
+def _is_outside(condition: FixedSize, value: str | None) -> bool:
     number = int(value) if value and re.fullmatch(r"-?\d+", value) else None
     if number is None:
         return False
@@ -61,7 +61,7 @@ def _is_outside(condition: Fixed, value: str | None) -> bool:
     )
 
 
-def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, raw: Raw) -> Cause:
+def placed(cause: Cause, guard: UnmetGuard, fixed: FixedSize | None, place: FunctionPlace, raw: Raw) -> Cause:
     """Add the line that specialized on the value; for the result of a call that broke, add the line of that call."""
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)

@@ -18,7 +18,7 @@ from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, lite
 _NUMBERS = frozenset(("int", "float", "bool"))
 
 
-class Facts(Struct, frozen=True):
+class CauseFacts(Struct, frozen=True):
     """The facts about a cause on which its special case depends; an unknown fact counts as false."""
 
     kind: CauseKind
@@ -53,13 +53,13 @@ class Facts(Struct, frozen=True):
     """Whether the container holds the keyword arguments that a function takes as `**options`."""
 
     @classmethod
-    def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
+    def of(cls, cause: Cause, guard: UnmetGuard) -> "CauseFacts":
         """Collect the facts from a cause and torch's text."""
         change = cause.kind, cause.subject, cause.was, cause.now
         return cls(*change, guard=guard.text, hint=guard.hint, is_open=cause.is_open)
 
 
-def case_of(facts: Facts) -> str:
+def case_of(facts: CauseFacts) -> str:
     """Return the special case of a cause; empty if the general advice on its kind applies."""
     return _CASES.get(facts.kind, _plain)(facts)
 
@@ -77,17 +77,17 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     on different names are different causes.
     """
     cause = cause_of(guard)
-    facts = Facts.of(cause, guard)
+    facts = CauseFacts.of(cause, guard)
     values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
     by_name = cause.kind not in TENSOR_CAUSES | _OF_MODES
     return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
 
 
-def _plain(_facts: Facts) -> str:
+def _plain(_facts: CauseFacts) -> str:
     return ""
 
 
-def _size(facts: Facts) -> str:
+def _size(facts: CauseFacts) -> str:
     if facts.subject.endswith(".dim()"):
         return "rank"
     if facts.is_open:
@@ -101,25 +101,25 @@ def _size(facts: Facts) -> str:
     return "dynamic_off" if facts.is_dynamic_off else ""
 
 
-def _zero_one(facts: Facts) -> str:
+def _zero_one(facts: CauseFacts) -> str:
     return "first" if facts.is_first and facts.was in ("0", "1") and facts.now not in ("0", "1") else ""
 
 
-def _range(facts: Facts) -> str:
+def _range(facts: CauseFacts) -> str:
     if facts.is_number:
         return "number"
     return "modulo" if "%" in facts.subject or "Mod(" in facts.subject else ""
 
 
-def _stride(facts: Facts) -> str:
+def _stride(facts: CauseFacts) -> str:
     return "expanded" if "0" in (facts.was, facts.now) else ""
 
 
-def _requires_grad(facts: Facts) -> str:
+def _requires_grad(facts: CauseFacts) -> str:
     return "parameter" if _is_weight(facts) else ""
 
 
-def _dispatch_keys(facts: Facts) -> str:
+def _dispatch_keys(facts: CauseFacts) -> str:
     differ = _keys(facts.was) ^ _keys(facts.now)
     if any(key.startswith("FuncTorch") for key in differ):
         return "functorch"
@@ -132,11 +132,11 @@ _OF_INFERENCE = ("Autograd", "ADInplaceOrView")
 """Dispatch keys that tensors lack in inference mode; a tensor created there lacks them permanently."""
 
 
-def _autocast(facts: Facts) -> str:
+def _autocast(facts: CauseFacts) -> str:
     return "dtype" if facts.subject.endswith("_dtype") else ""
 
 
-def _global_state(facts: Facts) -> str:
+def _global_state(facts: CauseFacts) -> str:
     if facts.subject.endswith(STREAM):
         return "stream"
     return next((case for begin, case in _STATES.items() if facts.subject.startswith(begin)), "")
@@ -155,7 +155,7 @@ _STATES = {
 """How the names of settings begin in the texts of GlobalStateGuard and of guards on modes."""
 
 
-def _attribute(facts: Facts) -> str:
+def _attribute(facts: CauseFacts) -> str:
     if facts.was in ("there", "missing") and facts.now in ("there", "missing"):
         return "missing"
     if _holder(facts) == "optimizer":
@@ -168,7 +168,7 @@ def _attribute(facts: Facts) -> str:
     return case
 
 
-def _argument(facts: Facts) -> str:
+def _argument(facts: CauseFacts) -> str:
     if facts.subject.startswith(POSITION):
         return "iterator"
     case = _value(facts)
@@ -177,12 +177,12 @@ def _argument(facts: Facts) -> str:
     return "fixed" if facts.is_fixed and case in ("int", "float") else case
 
 
-def _closure(facts: Facts) -> str:
+def _closure(facts: CauseFacts) -> str:
     case = _value(facts)
     return "listed_static" if facts.is_listed_static and case == "int" else case
 
 
-def _value(facts: Facts) -> str:
+def _value(facts: CauseFacts) -> str:
     """Return the type of a specialized value; flags and strings from globals and closures have no special case."""
     case = literal_type(facts.was)
     if case == "NoneType":
@@ -190,7 +190,7 @@ def _value(facts: Facts) -> str:
     return "" if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE) else case
 
 
-def _length(facts: Facts) -> str:
+def _length(facts: CauseFacts) -> str:
     if ITERATOR.match(facts.guard):
         return "iterator"
     inner = facts.subject.removeprefix("len(").removesuffix(")")
@@ -203,13 +203,13 @@ def _length(facts: Facts) -> str:
     return "held" if "." in inner else ""
 
 
-def _key_order(facts: Facts) -> str:
+def _key_order(facts: CauseFacts) -> str:
     if " in " not in facts.subject:
         return ""
     return "new_key" if facts.is_new_key else "contains"
 
 
-def _none(facts: Facts) -> str:
+def _none(facts: CauseFacts) -> str:
     if facts.subject.endswith(".grad"):
         return "gradient"
     return "attribute" if "." in facts.subject and not _OF_ARGUMENT.search(facts.guard) else ""
@@ -219,7 +219,7 @@ _OF_ARGUMENT = re.compile(r"\bL\['(?!self')")
 """In a guard, an argument or what it holds; an attribute of the model's is `L['self'].name`."""
 
 
-def _type(facts: Facts) -> str:
+def _type(facts: CauseFacts) -> str:
     names = {_class_name(facts.was), _class_name(facts.now)}
     if names <= _NUMBERS:
         return "number"
@@ -236,7 +236,7 @@ _NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
 """Classes that are certainly not tensors."""
 
 
-def _identity(facts: Facts) -> str:
+def _identity(facts: CauseFacts) -> str:
     if "__code__" in facts.subject or "__code__" in facts.guard:
         return "function"
     if "<class 'torch.Tensor'>" in facts.guard or "type=tensor(" in facts.guard:  # 2.13, 2.11
@@ -244,7 +244,7 @@ def _identity(facts: Facts) -> str:
     return "gone" if facts.guard.startswith("Cache line invalidated") else ""
 
 
-def _other(facts: Facts) -> str:
+def _other(facts: CauseFacts) -> str:
     if facts.guard.startswith("BACKEND_MATCH"):
         return "backend"
     if "_dynamo_" in facts.guard and " on " in facts.subject:
@@ -254,7 +254,7 @@ def _other(facts: Facts) -> str:
     return "nan" if facts.guard.startswith("not math.isnan(") else ""
 
 
-_CASES: dict[CauseKind, Callable[[Facts], str]] = {
+_CASES: dict[CauseKind, Callable[[CauseFacts], str]] = {
     CauseKind.SIZE: _size,
     CauseKind.ZERO_ONE: _zero_one,
     CauseKind.RANGE: _range,
@@ -276,12 +276,12 @@ _CASES: dict[CauseKind, Callable[[Facts], str]] = {
 }
 
 
-def _is_weight(facts: Facts) -> bool:
+def _is_weight(facts: CauseFacts) -> bool:
     signs = "._parameters[", "._buffers[", "Guard failed on a parameter"
     return facts.is_weight or any(sign in facts.guard for sign in signs)
 
 
-def _holder(facts: Facts) -> str:
+def _holder(facts: CauseFacts) -> str:
     """Return the owner of an attribute: the guard's text shows an optimizer, torch's hint an integer of a module."""
     if facts.holder:
         return facts.holder

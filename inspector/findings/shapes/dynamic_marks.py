@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.shape_facts import DimKind, Policy
+from ctrace.inspector.facts.shape_facts import DimKind, DimPolicy
 from ctrace.inspector.findings.shapes.shape_view import FunctionShapes, Sized, SizedTensor
 from ctrace.inspector.knowledge.versions.version_differences import SOURCES_BY_DIMENSION
 
@@ -16,9 +16,9 @@ _NUMPY = "___from_numpy("
 """How the source of a NumPy array begins; the user cannot mark one."""
 _UNLISTED = "float"
 """The type of Python numbers that torch does not accept in TORCH_COMPILE_DYNAMIC_SOURCES."""
-_MODULES = (Policy.PARAMETER, Policy.MODULE)
-_STATIC = (Policy.MARKED_STATIC, Policy.DECLARED_STATIC, Policy.LISTED_STATIC)
-_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
+_MODULES = (DimPolicy.PARAMETER, DimPolicy.MODULE)
+_STATIC = (DimPolicy.MARKED_STATIC, DimPolicy.DECLARED_STATIC, DimPolicy.LISTED_STATIC)
+_DONE = (DimPolicy.MARKED_DYNAMIC, DimPolicy.LISTED, DimPolicy.MARKED_UNBACKED, DimPolicy.DECLARED, DimPolicy.UNKNOWN)
 
 
 class Mark(Struct, frozen=True):
@@ -42,10 +42,10 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 def _varied(sized: Sized) -> bool:
     """Whether a mark helps: the size varied, and only because of torch's default was a graph compiled for one size."""
     dim = sized.dim
-    once = len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC
+    once = len(sized.took) < 2 and dim.policy is not DimPolicy.AUTOMATIC
     if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
         return False
-    if dim.policy is Policy.ALL_DYNAMIC:
+    if dim.policy is DimPolicy.ALL_DYNAMIC:
         return sized.was_duck
     if dim.kind is DimKind.STATIC:
         return dim.policy not in _STATIC
@@ -121,14 +121,14 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     for sized in each.dims:
         dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
         name = f"{sized.name} of {function.latest.function}"
-        if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
+        if sized.was_fixed and (sized.one_graph_each or dim.policy is DimPolicy.MARKED_DYNAMIC):
             place = f"until line {line} changes" if line is not None else "until the code changes"
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"
             yield Mark(line_, "to use the same graph for 0 and 1; code that branches on the size then fails")
-        elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:
+        elif dim.policy is DimPolicy.MARKED_STATIC and sized.one_graph_each:
             yield Mark("", f"{name} takes several sizes, and mark_static costs a graph for each: remove the mark.")
-        elif dim.policy is Policy.LISTED_STATIC and sized.one_graph_each:
+        elif dim.policy is DimPolicy.LISTED_STATIC and sized.one_graph_each:
             listed = "TORCH_COMPILE_STATIC_SOURCES costs a graph for each: remove it from that list"
             yield Mark("", f"{name} takes several sizes, and {listed}.")

@@ -10,17 +10,17 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.events.shape_events import Dim, NumberSeen, ShapesSeen, Symbol, TensorSeen, UnbackedMade
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.shape_facts import (
-    Condition,
     ConditionKind,
     Dimension,
     DimKind,
-    Policy,
+    DimPolicy,
     Shaped,
     ShapedTensor,
+    SizeCondition,
     Unbacked,
 )
 from ctrace.inspector.findings.functions import place_of
-from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
+from ctrace.inspector.findings.shapes.symbols import FixedSize, Symbols
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import user_frame_or_last
@@ -78,8 +78,8 @@ def _tensor(tensor: TensorSeen, seen: ShapesSeen, known: dict[str, Symbol], symb
 
 
 def _number(number: NumberSeen, seen: ShapesSeen, known: dict[str, Symbol], symbols: Symbols) -> ShapedTensor:
-    policy = Policy.AUTOMATIC if seen.assume_static else Policy.ALL_DYNAMIC
-    policy = Policy.LISTED if "listed" in number.dim.marks else policy
+    policy = DimPolicy.AUTOMATIC if seen.assume_static else DimPolicy.ALL_DYNAMIC
+    policy = DimPolicy.LISTED if "listed" in number.dim.marks else policy
     dim = _dimension(number.dim, None, number.source, policy, known, symbols, number.value or "")
     return ShapedTensor(number.source, user_name(number.source), number.type, "number", (dim,))
 
@@ -88,7 +88,7 @@ def _dimension(
     dim: Dim,
     at: int | None,
     source: str,
-    policy: Policy,
+    policy: DimPolicy,
     known: dict[str, Symbol],
     symbols: Symbols,
     value: str = "",
@@ -129,50 +129,50 @@ def _is_number(expression: str) -> bool:
     return expression.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
-def _policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) -> Policy:
+def _policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) -> DimPolicy:
     """Return why a dimension is static or dynamic, as torch decides it (2.13, _dynamo/variables/builder.py,
     `_automatic_dynamic`)."""
     if dim.policy == "unbacked":
-        return Policy.DECLARED if seen.declared and "unbacked" not in dim.marks else Policy.MARKED_UNBACKED
+        return DimPolicy.DECLARED if seen.declared and "unbacked" not in dim.marks else DimPolicy.MARKED_UNBACKED
     if dim.policy == "duck":
-        return Policy.ALL_DYNAMIC
+        return DimPolicy.ALL_DYNAMIC
     if dim.policy == "dynamic":
         return _dynamic_policy(dim)
     if dim.policy != "static":
-        return Policy.UNKNOWN
+        return DimPolicy.UNKNOWN
     if always_static is not None and "listed" not in dim.marks:
-        return Policy.PARAMETER if always_static == "parameter" else Policy.MODULE
+        return DimPolicy.PARAMETER if always_static == "parameter" else DimPolicy.MODULE
     if "static" in dim.marks:
-        return Policy.MARKED_STATIC
+        return DimPolicy.MARKED_STATIC
     if seen.declared:
-        return Policy.DECLARED_STATIC
+        return DimPolicy.DECLARED_STATIC
     if source in seen.listed_static:
-        return Policy.LISTED_STATIC
-    return Policy.NOT_VARIED if seen.automatic else Policy.ALL_STATIC
+        return DimPolicy.LISTED_STATIC
+    return DimPolicy.NOT_VARIED if seen.automatic else DimPolicy.ALL_STATIC
 
 
-def _dynamic_policy(dim: Dim) -> Policy:
+def _dynamic_policy(dim: Dim) -> DimPolicy:
     if "dynamic" in dim.marks:
-        return Policy.MARKED_DYNAMIC
+        return DimPolicy.MARKED_DYNAMIC
     if "listed" in dim.marks:
-        return Policy.LISTED
+        return DimPolicy.LISTED
     if dim.constraint == "automatic":
-        return Policy.AUTOMATIC
-    return Policy.MAYBE_DYNAMIC if "maybe_dynamic" in dim.marks else Policy.UNKNOWN
+        return DimPolicy.AUTOMATIC
+    return DimPolicy.MAYBE_DYNAMIC if "maybe_dynamic" in dim.marks else DimPolicy.UNKNOWN
 
 
 def _bound(high: int | None) -> int | None:
     return None if high is None or high >= _NO_BOUND else high
 
 
-def _conditions(symbols: Symbols, source: str) -> tuple[Condition, ...]:
+def _conditions(symbols: Symbols, source: str) -> tuple[SizeCondition, ...]:
     return tuple(filter(None, map(_condition, symbols.conditions(source))))
 
 
-def _condition(fixed: Fixed | None) -> Condition | None:
+def _condition(fixed: FixedSize | None) -> SizeCondition | None:
     if fixed is None:
         return None
-    condition = Condition(text=fixed.condition, why=fixed.why, kind=fixed.kind, value=fixed.value)
+    condition = SizeCondition(text=fixed.condition, why=fixed.why, kind=fixed.kind, value=fixed.value)
     if fixed.frame is None:
         return condition
     return replace(condition, file=fixed.frame.file, line=fixed.frame.line, source=fixed.frame.source)
@@ -182,7 +182,7 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
     """List the sizes in a log that only torch wrote; it has only the sizes that were symbolic at first."""
     found: dict[str, dict[int | None, Dimension]] = {}
     for made in symbols.made():
-        tensor, dim = made.source, Dimension(None, made.value, DimKind.SYMBOLIC, Policy.UNKNOWN)
+        tensor, dim = made.source, Dimension(None, made.value, DimKind.SYMBOLIC, DimPolicy.UNKNOWN)
         if (match := _SIZE.fullmatch(made.source)) is not None:
             tensor, dim = match["tensor"], replace(dim, index=int(match["at"]))
         fixed = _condition(symbols.fixed(made.source))
@@ -220,7 +220,7 @@ _UNKNOWN = re.compile(
 _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback):\n(?P<frames>(?: .*\n?)+)")
 
 
-def data_conditions(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
+def data_conditions(raw: Raw, compile_id: str) -> tuple[SizeCondition, ...]:
     """Find the conditions in torch's messages about a failed compilation and about breaks."""
     measured = raw.metrics.get(compile_id)
     texts = [measured.fail_reason] if measured and measured.fail_reason else []
@@ -229,17 +229,19 @@ def data_conditions(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-def _data_condition(raw: Raw, text: str) -> Condition | None:
+def _data_condition(raw: Raw, text: str) -> SizeCondition | None:
     unknown, traceback = _UNKNOWN.search(text), _TRACEBACK.search(text)
     if unknown is None:
         return None
     frames = frames_in(traceback["frames"]) if traceback else ()
     if not frames:
-        return Condition(unknown["text"], f"Torch needs to know whether {unknown['text']}.", ConditionKind.CONDITION)
+        return SizeCondition(
+            unknown["text"], f"Torch needs to know whether {unknown['text']}.", ConditionKind.CONDITION
+        )
     frame = user_frame_or_last(frames, raw.prefixes)
     condition = _condition_in(raw, frame)
     why = f"Torch needs to know whether {condition or unknown['text']}, which depends on data."
-    return Condition(condition or unknown["text"], why, ConditionKind.CONDITION, frame.file, frame.line, condition)
+    return SizeCondition(condition or unknown["text"], why, ConditionKind.CONDITION, frame.file, frame.line, condition)
 
 
 def _condition_in(raw: Raw, frame: Frame) -> str:

@@ -7,34 +7,34 @@ from msgspec import Struct
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import (
-    Condition,
     ConditionKind,
     Dimension,
     DimKind,
-    Policy,
+    DimPolicy,
     Shaped,
     ShapedTensor,
+    SizeCondition,
 )
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALIZED, DimKind.ZERO_ONE))
 """Kinds of dimensions for which a graph is valid for one size only."""
 _STATIC_WHY = {
-    Policy.NOT_VARIED: "torch treats a size as static until it varies",
-    Policy.PARAMETER: "torch keeps the sizes of parameters static",
-    Policy.MODULE: "torch keeps the sizes inside its modules static",
-    Policy.ALL_STATIC: "dynamic=False",
-    Policy.MARKED_STATIC: "marked with mark_static",
-    Policy.DECLARED_STATIC: "dynamic_shapes does not make it dynamic",
-    Policy.LISTED_STATIC: "named in TORCH_COMPILE_STATIC_SOURCES",
+    DimPolicy.NOT_VARIED: "torch treats a size as static until it varies",
+    DimPolicy.PARAMETER: "torch keeps the sizes of parameters static",
+    DimPolicy.MODULE: "torch keeps the sizes inside its modules static",
+    DimPolicy.ALL_STATIC: "dynamic=False",
+    DimPolicy.MARKED_STATIC: "marked with mark_static",
+    DimPolicy.DECLARED_STATIC: "dynamic_shapes does not make it dynamic",
+    DimPolicy.LISTED_STATIC: "named in TORCH_COMPILE_STATIC_SOURCES",
 }
 _DYNAMIC_WHY = {
-    Policy.ALL_DYNAMIC: "dynamic=True",
-    Policy.AUTOMATIC: "it varied before",
-    Policy.MARKED_DYNAMIC: "marked with mark_dynamic",
-    Policy.MAYBE_DYNAMIC: "marked with maybe_mark_dynamic",
-    Policy.MARKED_UNBACKED: "marked with mark_unbacked",
-    Policy.DECLARED: "declared in dynamic_shapes",
-    Policy.LISTED: "named in TORCH_COMPILE_DYNAMIC_SOURCES",
+    DimPolicy.ALL_DYNAMIC: "dynamic=True",
+    DimPolicy.AUTOMATIC: "it varied before",
+    DimPolicy.MARKED_DYNAMIC: "marked with mark_dynamic",
+    DimPolicy.MAYBE_DYNAMIC: "marked with maybe_mark_dynamic",
+    DimPolicy.MARKED_UNBACKED: "marked with mark_unbacked",
+    DimPolicy.DECLARED: "declared in dynamic_shapes",
+    DimPolicy.LISTED: "named in TORCH_COMPILE_DYNAMIC_SOURCES",
 }
 
 
@@ -204,7 +204,7 @@ def why(sized: Sized) -> str:
             return _DYNAMIC_WHY.get(dim.policy, "")
 
 
-def telling(dim: Dimension) -> tuple[Condition, ...]:
+def telling(dim: Dimension) -> tuple[SizeCondition, ...]:
     """Return the conditions that the user's code or an operation puts on a dimension."""
     return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
 
@@ -224,7 +224,7 @@ def violations(session: Session) -> tuple[str, ...]:
 def _violations(shaped: Shaped) -> Iterator[str]:
     for tensor in shaped.tensors:
         for dim in tensor.dims:
-            if dim.policy not in (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED, Policy.UNKNOWN):
+            if dim.policy not in (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED, DimPolicy.UNKNOWN):
                 continue
             name = dim_name(tensor, dim)
             if dim.kind is DimKind.SPECIALIZED:
@@ -248,5 +248,5 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     return f"{reasons}{also}"
 
 
-def _line(condition: Condition) -> str:
+def _line(condition: SizeCondition) -> str:
     return f"Line {condition.line}: " if condition.line is not None else ""

@@ -85,7 +85,7 @@ _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
 """A condition that specializes a symbol; reports show it as a specialization, not as a condition."""
 
 
-class Fixed(Struct, frozen=True):
+class FixedSize(Struct, frozen=True):
     """A condition under which a graph is valid, with the user's line that caused it."""
 
     source: str
@@ -128,12 +128,12 @@ class Symbols:
         users = user_name(name)
         return next((made.source for made in self.made() if user_name(made.source) == users), name)
 
-    def fixed(self, source: str) -> Fixed | None:
+    def fixed(self, source: str) -> FixedSize | None:
         """Find the event that specialized a size to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
         return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
 
-    def conditions(self, source: str) -> tuple[Fixed, ...]:
+    def conditions(self, source: str) -> tuple[FixedSize, ...]:
         """Return the conditions on a size, each with its first line; conditions of the user's branches come first."""
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
@@ -188,7 +188,7 @@ class Symbols:
         known = self._seen.symbols if self._seen else ()
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
-    def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> Fixed | None:
+    def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> FixedSize | None:
         """Follow equalities from a symbol to the event that specialized it; `passed` are the symbols on the way."""
         event = self._fixed_itself(symbol)
         if event is not None:
@@ -210,7 +210,7 @@ class Symbols:
         fixes = (each for each in self._events if isinstance(each, SymbolFixed) and each.symbol == symbol)
         return next((each for each in fixes if each.reason != "find"), None)
 
-    def _constant(self, event: SymbolFixed, source: str) -> Fixed:
+    def _constant(self, event: SymbolFixed, source: str) -> FixedSize:
         before = self._events[: self._events.index(event)]
         conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
@@ -220,14 +220,14 @@ class Symbols:
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
         why = _sentence(kind, frame, subject, condition, event.value)
-        return Fixed(source, condition, event.value, frame, kind, event.reason, why)
+        return FixedSize(source, condition, event.value, frame, kind, event.reason, why)
 
-    def _condition(self, event: ConditionMet, source: str) -> Fixed:
+    def _condition(self, event: ConditionMet, source: str) -> FixedSize:
         kind, frame, words = _kind(event.asked), self._frame(event.stack), self.words(event.expression)
         subject = next((self.names.get(each, each) for each in symbols_in(event.expression)), words)
         _, low, high = bounds_of(event.expression) or ("", None, None)
         why = _sentence(kind, frame, subject, words, None)
-        return Fixed(source, words, None, frame, kind, event.expression, why, low, high)
+        return FixedSize(source, words, None, frame, kind, event.expression, why, low, high)
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files

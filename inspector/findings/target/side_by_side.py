@@ -20,7 +20,7 @@ Slot = tuple[str, int]
 """A kernel's name, and its position among the kernels with that name."""
 
 
-class Code(StrEnum):
+class SourceComparison(StrEnum):
     """How the sources of one kernel compare across GPUs."""
 
     SAME = "same"
@@ -48,7 +48,7 @@ class ComparedKernel(Struct, frozen=True):
 
     name: str
     """Its name on the first GPU that has it."""
-    code: Code
+    code: SourceComparison
     on: Mapping[str, One]
 
 
@@ -64,7 +64,9 @@ class ComparedPart(Struct, frozen=True):
     @property
     def different(self) -> tuple[ComparedKernel, ...]:
         """The kernels whose code differs between GPUs, or that some GPUs lack."""
-        return tuple(each for each in self.kernels if each.code in (Code.DIFFERS, Code.NOT_EVERYWHERE))
+        return tuple(
+            each for each in self.kernels if each.code in (SourceComparison.DIFFERS, SourceComparison.NOT_EVERYWHERE)
+        )
 
 
 def side_by_side(sessions: Mapping[str, Session]) -> tuple[ComparedPart, ...]:
@@ -120,15 +122,17 @@ def _slots(kernels: Iterable[One], common: set[str]) -> dict[Slot, One]:
     return slots
 
 
-def _code(row: Mapping[str, One], everywhere: int) -> Code:
+def _code(row: Mapping[str, One], everywhere: int) -> SourceComparison:
     kernels = [one.kernel for one in row.values()]
     if len(kernels) < everywhere:
-        return Code.NOT_EVERYWHERE
+        return SourceComparison.NOT_EVERYWHERE
     if all(kernel.language == "external" for kernel in kernels):
-        return Code.LIBRARY
+        return SourceComparison.LIBRARY
     if not all(kernel.source for kernel in kernels):
-        return Code.NOT_KNOWN
-    return Code.SAME if len({_without_device(kernel) for kernel in kernels}) == 1 else Code.DIFFERS
+        return SourceComparison.NOT_KNOWN
+    return (
+        SourceComparison.SAME if len({_without_device(kernel) for kernel in kernels}) == 1 else SourceComparison.DIFFERS
+    )
 
 
 def _without_device(kernel: Kernel) -> str:

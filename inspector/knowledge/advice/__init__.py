@@ -23,7 +23,7 @@ from ctrace.inspector.knowledge.advice.advice_table import LazyTable
 _FOLDER = Path(__file__).parent
 
 
-class Entry(Struct, frozen=True):
+class AdviceEntry(Struct, frozen=True):
     """One piece of advice. In `why` and `fix`, `{it}` stands for the user's expression; in `switch`, `{method}` stands
     for a logger's method.
     """
@@ -46,14 +46,14 @@ class Entry(Struct, frozen=True):
     pattern: str = ""
     """A regular expression for the beginning of torch's reason; empty if torch logs none."""
 
-    def about(self, expression: str, place: str = "") -> "Entry":
+    def about(self, expression: str, place: str = "") -> "AdviceEntry":
         """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""
         named = f"`{expression}`" if expression else self.it
         named = f"{named} in {place}" if place else named
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 
-    def calling(self, method: str) -> "Entry":
+    def calling(self, method: str) -> "AdviceEntry":
         """Insert a logger's method into `switch`; without a method, drop a switch that needs one."""
         if "{method}" not in self.switch:
             return self
@@ -62,9 +62,9 @@ class Entry(Struct, frozen=True):
 
 
 @cache
-def entries(table: str) -> Mapping[str, Entry]:
+def entries(table: str) -> Mapping[str, AdviceEntry]:
     """Open a table: `breaks`, `skips`, `causes`, `attention`, `dangers` or `fusion`."""
-    return LazyTable(files_of(table), lambda fields: Entry(**fields))
+    return LazyTable(files_of(table), lambda fields: AdviceEntry(**fields))
 
 
 def files_of(table: str) -> tuple[Path, ...]:
@@ -73,7 +73,7 @@ def files_of(table: str) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob("*.yaml"))) if folder.is_dir() else (_FOLDER / f"{table}.yaml",)
 
 
-def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
+def advice_on_break(gb: Iterable[str], kind: str) -> AdviceEntry | None:
     """Find the most specific entry for some gb ids and a kind of construct."""
     known = entries("breaks")
     ids = tuple(gb)
@@ -81,7 +81,7 @@ def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
     return next((known[key] for key in keys if key in known), None)
 
 
-def advice_on_cause(kind: str, case: str) -> Entry:
+def advice_on_cause(kind: str, case: str) -> AdviceEntry:
     """Find the entry for a cause: the entry of its special case, else of its kind, else `other`."""
     known = entries("causes")
     keys = (f"{kind}/{case}", kind, "other")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ctrace.inspector.knowledge.versions.releases import release_of
 
 
-class Name(Struct, frozen=True):
+class TorchName(Struct, frozen=True):
     """The names of one thing in torch, by release."""
 
     what: str
@@ -42,42 +42,42 @@ class Name(Struct, frozen=True):
         return rows[0] if rows else ""
 
 
-TENSOR_ATTRIBUTE = Name(
+TENSOR_ATTRIBUTE = TorchName(
     "how Dynamo traces an attribute of a tensor or a constant",
     (((2, 14), "tp_getattro_impl"), ((2, 11), "var_getattr")),
     "_dynamo/variables/tensor.py, TensorVariable",
 )
-KERNEL_ANALYSIS = Name(
+KERNEL_ANALYSIS = TorchName(
     "which arguments a user's Triton kernel accesses",
     (((2, 13), "identify_accessed_tensors"), ((2, 11), "identify_mutated_tensors")),
     "_higher_order_ops/triton_kernel_wrap.py",
 )
-KERNEL_EPILOGUE = Name(
+KERNEL_EPILOGUE = TorchName(
     "the code of a user's Triton kernel with an epilogue",
     (((2, 13), "codegen_with_epilogue_fusion"), ((2, 11), "")),
     "_inductor/ir.py, UserDefinedTritonKernel",
 )
-BACKWARD_COMPILER = Name(
+BACKWARD_COMPILER = TorchName(
     "what compiles a backward on its first call",
     (((2, 13), "_AutogradBackwardCompiler"), ((2, 11), "")),
     "_functorch/_aot_autograd/runtime_wrappers.py",
 )
-ALLOCATOR_CHECK = Name(
+ALLOCATOR_CHECK = TorchName(
     "whether the caching allocator serves CUDA graphs",
     (((2, 13), "check_caching_allocator_for_cudagraphs"), ((2, 11), "")),
     "_inductor/cudagraph_utils.py",
 )
-LIBDEVICE_PATH = Name(
+LIBDEVICE_PATH = TorchName(
     "where Triton finds libdevice",
     (((2, 12), "_set_triton_libdevice_path"), ((2, 11), "")),
     "_inductor/runtime/compile_tasks.py",
 )
-DECLARED_SHAPES = Name(
+DECLARED_SHAPES = TorchName(
     "what torch.compile(dynamic_shapes=...) declares",
     (((2, 14), "_dynamic_shapes_spec"), ((2, 11), "")),
     "_dynamo/config.py",
 )
-STATIC_SOURCES = Name(
+STATIC_SOURCES = TorchName(
     "sizes and numbers that TORCH_COMPILE_STATIC_SOURCES keeps static",
     (((2, 15), "is_static_source"), ((2, 11), "")),
     "_dynamo/variables/builder.py",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ctrace.inspector.knowledge.versions.releases import release_of
 
 
-class Difference(NamedTuple):
+class VersionDifference(NamedTuple):
     """One difference between releases of torch."""
 
     name: str
@@ -39,7 +39,7 @@ class Difference(NamedTuple):
         return f"before {until}" if until else f"from {since}"
 
 
-BREAK_COLUMNS = Difference(
+BREAK_COLUMNS = VersionDifference(
     "no columns of breaks",
     since=None,
     until=(2, 13),
@@ -47,7 +47,7 @@ BREAK_COLUMNS = Difference(
     effect="If a line has several calls, ctrace finds the one that broke by the function name in torch's message.",
     source="_dynamo/symbolic_convert.py, log_graph_break",
 )
-OVERLAP_SCORE = Difference(
+OVERLAP_SCORE = VersionDifference(
     "no overlap in fusion scores",
     since=None,
     until=(2, 13),
@@ -55,7 +55,7 @@ OVERLAP_SCORE = Difference(
     effect="`ctrace fusion` shows 0 for these bytes.",
     source="_inductor/choices.py, FusionScore",
 )
-FLOATS_IN_EXPRESSIONS = Difference(
+FLOATS_IN_EXPRESSIONS = VersionDifference(
     "floats in expressions",
     since=None,
     until=(2, 13),
@@ -64,7 +64,7 @@ FLOATS_IN_EXPRESSIONS = Difference(
     source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # its tensorified_symbols
     changes_counts=True,
 )
-FULLGRAPH_WARNS = Difference(
+FULLGRAPH_WARNS = VersionDifference(
     "fullgraph only warns",
     since=None,
     until=(2, 13),
@@ -72,7 +72,7 @@ FULLGRAPH_WARNS = Difference(
     effect="`ctrace explain` reports such a function as not compiled; from 2.13 on, the program raises there.",
     source="_dynamo/eval_frame.py, compile_wrapper",
 )
-SOURCES_BY_DIMENSION = Difference(
+SOURCES_BY_DIMENSION = VersionDifference(
     "dynamic sources by dimension",
     since=(2, 13),
     until=None,
@@ -80,7 +80,7 @@ SOURCES_BY_DIMENSION = Difference(
     effect="`ctrace shapes` offers the setting in the form that the torch of the run takes.",
     source="_dynamo/variables/builder.py, is_dynamic_source",
 )
-DEFERRED_CONSTANTS = Difference(
+DEFERRED_CONSTANTS = VersionDifference(
     "deferred constants",
     since=(2, 14),
     until=None,
@@ -89,7 +89,7 @@ DEFERRED_CONSTANTS = Difference(
     source="_dynamo/variables/lazy.py, ComputedLazyConstantVariable",
     changes_counts=True,
 )
-DECLARED_SHAPES = Difference(
+DECLARED_SHAPES = VersionDifference(
     "declared shapes",
     since=(2, 14),
     until=None,
@@ -97,7 +97,7 @@ DECLARED_SHAPES = Difference(
     effect="`ctrace shapes` says which sizes are declared, and offers no mark for them.",
     source="__init__.py, compile",
 )
-PRECOMPILE = Difference(
+PRECOMPILE = VersionDifference(
     "precompile",
     since=(2, 14),
     until=None,
@@ -105,7 +105,7 @@ PRECOMPILE = Difference(
     effect="torch builds such a graph as usual; ctrace does not show it, and says so under Problems.",
     source="_precompile.py",
 )
-NONSTRICT_TRACE = Difference(
+NONSTRICT_TRACE = VersionDifference(
     "nonstrict_trace",
     since=(2, 14),
     until=None,
@@ -113,7 +113,7 @@ NONSTRICT_TRACE = Difference(
     effect="`ctrace graphs` shows the call in Dynamo's graph, and the function's ops from the joint graph on.",
     source="compiler/__init__.py, nonstrict_trace",
 )
-ONE_RANK = Difference(
+ONE_RANK = VersionDifference(
     "one compilation for all ranks",
     since=(2, 14),
     until=None,
@@ -121,7 +121,7 @@ ONE_RANK = Difference(
     effect="`ctrace ranks` compares the ranks as before; a rank that the user's code makes a constant still differs.",
     source="compiler/config.py, compile_on_one_rank",
 )
-LAZY_COPY_GUARDS = Difference(
+LAZY_COPY_GUARDS = VersionDifference(
     "guards on lazy copies",
     since=(2, 14),
     until=None,
@@ -129,7 +129,7 @@ LAZY_COPY_GUARDS = Difference(
     effect="`ctrace guards` names it, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what it checked.",
     source="_dynamo/guards.py, GuardBuilder",
 )
-HELPER_GUARDS = Difference(
+HELPER_GUARDS = VersionDifference(
     "guards on reversed lists and streams",
     since=(2, 15),
     until=None,
@@ -137,7 +137,7 @@ HELPER_GUARDS = Difference(
     effect="`ctrace guards` names them, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what they checked.",
     source="_dynamo/guards.py, GuardBuilder",
 )
-GATED_CLOCK = Difference(
+GATED_CLOCK = VersionDifference(
     "clock only under a profiler",
     since=(2, 15),
     until=None,
@@ -145,7 +145,7 @@ GATED_CLOCK = Difference(
     effect="`ctrace bytecode` shows the test and the call as one piece, not as branches of your code.",
     source="_dynamo/codegen.py, make_call_generated_code",
 )
-CUDA_GRAPH_LIMIT = Difference(
+CUDA_GRAPH_LIMIT = VersionDifference(
     "limits on recording CUDA graphs again",
     since=(2, 15),
     until=None,
@@ -153,7 +153,7 @@ CUDA_GRAPH_LIMIT = Difference(
     effect="`ctrace cudagraphs` shows them where a CUDA graph was recorded more than once.",
     source="_inductor/cudagraph_trees.py",
 )
-STATIC_SOURCES = Difference(
+STATIC_SOURCES = VersionDifference(
     "static sources",
     since=(2, 15),
     until=None,
@@ -181,11 +181,11 @@ DIFFERENCES = (
 """All differences, in order of release."""
 
 
-def differences_of(version: str) -> tuple[Difference, ...]:
+def differences_of(version: str) -> tuple[VersionDifference, ...]:
     """Return the differences that a version of torch has."""
     return tuple(each for each in DIFFERENCES if each.holds(version))
 
 
-def changed_counts(one: str, other: str) -> tuple[Difference, ...]:
+def changed_counts(one: str, other: str) -> tuple[VersionDifference, ...]:
     """Return the differences that hold for one of two versions of torch, and that can change a model's counts."""
     return tuple(each for each in DIFFERENCES if each.changes_counts and each.holds(one) != each.holds(other))

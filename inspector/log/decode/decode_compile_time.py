@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from ctrace.inspector.facts.compile_time import CacheLookup, KeyPart, Outcome
+from ctrace.inspector.facts.compile_time import CacheLookup, KeyPart, LookupOutcome
 from ctrace.inspector.facts.events import compile_time_events as ct
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.log.fields import Fields, loaded
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import LogEntry
 
 _LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
 """A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""
@@ -20,17 +20,17 @@ _LONGEST = 400
 _LONGEST_GRAPH = 8000
 """The same for the graph's code, which may have millions of letters."""
 _TORCHS = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph", "fx_graph_bundled_cache": "fx_graph"}
-LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Outcome)
+LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in LookupOutcome)
 """Torch's records, one for each cache look-up."""
 
 
-def asked(entry: Entry) -> ev.Event:
+def asked(entry: LogEntry) -> ev.Event:
     """Decode torch's record of a cache look-up; ignore a record that is not JSON, as torch shortens long ones."""
     prefix, _, outcome = entry.kind.removeprefix("artifact:").rpartition("_")
     if entry.stored is not None and (brief := _without_components(entry.payload)) is not None:
         found = CacheLookup(
             cache=_TORCHS[prefix],
-            outcome=Outcome(outcome),
+            outcome=LookupOutcome(outcome),
             graph=entry.compile_id,
             key=brief.key,
             detail=brief.cache_status_detailed or "",
@@ -44,7 +44,7 @@ def asked(entry: Entry) -> ev.Event:
         return ev.Ignored()
     lookup = CacheLookup(
         cache=_TORCHS[prefix],
-        outcome=Outcome(outcome),
+        outcome=LookupOutcome(outcome),
         graph=entry.compile_id,
         key=data.maybe_text("key"),
         detail=data.maybe_text("cache_status_detailed") or "",
@@ -91,11 +91,11 @@ def _cut(part: re.Match[str]) -> str:
     return part["text"][: _LONGEST_GRAPH if part["name"] == "gm" else _LONGEST]
 
 
-def precompile_bypassed(entry: Entry) -> ev.Event:
+def precompile_bypassed(entry: LogEntry) -> ev.Event:
     """Decode torch's record of a function that it cannot store as a precompiled package."""
     reason = ""
     try:
         reason = Fields(loaded(entry.payload), "the payload").maybe_text("_reason") or ""
     except (ValueError, TypeError, RecursionError):  # 2.13 writes no JSON here
         reason = entry.payload[:_LONGEST]
-    return ct.CacheAsked(CacheLookup("precompile", Outcome.BYPASS, entry.compile_id, reason=reason))
+    return ct.CacheAsked(CacheLookup("precompile", LookupOutcome.BYPASS, entry.compile_id, reason=reason))

@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec import UNSET
 
 from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionDone, FusionRecord, RecordedRound
-from ctrace.inspector.facts.fusion_facts import Candidate, Fusion, FusionRound, Node, Refusal, Score
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionCandidate, FusionRound, Node, Refusal, Score
 
 _T = TypeVar("_T")
 
@@ -53,9 +53,9 @@ def _pair(row: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
     return _at(names, first), _at(names, second)
 
 
-def _candidate(row: Sequence[int], names: Sequence[str]) -> Candidate:
+def _candidate(row: Sequence[int], names: Sequence[str]) -> FusionCandidate:
     score = row[2:]
-    return Candidate(*_pair(row[:2], names), _score(*score) if score else None)
+    return FusionCandidate(*_pair(row[:2], names), _score(*score) if score else None)
 
 
 def _score(template: int, kind: int, shared: int, overlap: int, proximity: int) -> Score:

@@ -24,9 +24,16 @@ from msgspec import DecodeError, Meta, MsgspecError, Raw, Struct, ValidationErro
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
-from ctrace.inspector.facts.autotuning import AutotuningRecord, Choice, ChoiceStatus, SweepReported, Tuned, TunedInput
+from ctrace.inspector.facts.autotuning import (
+    AutotuningRecord,
+    Choice,
+    ChoiceStatus,
+    SweepReported,
+    TunedInput,
+    TunedOperation,
+)
 from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
-from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.compile_time import EarlierKey, Speed, TorchCachesUsed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guard_events as ge
@@ -64,7 +71,7 @@ from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import decode_compile_time as decode_compile_time
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
-from ctrace.inspector.log.reader import Entry, Left
+from ctrace.inspector.log.reader import Left, LogEntry
 from ctrace.inspector.log.reading_limits import refuse_many_values
 from ctrace.inspector.log.torch_records import RECORDS
 
@@ -138,7 +145,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     run_events.ProgramExited, run_events.ProblemMet, run_events.Ended,
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
-    CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
+    TorchCachesUsed, EarlierKey, Speed, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
@@ -146,7 +153,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
 """Every record that the hooks of ctrace write."""
 
 
-def compile_id(entry: Entry) -> str:
+def compile_id(entry: LogEntry) -> str:
     """Return the compilation that an entry belongs to.
 
     Raises:
@@ -158,7 +165,7 @@ def compile_id(entry: Entry) -> str:
     return entry.compile_id
 
 
-def read_record(kind: type[Record], entry: Entry) -> Record:
+def read_record(kind: type[Record], entry: LogEntry) -> Record:
     """Decode the payload of an entry, and add the compilation that its first line names.
 
     Raises:
@@ -236,7 +243,7 @@ def _form(kind: type[Record]) -> _Form:
     return _Form(type_, Decoder(type_).decode, header, needs_compilation)
 
 
-def code_written(entry: Entry) -> CodeWritten | TorchCodeSeen | None:
+def code_written(entry: LogEntry) -> CodeWritten | TorchCodeSeen | None:
     """Decode the code of a graph part; a log that only torch wrote does not name the part."""
     data = Fields(entry.data, entry.kind)
     stage = data.maybe_text("stage")
@@ -264,7 +271,7 @@ STAGES = {
 """
 
 
-def traced(compile_id: str, entry: Entry) -> GraphTraced:
+def traced(compile_id: str, entry: LogEntry) -> GraphTraced:
     """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {intern(name): _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
@@ -279,19 +286,19 @@ def _shared(size: tuple[str, ...]) -> tuple[str, ...]:
     return size
 
 
-def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
+def printed(entry: LogEntry) -> GraphPrinted | ev.Ignored:
     """Decode a graph at a later stage; ignore a graph without a compile id, which comes from torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.text, attempt=entry.attempt))
 
 
-def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
+def aliases(entry: LogEntry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
 
 
-def decode(entry: Entry) -> ev.Event:
+def decode(entry: LogEntry) -> ev.Event:
     """Decode an entry.
 
     Raises:
@@ -306,7 +313,7 @@ def decode(entry: Entry) -> ev.Event:
         return decoder(entry)
     if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith(_IGNORED_ENDINGS):
         return ev.Ignored()
-    return ev.Unknown(entry.kind)
+    return ev.UnknownEvent(entry.kind)
 
 
 def left_in_log(kind: str) -> Left:
@@ -330,14 +337,14 @@ def type_of_data(kind: str) -> Any:
     return Raw if kind == "chromium_event" or kind in _IGNORED else Any
 
 
-def _payload(entry: Entry) -> Fields:
+def _payload(entry: LogEntry) -> Fields:
     return Fields(loaded(entry.payload), "the payload")
 
 
 _Line = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-def _file_name(entry: Entry) -> ev.FileName:
+def _file_name(entry: LogEntry) -> ev.FileName:
     name, number = entry.data
     return ev.FileName(int(number), str(name))
 
@@ -356,7 +363,7 @@ class _Started(Struct):
     stack: list[_Framed]
 
 
-def _compile_started(entry: Entry) -> ev.CompileStarted:
+def _compile_started(entry: LogEntry) -> ev.CompileStarted:
     if isinstance(entry.data, _Started):
         found = tuple(_frame(each.filename, each.line, each.name) for each in entry.data.stack)
         return ev.CompileStarted(compile_id(entry), entry.attempt, found)
@@ -397,13 +404,13 @@ class _Metrics(Struct, frozen=True):
     dynamo_config: str | None = None
 
 
-def _measured(entry: Entry) -> ev.Measured:
+def _measured(entry: LogEntry) -> ev.MetricsMeasured:
     try:
         data = entry.data if isinstance(entry.data, _Metrics) else convert(entry.data, _Metrics)
     except ValidationError as error:
         raise ValueError(str(error)) from None
     backward = data.backward_cumulative_compile_time_us
-    return ev.Measured(
+    return ev.MetricsMeasured(
         id=compile_id(entry),
         backward=entry.kind.startswith("bwd_"),
         function=data.co_name,
@@ -442,14 +449,14 @@ def _versions(*texts: str | None) -> dict[str, str]:
     return {name: text.partition(" ")[0] for name, text in zip(_VERSIONED, texts, strict=True) if text}
 
 
-def _reasons(entry: Entry) -> ge.RecompileExplained:
+def _reasons(entry: LogEntry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
     reasons = loaded(text) if text.startswith("[\n") else [text]
     return ge.RecompileExplained(compile_id(entry), tuple(str(reason) for reason in reasons))
 
 
-def _torch(entry: Entry) -> run_events.TorchFound:
+def _torch(entry: LogEntry) -> run_events.TorchFound:
     data = _payload(entry)
     return run_events.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"))
 
@@ -482,7 +489,7 @@ _decode_chrome = Decoder(_Chrome).decode
 _FAR = float(MOST)  # comparing a float with an integer of this size takes long
 
 
-def _span(entry: Entry) -> ev.Event:
+def _span(entry: LogEntry) -> ev.Event:
     """Decode one of torch's spans."""
     try:
         mark = _decode_chrome(entry.lines or entry.payload)
@@ -496,7 +503,7 @@ def _span(entry: Entry) -> ev.Event:
     return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
 
 
-def _odd_span(entry: Entry) -> ev.Event:
+def _odd_span(entry: LogEntry) -> ev.Event:
     """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
     text = payload_of(entry.lines).decode("utf-8", "replace") if entry.lines else entry.payload
     try:
@@ -511,21 +518,21 @@ def _odd_span(entry: Entry) -> ev.Event:
     return ev.SpanMarked(entry.thread, name, begins, entry.compile_id, sweep, at)
 
 
-def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
+def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[LogEntry], ev.Event]:
     """Return a decoder that ignores entries without a compile id: not only torch.compile creates symbolic sizes."""
 
-    def typed(entry: Entry) -> ev.Event:
+    def typed(entry: LogEntry) -> ev.Event:
         return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
 
     return typed
 
 
-def _recorded(entry: Entry) -> ev.Recorded:
-    return ev.Recorded(entry.kind.removeprefix("artifact:"), entry.compile_id, entry.number, entry.text)
+def _recorded(entry: LogEntry) -> ev.RecordSeen:
+    return ev.RecordSeen(entry.kind.removeprefix("artifact:"), entry.compile_id, entry.number, entry.text)
 
 
 _SHOWN_AS_RECORDED = tuple(f"artifact:{name}" for name in RECORDS)
-_DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
+_DECODERS: dict[str, Callable[[LogEntry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
     "dynamo_output_graph": lambda entry: traced(compile_id(entry), entry),
@@ -621,7 +628,7 @@ def reported(graph: str | None, data: Fields) -> SweepReported | None:
     return None
 
 
-def _sweep(graph: str, op: str, facts: Fields) -> Tuned:
+def _sweep(graph: str, op: str, facts: Fields) -> TunedOperation:
     stats = Fields(loaded(facts.text("autotune_choices_stats")), "the statistics of autotuning")
     best = _named(stats, "best_kernel", "best_time")
     triton = _named(stats, "best_triton_kernel", "best_triton_time") if stats.has("best_triton_kernel") else None
@@ -633,7 +640,7 @@ def _sweep(graph: str, op: str, facts: Fields) -> Tuned:
         for shape, dtype in zip(shapes.split(", "), dtypes, strict=False)
     )
     unnamed = max(stats.integer("num_choices") - len(found), 0)
-    return Tuned(graph, None, op, inputs, found, is_on=True, is_swept=True, unnamed=unnamed)
+    return TunedOperation(graph, None, op, inputs, found, is_on=True, is_swept=True, unnamed=unnamed)
 
 
 def _named(stats: Fields, name: str, seconds: str) -> Choice:
@@ -642,11 +649,11 @@ def _named(stats: Fields, name: str, seconds: str) -> Choice:
     return Choice(stats.text(name), "", configuration, ChoiceStatus.TIMED, took)
 
 
-def _not_built(graph: str, op: str, facts: Fields) -> Tuned:
+def _not_built(graph: str, op: str, facts: Fields) -> TunedOperation:
     failures = Fields(loaded(facts.text("metadata")), "what failed to compile").objects("exceptions")
     choices = tuple(
         Choice("", each.maybe_text("choice_type") or "", each.maybe_text("choice") or "", error=text)
         for each in failures
         if (text := each.maybe_text("exception_message") or "not said")
     )
-    return Tuned(graph, None, op, (), choices)
+    return TunedOperation(graph, None, op, (), choices)

@@ -58,7 +58,7 @@ _RUST = b"/rustc/"
 """What every library that Rust built names: the place of its own sources."""
 
 
-class Observed(Struct, frozen=True):
+class ObservedAnswers(Struct, frozen=True):
     """What the kernel saw; see `processes/system_calls.py:Questions`."""
 
     looked: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class NotReusableError(Exception):
     """The result of a run must not be reused; the message says why."""
 
 
-def _decoded(observed: str) -> Observed:
+def _decoded(observed: str) -> ObservedAnswers:
     """Decode what the kernel saw of a run.
 
     Raises:
@@ -105,7 +105,7 @@ def _decoded(observed: str) -> Observed:
     """
     if not observed:
         raise NotReusableError("ctrace cannot see here which files it looks for")
-    found = msgspec.json.decode(observed, type=Observed)
+    found = msgspec.json.decode(observed, type=ObservedAnswers)
     if found.hidden:
         raise NotReusableError(f"ctrace cannot see all that it asks: {found.hidden}")
     return found
@@ -167,7 +167,7 @@ def forget_answers() -> None:
 class _Collected:
     """The questions of one run, before they are grouped."""
 
-    def __init__(self, asked: Asked, observed: Observed, ours: tuple[str, ...]) -> None:
+    def __init__(self, asked: Asked, observed: ObservedAnswers, ours: tuple[str, ...]) -> None:
         self._asked = asked
         self._observed = observed
         self._ours = ours

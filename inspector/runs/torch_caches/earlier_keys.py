@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyPart, Outcome
+from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyPart, LookupOutcome
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
@@ -46,7 +46,7 @@ def with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: st
             what = f"keys of earlier runs cannot be read, so there is nothing to compare: {error}"
             problems = (*problems, Problem(what))
     known = table.keys(of)
-    missed = [each for each in session.compile_time.lookups if each.outcome is Outcome.MISS]
+    missed = [each for each in session.compile_time.lookups if each.outcome is LookupOutcome.MISS]
     found = list(_compared(missed, known))
     table.remember(of, name, session.compile_time.lookups)
     for each in found:

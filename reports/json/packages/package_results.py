@@ -6,24 +6,24 @@ from typing import Any, Literal
 
 from ctrace.inspector.features.workshop.kernel_packages.package_configurations import best_of
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Applied,
-    Checked,
+    AppliedPackage,
+    CheckedPackage,
     Compared,
-    Configuration,
     Element,
-    Place,
+    ExpectedPlace,
+    KernelConfiguration,
+    PackageTuning,
     RegionCheck,
     Times,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
 )
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain_json import SCHEMA
 from ctrace.reports.wording.kernel_packages import applied_line
 
 
-def render_apply_json(found: Applied, target: str, package: str, diffs: Sequence[str] = ()) -> Document:
+def render_apply_json(found: AppliedPackage, target: str, package: str, diffs: Sequence[str] = ()) -> Document:
     """Return where a package was applied, whether results are equal, and times of a call of the model."""
     return json_document(
         {
@@ -50,7 +50,7 @@ def render_apply_json(found: Applied, target: str, package: str, diffs: Sequence
     )
 
 
-def _place(each: Place) -> dict[str, Any]:
+def _place(each: ExpectedPlace) -> dict[str, Any]:
     return {
         "graph": each.graph,
         "line": each.line,
@@ -63,7 +63,7 @@ def _place(each: Place) -> dict[str, Any]:
     }
 
 
-def _launch(each: Place) -> Literal["direct", "operator"] | None:
+def _launch(each: ExpectedPlace) -> Literal["direct", "operator"] | None:
     if not each.applied:
         return None
     return "direct" if each.operator_called is None else "operator"
@@ -119,7 +119,7 @@ def _number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def render_tune_json(packages: Sequence[tuple[str, Tuned, bool]]) -> Document:
+def render_tune_json(packages: Sequence[tuple[str, PackageTuning, bool]]) -> Document:
     """Return every configuration of each package: compiled, and timed where the GPU is there."""
     return json_document(
         {
@@ -138,7 +138,7 @@ def render_tune_json(packages: Sequence[tuple[str, Tuned, bool]]) -> Document:
     )
 
 
-def _tuned_kernel(each: TunedKernel) -> dict[str, Any]:
+def _tuned_kernel(each: TunedConfigurations) -> dict[str, Any]:
     return {
         "kernel": each.kernel,
         "current": None if each.current is None else _configuration(each.current),
@@ -154,7 +154,7 @@ def _tuned_kernel(each: TunedKernel) -> dict[str, Any]:
     }
 
 
-def _tried(each: Tried) -> dict[str, Any]:
+def _tried(each: TriedConfiguration) -> dict[str, Any]:
     return {
         **_configuration(each.configuration),
         "registers": each.registers,
@@ -168,11 +168,11 @@ def _tried(each: Tried) -> dict[str, Any]:
     }
 
 
-def _configuration(each: Configuration) -> dict[str, Any]:
+def _configuration(each: KernelConfiguration) -> dict[str, Any]:
     return {"blocks": dict(each.blocks), "num_warps": each.warps, "num_stages": each.stages}
 
 
-def render_edit_json(package: str, found: Checked, failed: str = "") -> Document:
+def render_edit_json(package: str, found: CheckedPackage, failed: str = "") -> Document:
     """Return one check of a package, as `ctrace kernels edit --once` makes it."""
     return json_document(
         {

@@ -4,7 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ctrace.inspector.features.fix.repairs.missed_repairs import MissedFinding
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Combined, Fixes, Obligation, Step, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import (
+    Combined,
+    CombinedStep,
+    Fixes,
+    Obligation,
+    ProofCheck,
+    TriedRepair,
+)
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis_json import effect_data, root_cause_data, suggestion_data
 from ctrace.reports.json.explain_json import SCHEMA
@@ -55,7 +62,7 @@ def _missed(each: MissedFinding) -> dict[str, Any]:
     }
 
 
-def _tried(each: Tried) -> dict[str, Any]:
+def _tried(each: TriedRepair) -> dict[str, Any]:
     effect = each.outcome.effect
     return {
         "finding": each.finding,
@@ -78,7 +85,7 @@ def _tried(each: Tried) -> dict[str, Any]:
     }
 
 
-def _check(each: Check) -> dict[str, Any]:
+def _check(each: ProofCheck) -> dict[str, Any]:
     return {"name": each.name, "passed": each.passed, "detail": each.detail}
 
 
@@ -108,7 +115,7 @@ def _combined(each: Combined) -> dict[str, Any]:
     }
 
 
-def _step(each: Step) -> dict[str, Any]:
+def _step(each: CombinedStep) -> dict[str, Any]:
     found = each.counts
     return {
         "name": each.name,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.facts.autotuning import Choice, Spread, Tuned, Untried
+from ctrace.inspector.facts.autotuning import Choice, TimeSpread, TunedOperation, Untried
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.autotuning.autotuning_view import (
     KernelRow,
@@ -37,7 +37,7 @@ def render_autotuning_json(session: Session, graph: str | None = None, op: str |
     return json_document(data)
 
 
-def operation_data(each: Tuned) -> dict[str, Any]:
+def operation_data(each: TunedOperation) -> dict[str, Any]:
     """Return one operation.
 
     `winner` is the fastest choice, `taken` the one that the code uses; `margin` says how much longer the `next` one
@@ -79,7 +79,7 @@ def _choice(each: Choice) -> dict[str, Any]:
     }
 
 
-def _spread(each: Spread) -> dict[str, Any]:
+def _spread(each: TimeSpread) -> dict[str, Any]:
     return {
         "runs": each.runs,
         "fastest": each.fastest,

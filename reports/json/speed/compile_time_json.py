@@ -62,7 +62,7 @@ def compile_data(session: Session) -> dict[str, Any]:
     }
 
 
-def answer_data(each: compile_time_view.Answer) -> dict[str, Any]:
+def answer_data(each: compile_time_view.CacheAnswer) -> dict[str, Any]:
     """Return one cache look-up; `differs` is null if there is no earlier key to compare with."""
     lookup = each.lookup
     differs = [{"component": one.component, "was": one.was, "now": one.now} for one in each.differs]

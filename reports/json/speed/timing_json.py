@@ -3,10 +3,10 @@
 from typing import Any
 
 from ctrace.inspector.features.time.events import Compiled, Setup, SharesMeasured
-from ctrace.inspector.features.time.timing_differences import Difference, differences
-from ctrace.inspector.features.time.timing_model import Measured, Part, Timings
+from ctrace.inspector.features.time.timing_differences import SpeedDifference, differences
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart, Timings
 from ctrace.inspector.features.time.timing_view import break_even, kernels_a_call, ranking
-from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
+from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain_json import SCHEMA
 
@@ -33,7 +33,7 @@ def render_table_json(timings: Timings) -> Document:
     )
 
 
-def configuration_data(measured: Measured) -> dict[str, Any]:
+def configuration_data(measured: MeasuredConfiguration) -> dict[str, Any]:
     """Return one configuration."""
     return {
         "name": measured.configuration.name,
@@ -74,7 +74,7 @@ def configuration_data(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _first_part(part: Part | None) -> dict[str, Any]:
+def _first_part(part: TimedPart | None) -> dict[str, Any]:
     if part is None:
         return {"scenario": None, "eager": None, "compiled": None, "speedup": None}
     return {
@@ -109,10 +109,10 @@ def _interval(found: Interval | None) -> dict[str, Any] | None:
     return {"median": found.median, "low": found.low, "high": found.high, "rounds": found.rounds}
 
 
-def _speedup(found: Comparison | None) -> dict[str, Any] | None:
+def _speedup(found: SpeedComparison | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    ratio, verdict = found.ratio, Verdict(found.verdict)
+    ratio, verdict = found.ratio, RatioVerdict(found.verdict)
     return {
         "median": ratio.median,
         "low": ratio.low,
@@ -123,11 +123,11 @@ def _speedup(found: Comparison | None) -> dict[str, Any] | None:
     }
 
 
-def _peaks(part: Part) -> dict[str, Any]:
+def _peaks(part: TimedPart) -> dict[str, Any]:
     return {"eager": part.eager_peak, "compiled": part.compiled_peak}
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: TimedPart) -> dict[str, Any]:
     return {
         "name": part.scenario,
         "part": part.part,
@@ -169,7 +169,7 @@ def _shares(each: SharesMeasured) -> dict[str, Any]:
     }
 
 
-def _cuda_graphs(measured: Measured) -> dict[str, Any] | None:
+def _cuda_graphs(measured: MeasuredConfiguration) -> dict[str, Any] | None:
     made = measured.compiled
     if made is None:
         return None
@@ -181,7 +181,7 @@ def _cuda_graphs(measured: Measured) -> dict[str, Any] | None:
     }
 
 
-def _difference(each: Difference) -> dict[str, Any]:
+def _difference(each: SpeedDifference) -> dict[str, Any]:
     return {
         "best": each.best,
         "other": each.other,

@@ -8,8 +8,8 @@ from msgspec import Struct
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.bytecode.bytecode_view import Explained, Row, instruction, line_of, rows
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind
+from ctrace.inspector.features.bytecode.bytecode_view import DiffRow, Explained, instruction, line_of, rows
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
 from ctrace.reports import format as fmt
 
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
@@ -31,7 +31,7 @@ _NAME = 24
 _NARROW_NAME = 18
 
 
-class Layout(Struct, frozen=True):
+class DiffLayout(Struct, frozen=True):
     """How a diff is laid out."""
 
     width: int
@@ -41,7 +41,7 @@ class Layout(Struct, frozen=True):
     """Show only this source line."""
 
 
-def diff_lines(each: Explained, source: Sequence[str], layout: Layout) -> Iterator[Text]:
+def diff_lines(each: Explained, source: Sequence[str], layout: DiffLayout) -> Iterator[Text]:
     """Write a diff, line by line."""
     shown = [row for row in rows(each) if layout.line is None or line_of(each, row) == layout.line]
     if not shown:
@@ -73,12 +73,12 @@ def title(session: Session, each: Explained) -> Text:
 class _Drawing:
     """Draws rows, and tracks the current source line."""
 
-    def __init__(self, each: Explained, source: Sequence[str], layout: Layout) -> None:
+    def __init__(self, each: Explained, source: Sequence[str], layout: DiffLayout) -> None:
         self._each, self._source, self._layout = each, source, layout
         self._line: int | None = None
         self._half = (layout.width - 3) // 2 if layout.beside else layout.width
 
-    def kept(self, members: list[Row]) -> Iterator[Text]:
+    def kept(self, members: list[DiffRow]) -> Iterator[Text]:
         """Draw instructions that are in both the old and the new code."""
         for piece, run in groupby(members, key=lambda row: row.piece):
             own = piece is not None and piece.kind is PieceKind.OWN
@@ -93,7 +93,7 @@ class _Drawing:
         if interrupted:
             self._line = None
 
-    def removed(self, members: list[Row]) -> Iterator[Text]:
+    def removed(self, members: list[DiffRow]) -> Iterator[Text]:
         """Draw instructions of the old code, by source line."""
         for piece, run in groupby(members, key=lambda row: row.piece):
             group = list(run)
@@ -103,7 +103,7 @@ class _Drawing:
                 yield from self._heading(row)
                 yield self._instruction(row)
 
-    def added(self, members: list[Row]) -> Iterator[Text]:
+    def added(self, members: list[DiffRow]) -> Iterator[Text]:
         """Draw instructions of the new code, each piece below its purpose."""
         found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
         for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
@@ -119,19 +119,19 @@ class _Drawing:
                     f"▸ … {_MORE.get(kind, kind)}: {len(left)} more, {number} instructions: see --all"
                 )
 
-    def _piece(self, piece: Piece | None, run: list[Row]) -> Iterator[Text]:
+    def _piece(self, piece: BytecodePiece | None, run: list[DiffRow]) -> Iterator[Text]:
         folded = self._is_folded(piece, len(run))
         yield from self._purpose(piece, len(run) if folded else 0)
         if not folded:
             yield from map(self._instruction, run)
 
-    def _purpose(self, piece: Piece | None, folded: int) -> Iterator[Text]:
+    def _purpose(self, piece: BytecodePiece | None, folded: int) -> Iterator[Text]:
         """Write the purpose of a piece of new code, and how many of its instructions are hidden."""
         if piece is not None:
             hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
             yield from self._text(f"▸ {piece.text}{hidden}")
 
-    def _is_folded(self, piece: Piece | None, number: int) -> bool:
+    def _is_folded(self, piece: BytecodePiece | None, number: int) -> bool:
         return piece is not None and not self._layout.all_of_it and piece.kind in _FOLDED and number > _FEW
 
     def joined(self, left: list[Text], right: list[Text]) -> Iterator[Text]:
@@ -147,7 +147,7 @@ class _Drawing:
             line.no_wrap = True
             yield line
 
-    def _heading(self, row: Row) -> list[Text]:
+    def _heading(self, row: DiffRow) -> list[Text]:
         """Write the source line where its first instruction of the old code begins."""
         line = line_of(self._each, row)
         if line is None or line == self._line:
@@ -160,10 +160,10 @@ class _Drawing:
         lines = wrap(fmt.one_line(text), self._half, subsequent_indent="  ", max_lines=_LINES, placeholder="…")
         return [Text(line, style="cyan", no_wrap=True) for line in lines]
 
-    def _instruction(self, row: Row, *, old: bool = False) -> Text:
+    def _instruction(self, row: DiffRow, *, old: bool = False) -> Text:
         mark, style = _LOOKS[(row.before is not None, row.after is not None)]
         number = line_of(self._each, row)
-        row = Row(row.before, None, row.piece) if old else row
+        row = DiffRow(row.before, None, row.piece) if old else row
         each = instruction(self._each, row)
         line = "" if number is None else str(number)
         arg = "" if each.arg is None else str(each.arg)

@@ -9,23 +9,23 @@ from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_view import (
-    Compiled,
+    CompiledFunction,
     Explained,
     FunctionCode,
     explained,
     function_codes,
 )
-from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.outline import outline
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.bytecode.bytecode_diff_screen import Layout, diff_lines, title
+from ctrace.reports.terminal.bytecode.bytecode_diff_screen import DiffLayout, diff_lines, title
 from ctrace.reports.terminal.widgets import MOST, headline, more, section
 
 _THEME = "ansi_dark"
 _INDENT = 2
 
 
-def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterator[RenderableType]:
+def sources(session: Session, chosen: Iterable[CompiledFunction], width: int) -> Iterator[RenderableType]:
     """Show the new code of each function as Python source, and say once how ctrace checked it."""
     checked: dict[str, None] = {}
     for compiled in chosen:
@@ -33,13 +33,13 @@ def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterato
         yield title(session, each)
         yield Text(fmt.one_line("; ".join(outline(session, each)), 600), style="dim")
         match reconstruct(each.codes.after):
-            case Source(text=text, how_checked=how):
+            case FunctionSource(text=text, how_checked=how):
                 checked[how] = None
                 yield _python(text, width - _INDENT)
             case NotReconstructed(why):
                 yield Text(f"No source: {fmt.one_line(why)} The bytecode instead:", style="yellow")
                 lines = session.listings.get(each.codes.before.file, "").splitlines()
-                yield from diff_lines(each, lines, Layout(width, beside=False, all_of_it=False, line=None))
+                yield from diff_lines(each, lines, DiffLayout(width, beside=False, all_of_it=False, line=None))
     for how in checked:
         yield Text(f"\nHow it was checked: {how}", style="dim")
 
@@ -81,7 +81,7 @@ _NOTHING = "\nNo bytecode: nothing was compiled."
 class Selection(Struct, frozen=True):
     """What to show of a run, and how."""
 
-    chosen: tuple[Compiled, ...]
+    chosen: tuple[CompiledFunction, ...]
     """The selected compilations."""
     whole: bool
     """Whether the user selected nothing, so that the screen shows a summary and the first diff."""
@@ -110,7 +110,7 @@ def bytecode_screen(session: Session, selection: Selection, width: int) -> Itera
         yield from _summary(session, functions, selection.all_of_it)
     shown = selection.chosen if selection.all_of_it or not selection.whole else selection.chosen[:1]
     beside = width >= SIDE_BY_SIDE if selection.side_by_side is None else selection.side_by_side
-    layout = Layout(width, beside, selection.all_of_it, selection.line)
+    layout = DiffLayout(width, beside, selection.all_of_it, selection.line)
     for compiled in shown:
         yield from _diff(session, explained(session, compiled), layout)
     if len(shown) < len(selection.chosen):
@@ -152,7 +152,7 @@ def _compilations(session: Session, function: FunctionCode, indent: int, all_of_
         yield Text(f"{' ' * (indent + 5)}and {more}: see --all", style="dim")
 
 
-def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[RenderableType]:
+def _diff(session: Session, each: Explained, layout: DiffLayout) -> Iterable[RenderableType]:
     yield title(session, each)
     yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_MARKS}; {_COLUMNS}", style="dim")
     source = session.listings.get(each.codes.before.file, "").splitlines()

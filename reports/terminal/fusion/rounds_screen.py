@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound, Node, Refusal
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.fusion_view import Names, called
+from ctrace.inspector.findings.fusion.fusion_view import UserNames, called
 from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, rounds, unranked
 from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.reports import format as fmt
@@ -32,7 +32,7 @@ def rounds_screen(
         yield nothing(session)
     for fusion in found:
         yield part_head(session, fusion)
-        names = Names(fusion)
+        names = UserNames(fusion)
         for name, each in rounds(fusion):
             yield Text.assemble((f" {name}", "bold"), (f"  {round_text(each)}", "dim"))
             yield from _fused(each, names, MOST if not all_of_it else len(each.candidates) + len(each.fused))
@@ -40,7 +40,7 @@ def rounds_screen(
         yield Text.assemble((" end", "bold"), (f"  {ending(fusion) or 'not known'}", "dim"))
 
 
-def _fused(each: FusionRound, names: Names, most: int) -> Iterator[RenderableType]:
+def _fused(each: FusionRound, names: UserNames, most: int) -> Iterator[RenderableType]:
     pairs = [*(_candidate(one, names) for one in ranked(each))]
     pairs += [
         _row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in unranked(each)
@@ -50,7 +50,7 @@ def _fused(each: FusionRound, names: Names, most: int) -> Iterator[RenderableTyp
         yield Text(f"{'':12}and {fmt.count(len(pairs) - most, 'more pair')}: see --all", style="dim")
 
 
-def _candidate(one: Ranked, names: Names) -> RenderableType:
+def _candidate(one: Ranked, names: UserNames) -> RenderableType:
     first, second = one.fused or (one.candidate.first, one.candidate.second)
     facts = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
     facts += [text] if (text := order_text(one)) else []
@@ -68,7 +68,7 @@ def _row(word: str, *lines: Text) -> RenderableType:
     return grid
 
 
-def _refused(each: FusionRound, names: Names, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+def _refused(each: FusionRound, names: UserNames, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
     """Show refused pairs by reason, the most frequent first."""
     by_title: dict[str, list[Refusal]] = defaultdict(list)
     for one in each.refused:

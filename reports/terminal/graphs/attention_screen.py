@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import Answer, State, answers
+from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, AttentionState, answers
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, item
 
-_STYLES = {State.WRONG: "bold red", State.FUSED: "green", State.MATCHED: "green"}
+_STYLES = {AttentionState.WRONG: "bold red", AttentionState.FUSED: "green", AttentionState.MATCHED: "green"}
 _PLACES = 4
 
 
@@ -20,7 +20,7 @@ def attention_lines(session: Session, graph_id: str | None = None) -> Iterator[R
         yield attention_item(each, session.environment.cwd)
 
 
-def attention_item(answer: Answer, cwd: str) -> RenderableType:
+def attention_item(answer: AttentionGroup, cwd: str) -> RenderableType:
     """Show one attention."""
     each = answer.attention
     style = _STYLES.get(answer.state, "yellow")

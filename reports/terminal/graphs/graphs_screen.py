@@ -10,10 +10,10 @@ from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_inputs import GraphInput
-from ctrace.inspector.findings.graphs.graph_summary import Changed, Overview, Result, Row, overview
-from ctrace.inspector.findings.graphs.graph_view import Compiled
+from ctrace.inspector.findings.graphs.graph_summary import Changed, Overview, Result, StageRow, overview
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.passes_view import runs
-from ctrace.inspector.findings.graphs.saved_tensors import Kept, Saved
+from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
 from ctrace.inspector.findings.graphs.text.aliases import Shares
 from ctrace.inspector.findings.graphs.text.ops import counted
 from ctrace.reports import format as fmt
@@ -37,7 +37,7 @@ _SHARES = {
 
 
 def graphs_screen(
-    session: Session, found: tuple[Compiled, ...], width: int, *, all_of_it: bool = False
+    session: Session, found: tuple[CompiledGraph, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show each graph."""
     yield headline(session)
@@ -79,7 +79,7 @@ def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
         yield _fact("passes", f"{shown}; {idle} changed nothing (see --passes)")
 
 
-def _stages(rows: tuple[Row, ...], width: int, *, all_of_it: bool) -> RenderableType:
+def _stages(rows: tuple[StageRow, ...], width: int, *, all_of_it: bool) -> RenderableType:
     shown = [row for row in rows if all_of_it or not row.staged.label.startswith("before_")]
     name = max((len(row.staged.label) for row in shown), default=0)
     text = Text(f"{'stage':<{name}}  nodes   ops  most frequent ops", style="dim")
@@ -91,7 +91,7 @@ def _stages(rows: tuple[Row, ...], width: int, *, all_of_it: bool) -> Renderable
     return item(text)
 
 
-def _most(row: Row) -> Text:
+def _most(row: StageRow) -> Text:
     if row.same_as:
         is_own = row.same_as == f"before_{row.staged.label}"
         return Text("its passes changed nothing" if is_own else f"the same as {row.same_as}", style="dim")
@@ -142,7 +142,7 @@ def _fact(name: str, value: str, style: str = "") -> RenderableType:
     return item(grid)
 
 
-def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield _fact("saved", _kept_words(kept, view))
     made = [each for each in kept.saved if each.is_made]
     shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
@@ -161,7 +161,7 @@ def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) 
         yield _fact("recomputed", f"in the backward: {ops}{views}")
 
 
-def _kept_words(kept: Kept, view: Overview) -> str:
+def _kept_words(kept: SavedByForward, view: Overview) -> str:
     """Summarize the saved tensors: how many the forward made, and how many are inputs."""
     made = [each for each in kept.saved if each.is_made]
     numbers = sum(each.memory is None for each in kept.saved)
@@ -176,7 +176,7 @@ def _kept_words(kept: Kept, view: Overview) -> str:
     return "; ".join(parts)
 
 
-def _biggest(saved: list[Saved], values: Mapping[str, str], cwd: str, width: int) -> RenderableType:
+def _biggest(saved: list[SavedTensor], values: Mapping[str, str], cwd: str, width: int) -> RenderableType:
     named = [_named(each, values) for each in saved]
     column = max(map(len, named))
     lines = []
@@ -188,12 +188,12 @@ def _biggest(saved: list[Saved], values: Mapping[str, str], cwd: str, width: int
     return Text("\n").join(lines)
 
 
-def _named(each: Saved, values: Mapping[str, str]) -> str:
+def _named(each: SavedTensor, values: Mapping[str, str]) -> str:
     type_ = each.node.type
     return f"{fmt.one_line(each.node.name, 24)} {type_text(type_, values) if type_ else ''}"
 
 
-def _where(each: Saved, cwd: str) -> str:
+def _where(each: SavedTensor, cwd: str) -> str:
     """Name the source line that made the saved memory, and what else the memory is used for."""
     at = each.root.at or each.node.at
     words = [place_text(at, cwd, _PLACE) if at else "no source line"]

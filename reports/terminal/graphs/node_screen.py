@@ -12,7 +12,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_inputs import traced_inputs
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups
 from ctrace.inspector.findings.graphs.graph_summary import notes
-from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
 from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
 from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode
 from ctrace.inspector.findings.graphs.text.ops import counted, operations
@@ -30,7 +30,7 @@ _GLUE = "\ue000"
 
 
 def stage_screen(
-    session: Session, each: Compiled, staged: Staged, width: int, *, all_of_it: bool = False
+    session: Session, each: CompiledGraph, staged: Staged, width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show one graph at one stage, with the source line above each group of nodes."""
     graph = staged.graph
@@ -49,7 +49,7 @@ def stage_screen(
     yield from _Stage(graph, names, named, made, session.environment.cwd, width, all_of_it=all_of_it).lines()
 
 
-def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
+def _title(each: CompiledGraph, staged: Staged, cwd: str) -> RenderableType:
     at = each.compilation
     counts = ""
     if graph := staged.graph:
@@ -172,7 +172,7 @@ def _device(graph: FxGraph) -> str:
     return devices.most_common(1)[0][0] if devices else ""
 
 
-def ops_screen(session: Session, each: Compiled, staged: Staged) -> Iterator[RenderableType]:
+def ops_screen(session: Session, each: CompiledGraph, staged: Staged) -> Iterator[RenderableType]:
     """Count the ops of one stage, and describe each."""
     yield _title(each, staged, session.environment.cwd)
     if staged.graph is None:

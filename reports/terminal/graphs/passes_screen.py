@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.passes import Pass, Pattern
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.passes_view import Run, difference, runs
+from ctrace.inspector.findings.graphs.passes_view import PassRun, difference, runs
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention_screen import places
 from ctrace.reports.terminal.widgets import hanging, headline, item, section
@@ -31,13 +31,13 @@ def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[Ren
         yield Text("No passes recorded: no graph went through Inductor, or the log does not record passes.")
 
 
-def passes_lines(session: Session, found: Iterable[Run]) -> Iterator[RenderableType]:
+def passes_lines(session: Session, found: Iterable[PassRun]) -> Iterator[RenderableType]:
     """Show what each pass changed, and count the passes that changed nothing."""
     for run in found:
         yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
 
 
-def _head(run: Run) -> Text:
+def _head(run: PassRun) -> Text:
     subsystem = _SUBSYSTEMS.get(run.subsystem, fmt.one_line(run.subsystem, 40) or "other passes")
     counts = f"{len(run.changed)} changed the graph, {len(run.idle)} did not"
     return Text.assemble((f"{run.graph} {fmt.one_line(run.stage, 20)}: {subsystem}", "bold"), (f"  {counts}", "dim"))

@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_view import Compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.passes_view import between
-from ctrace.inspector.findings.graphs.stage_diff import Gone, LineChange, LineLowered, StageDiff, Why, totals
+from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
 from ctrace.inspector.findings.graphs.text.ops import op_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.node_screen import line_title, node_line
@@ -19,18 +19,18 @@ from ctrace.reports.terminal.widgets import item, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 
 _WHY = {
-    Why.MOVED: "moved to the backward",
-    Why.DUPLICATE: "duplicates",
-    Why.VIEW: "views",
-    Why.UNUSED: "unused",
-    Why.OTHER: "",
+    WhyGone.MOVED: "moved to the backward",
+    WhyGone.DUPLICATE: "duplicates",
+    WhyGone.VIEW: "views",
+    WhyGone.UNUSED: "unused",
+    WhyGone.OTHER: "",
 }
-_ONE = {Why.MOVED: "moved to the backward", Why.VIEW: "a view", Why.UNUSED: "unused"}
+_ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
 _MOST_LINES = 25
 
 
 def diff_screen(
-    session: Session, each: Compiled, diff: StageDiff, width: int, *, all_of_it: bool = False
+    session: Session, each: CompiledGraph, diff: StageDiff, width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show what changed, by source line."""
     cwd = session.environment.cwd
@@ -109,7 +109,7 @@ def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[Render
     if all_of_it:
         yield from _nodes(line, width)
         return
-    for reason in Why:
+    for reason in WhyGone:
         gone = Counter(op_name(each.node) for each in line.gone if each.why is reason)
         if gone:
             note = f"  ({_WHY[reason]})" if _WHY[reason] else ""
@@ -132,7 +132,7 @@ def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
         yield node_line(new.name, f"{call_text(old)}  ⇒  {call_text(new)}", "", width, "~")
 
 
-def _reason(gone: Gone) -> str:
+def _reason(gone: GoneNode) -> str:
     reason = f"duplicate of {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
     return f"  ({reason})" if reason else ""
 

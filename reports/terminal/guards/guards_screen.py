@@ -9,12 +9,12 @@ from itertools import islice
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.guard_facts import Guard, GuardCost, Node
+from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardNode
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.guards.guard_view import (
-    Branch,
-    Choice,
-    Guarded,
+    GuardBranch,
+    GuardedCompilation,
+    GuardFilter,
     Head,
     about,
     by_kind,
@@ -38,7 +38,7 @@ _SHARE = 40
 
 
 def guards_screen(
-    session: Session, found: tuple[Head, ...], choice: Choice, width: int, *, view: str, all_of_it: bool
+    session: Session, found: tuple[Head, ...], choice: GuardFilter, width: int, *, view: str, all_of_it: bool
 ) -> Iterator[RenderableType]:
     """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
     yield headline(session)
@@ -77,7 +77,7 @@ def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
 
 
 def _compilation(
-    each: Guarded, choice: Choice, session: Session, width: int, *, view: str, all_of_it: bool
+    each: GuardedCompilation, choice: GuardFilter, session: Session, width: int, *, view: str, all_of_it: bool
 ) -> Iterator[RenderableType]:
     yield Text()
     yield _head(each.head, session)
@@ -102,7 +102,7 @@ def _compilation(
             yield from _summary(each, session, width)
 
 
-def _summary(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+def _summary(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
     yield from _objects(each.guards, _OBJECTS)
     yield from _kinds(each.guards, MOST)
     tensors = tensor_guards(each.guards)
@@ -128,7 +128,7 @@ def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
         yield Text(f"  and {len(lines) - most} more: see --by-object --all", style="dim")
 
 
-def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterator[Text]:
+def _branches(branches: tuple[GuardBranch, ...], depth: int, least: float) -> Iterator[Text]:
     """Write one line per branch; a branch with a single child shares the child's line."""
     for branch in branches:
         if _total(branch) < least:
@@ -143,7 +143,7 @@ def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterato
         yield from _branches(inner.branches, depth + 1, max(least, 2))
 
 
-def _total(branch: Branch) -> int:
+def _total(branch: GuardBranch) -> int:
     return branch.number * branch.times
 
 
@@ -180,7 +180,7 @@ def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
     yield item(hanging(f"dispatch keys {', '.join(tensor.dispatch_keys)}", "dim"))
 
 
-def _constants(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+def _constants(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
     found = constants(each.guards, session.environment.prefixes)
     if not found:
         return
@@ -233,7 +233,7 @@ def _listed(guards: tuple[Guard, ...], session: Session, width: int, most: int) 
         yield Text(f"  and {len(guards) - most} more: see --all", style="dim")
 
 
-def _tree(each: Guarded, choice: Choice, width: int, most: int) -> Iterator[RenderableType]:
+def _tree(each: GuardedCompilation, choice: GuardFilter, width: int, most: int) -> Iterator[RenderableType]:
     """Write torch's guard tree, one line per node and one per guard."""
     lines = _node(each.tree.root, 0, choice, width)
     yield from islice(lines, most)
@@ -244,7 +244,7 @@ def _tree(each: Guarded, choice: Choice, width: int, most: int) -> Iterator[Rend
         yield Text("  ... and more: see --all, or choose with --name, --kind or --line", style="dim")
 
 
-def _node(node: Node, depth: int, choice: Choice, width: int) -> Iterator[RenderableType]:
+def _node(node: GuardNode, depth: int, choice: GuardFilter, width: int) -> Iterator[RenderableType]:
     if not any(choice.takes(guard) for guard in node.all_guards()):
         return
     name = fmt.one_line(node.source, max(width - GAP * depth - 30, 20)) if depth else "all guards"
@@ -269,7 +269,7 @@ _NUMBERS = 34
 """The width of the columns except the name, in the table of parts."""
 
 
-def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+def cost_lines(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
     """Show the measured cost of one compilation's guards."""
     cost = each.cost
     if cost is None:
@@ -304,7 +304,7 @@ def _time(difference: float) -> str:
     return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
 
 
-def _of_a_call(each: Guarded, cost: GuardCost, session: Session) -> Text:
+def _of_a_call(each: GuardedCompilation, cost: GuardCost, session: Session) -> Text:
     """Compare the guards' time with a compiled call of the same scenario."""
     scenario = next((one for one in session.scenarios if one.name == each.head.compilation.scenario), None)
     seconds = scenario.call_seconds if scenario else None

@@ -8,7 +8,7 @@ from rich.text import Text
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, peaks
-from ctrace.inspector.findings.kernels.kernel_view import Part
+from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target.target_view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import WIDE, columned
@@ -24,7 +24,7 @@ _SHORT = {"memory": "memory", "arithmetic": "FLOPs"}
 
 
 def bounds_screen(
-    session: Session, found: tuple[Part, ...], width: int, *, all_of_it: bool = False
+    session: Session, found: tuple[PartKernels, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the lower bounds of graph parts on the target GPU."""
     gpu, parts = target_of(session), bounds(session, found)

@@ -9,8 +9,16 @@ from rich.text import Text
 from ctrace.inspector.facts.built import Built, LaunchTiming
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.built_view import NOT_BUILT, Code, Resources, Time, codes, resources, times
-from ctrace.inspector.findings.kernels.occupancy import Limit, Occupancy
+from ctrace.inspector.findings.kernels.built_view import (
+    NOT_BUILT,
+    LaunchTimes,
+    Resources,
+    StageCode,
+    codes,
+    resources,
+    times,
+)
+from ctrace.inspector.findings.kernels.occupancy import Occupancy, OccupancyLimit
 from ctrace.inspector.findings.kernels.rates import peaks_by
 from ctrace.inspector.findings.target.target_view import several, target_of
 from ctrace.reports import format as fmt
@@ -95,7 +103,7 @@ def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str
 
 def _limits(found: Occupancy) -> str:
     """Name what limits occupancy; name nothing at full occupancy."""
-    return str(Limit.THREADS) if Limit.THREADS in found.limits else ", ".join(found.limits)
+    return str(OccupancyLimit.THREADS) if OccupancyLimit.THREADS in found.limits else ", ".join(found.limits)
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
@@ -158,7 +166,7 @@ def times_screen(session: Session, width: int, graph: str | None = None) -> Iter
     yield from _notes(session)
 
 
-def _times(found: tuple[Time, ...], width: int) -> Table:
+def _times(found: tuple[LaunchTimes, ...], width: int) -> Table:
     columns = ("kernel", ">calls", ">time", ">share", ">bound", ">reached", "set by")
     measured = [each for each in found if each.timed.seconds is not None]
     heads, rows = _Heads(columns, [each.timed for each in measured]), []
@@ -168,7 +176,7 @@ def _times(found: tuple[Time, ...], width: int) -> Table:
     return columned(width, columns, rows)
 
 
-def _time(each: Time) -> tuple[str, ...]:
+def _time(each: LaunchTimes) -> tuple[str, ...]:
     least, reached = each.bound.seconds, each.reached
     return (
         _called(each.timed),
@@ -206,7 +214,7 @@ def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | Non
     return _codes(codes(session, stage, kernel, graph), code_note(session))
 
 
-def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
+def _codes(found: Iterable[StageCode], note: str) -> Iterator[RenderableType]:
     for each in found:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"

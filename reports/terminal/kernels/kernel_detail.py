@@ -13,7 +13,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.findings.kernels.bounds import least_of
 from ctrace.inspector.findings.kernels.built_view import resources
-from ctrace.inspector.findings.kernels.kernel_view import Part, Row, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, work_of_launch
 from ctrace.inspector.findings.target.target_view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code_panel import highlighted
@@ -43,7 +43,9 @@ _LEXERS = {"cpp": "cpp"}
 _MOST = 12
 
 
-def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = False) -> Iterator[RenderableType]:
+def kernel_screen(
+    session: Session, found: Iterable[PartKernels], *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
     """Show everything known about one kernel, for each graph part that has it."""
     most = 10**9 if all_of_it else _MOST
     yield from emitted_for(session)
@@ -58,7 +60,7 @@ def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = 
     yield from basis_line(session)
 
 
-def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[RenderableType]:
+def _facts(session: Session, part: PartKernels, row: KernelOfPart, most: int) -> Iterator[RenderableType]:
     kernel = row.kernel
     share = f"; {share_text(row)} of all bytes in {fmt.plain(part.name)}" if row.share is not None else ""
     yield _fact("language", f"{language(kernel)}, {fmt.count(kernel.calls, 'call')}")
@@ -70,7 +72,7 @@ def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[Render
     yield from _on_the_gpu(session, row)
 
 
-def _on_the_gpu(session: Session, row: Row) -> Iterator[RenderableType]:
+def _on_the_gpu(session: Session, row: KernelOfPart) -> Iterator[RenderableType]:
     """Show the kernel's resources as compiled, and its lower bound on the target GPU."""
     kernel = row.kernel
     every = resources(session, kernel.graph)
@@ -130,7 +132,7 @@ def _left(number: int, most: int, noun: str) -> Iterator[RenderableType]:
         yield Text(f"and {fmt.count(number - most, f'more {noun}')}: see --all", style="dim")
 
 
-def _buffers(row: Row, most: int) -> Iterator[RenderableType]:
+def _buffers(row: KernelOfPart, most: int) -> Iterator[RenderableType]:
     if not row.buffers:
         return
     yield section("Buffers")
@@ -173,7 +175,7 @@ def _argument(argument: Argument) -> str:
 
 
 def line_screen(
-    session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
+    session: Session, request: Wanted, found: Sequence[tuple[PartKernels, tuple[KernelAtLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
     """Show the kernels that come from some source lines, with the other lines in each; if there are none, show why."""
     yield from emitted_for(session)
@@ -204,7 +206,7 @@ def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:
     yield from _places(session, "also from", each.others, _MOST, "no other line")
 
 
-def source_screen(session: Session, found: Iterable[Part]) -> Iterator[RenderableType]:
+def source_screen(session: Session, found: Iterable[PartKernels]) -> Iterator[RenderableType]:
     """Print the code of kernels, each passage below its source line; do not cut lines of code."""
     for part in found:
         for row in part.rows:

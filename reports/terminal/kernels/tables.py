@@ -9,7 +9,14 @@ from rich.text import Text
 
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, by_bytes, largest_first, parts
+from ctrace.inspector.findings.kernels.kernel_view import (
+    KernelOfPart,
+    PartKernels,
+    Work,
+    by_bytes,
+    largest_first,
+    parts,
+)
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target.target_screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table
@@ -33,7 +40,7 @@ _PARTS = 6
 
 class _Column(Struct, frozen=True):
     title: str
-    cell: Callable[[Row, str], str]
+    cell: Callable[[KernelOfPart, str], str]
     """Writes a cell; the second argument is the file named above the table."""
     is_number: bool = False
     wide: bool | None = None
@@ -56,7 +63,7 @@ _COLUMNS = (
 )
 
 
-def share_text(row: Row) -> str:
+def share_text(row: KernelOfPart) -> str:
     """Write the share of the graph part's bytes: `71%`."""
     return UNKNOWN if row.share is None else f"{100 * row.share:.0f}%"
 
@@ -77,7 +84,7 @@ def _nothing(session: Session) -> str:
 
 
 def kernels_screen(
-    session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
+    session: Session, found: Sequence[PartKernels], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the graph parts that move the most bytes first, and so the kernels of each."""
     yield headline(session)
@@ -98,7 +105,7 @@ def kernels_screen(
     yield from basis_line(session)
 
 
-def part_title(session: Session, part: Part) -> Text:
+def part_title(session: Session, part: PartKernels) -> Text:
     """Write the heading of a graph part, after an empty line."""
     graph = next((graph for graph in session.graphs if graph.id == part.graph), None)
     function = f"{fmt.one_line(graph.function)}, " if graph else ""
@@ -106,7 +113,7 @@ def part_title(session: Session, part: Part) -> Text:
     return Text.assemble("\n", (f"{fmt.one_line(part.graph)}  {function}stage {part.stage}", "bold"), (place, "dim"))
 
 
-def _total(part: Part) -> str:
+def _total(part: PartKernels) -> str:
     calls = sum(row.kernel.calls for row in part.rows)
     number = fmt.count(len(part.rows), "kernel")
     unknown = sum(row.work.bytes is None or row.work.flops is None for row in part.rows)
@@ -114,7 +121,7 @@ def _total(part: Part) -> str:
     return f"total: {number}, {fmt.count(calls, 'call')}; {work_text(part.known, ratio=part.is_known)}{left}"
 
 
-def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
+def _ending(found: Sequence[PartKernels]) -> Iterator[RenderableType]:
     """Explain why a value is not known, and name the command that shows one kernel."""
     rows = [row for part in found for row in part.rows]
     if not any(row.kernel.launches for row in rows):
@@ -126,7 +133,7 @@ def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
         yield Text(f"\nDetails of one kernel: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
 
 
-def _kernels(session: Session, part: Part, rows: Sequence[Row], width: int) -> Table:
+def _kernels(session: Session, part: PartKernels, rows: Sequence[KernelOfPart], width: int) -> Table:
     """Show kernels, one row each, with more columns on a wide screen."""
     wide = width >= WIDE
     columns = [column for column in _COLUMNS if column.wide in (None, wide)]
@@ -134,7 +141,9 @@ def _kernels(session: Session, part: Part, rows: Sequence[Row], width: int) -> T
     return _table(rows, width, columns, shows_owner=not wide, file=file)
 
 
-def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, shows_owner: bool, file: str = "") -> Table:
+def _table(
+    rows: Sequence[KernelOfPart], width: int, columns: Sequence[_Column], *, shows_owner: bool, file: str = ""
+) -> Table:
     cells = [[column.cell(row, file) for row in rows] for column in columns]
     marks = [_mark(row.kernel, shows_owner=shows_owner) for row in rows]
     numbers = [column.is_number for column in columns]
@@ -155,7 +164,7 @@ def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, shows
     return shown
 
 
-def _names(rows: Sequence[Row], marks: Sequence[str], room: int) -> list[str]:
+def _names(rows: Sequence[KernelOfPart], marks: Sequence[str], room: int) -> list[str]:
     short = short_names({row.label: room - len(mark) for row, mark in zip(rows, marks, strict=True)})
     return [f"{short[row.label]}{mark}" for row, mark in zip(rows, marks, strict=True)]
 

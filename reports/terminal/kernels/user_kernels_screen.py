@@ -10,7 +10,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Parameter, ParameterKind, UserKernel
 from ctrace.inspector.findings.kernels.user_kernels_view import (
     EPILOGUES,
-    Calls,
+    UserKernelCalls,
     calls,
     grid_depends_on_config,
     notes,
@@ -37,7 +37,7 @@ def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterat
         yield Text(f"  and {left}: see --json", style="dim")
 
 
-def _one(number: int, each: Calls, cwd: str) -> RenderableType:
+def _one(number: int, each: UserKernelCalls, cwd: str) -> RenderableType:
     kernel = each.kernel
     lines: list[RenderableType] = [_head(number, each, cwd), _facts(_rows(kernel, cwd))]
     for note in notes(kernel):
@@ -45,7 +45,7 @@ def _one(number: int, each: Calls, cwd: str) -> RenderableType:
     return Group(*lines)
 
 
-def _head(number: int, each: Calls, cwd: str) -> Text:
+def _head(number: int, each: UserKernelCalls, cwd: str) -> Text:
     kernel = each.kernel
     times = f" · {each.number} calls" if each.number > 1 else ""
     name = fmt.one_line(kernel.kernel, 60)

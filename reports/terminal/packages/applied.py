@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place, RegionCheck
+from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, ExpectedPlace, RegionCheck
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import Verbatim, fix, hanging, marked, section
 from ctrace.reports.wording import kernel_packages as words
@@ -21,7 +21,7 @@ _RAN = {
 
 
 def apply_screen(
-    found: Applied, target: str, package: str, diffs: Sequence[str] = (), cwd: str = ""
+    found: AppliedPackage, target: str, package: str, diffs: Sequence[str] = (), cwd: str = ""
 ) -> Iterator[RenderableType]:
     """Show whether a package fits a model and is correct there, and what it gains."""
     yield _headline(found)
@@ -45,7 +45,7 @@ def _ways(diffs: Sequence[str]) -> Iterator[RenderableType]:
         yield Verbatim(_colored(diff))
 
 
-def _headline(found: Applied) -> Text:
+def _headline(found: AppliedPackage) -> Text:
     applied = sum(each.applied for each in found.places)
     if found.equal is False:
         style = "bold red"
@@ -56,7 +56,7 @@ def _headline(found: Applied) -> Text:
     return Text(words.applied_line(found), style=style)
 
 
-def _trouble(found: Applied) -> Iterator[RenderableType]:
+def _trouble(found: AppliedPackage) -> Iterator[RenderableType]:
     if found.wrong is not None:
         yield hanging(words.element(found.wrong), "red")
     for each in found.regions:
@@ -73,7 +73,7 @@ def _trouble(found: Applied) -> Iterator[RenderableType]:
         yield fix("check that the target is the model that the kernel came from; eject the kernel again if it changed")
 
 
-def _place(place: Place, checks: list[RegionCheck], cwd: str) -> Iterator[RenderableType]:
+def _place(place: ExpectedPlace, checks: list[RegionCheck], cwd: str) -> Iterator[RenderableType]:
     sign, style = ("✓", "green") if place.applied and all(each.equal for each in checks) else ("✗", "red")
     file, _, line = fmt.one_line(place.line or "", 400).rpartition(":")
     known = fmt.short_place(file, int(line), cwd, _WIDEST) if file and line.isdigit() else ""
@@ -96,7 +96,7 @@ def _place(place: Place, checks: list[RegionCheck], cwd: str) -> Iterator[Render
             yield hanging(each.note, "yellow")
 
 
-def _results(found: Applied) -> Iterator[RenderableType]:
+def _results(found: AppliedPackage) -> Iterator[RenderableType]:
     if not found.compared:
         return
     what = "results and gradients" if found.part == "step" else "results"

@@ -7,11 +7,11 @@ from rich.text import Text
 
 from ctrace.inspector.features.workshop.kernel_packages.package_configurations import best_of, own_of
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Configuration,
+    KernelConfiguration,
+    PackageTuning,
     SizeClass,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
@@ -22,7 +22,7 @@ _MOST = 12
 
 
 def tune_screen(
-    folder: str, found: Tuned, width: int, notes: tuple[str, ...] = (), *, all_of_it: bool = False
+    folder: str, found: PackageTuning, width: int, notes: tuple[str, ...] = (), *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show what was tried, and what it costs or takes."""
     for kernel in found.kernels:
@@ -37,7 +37,7 @@ def tune_screen(
     yield from (hanging(each) for each in notes)
 
 
-def _headline(folder: str, found: Tuned, kernel: TunedKernel) -> Text:
+def _headline(folder: str, found: PackageTuning, kernel: TunedConfigurations) -> Text:
     tried = [one for each in kernel.classes for one in each.tried]
     failed = sum(bool(one.failed) for one in tried)
     name = fmt.one_line(f"{kernel.kernel} of {folder}", 200)
@@ -51,7 +51,7 @@ def _headline(folder: str, found: Tuned, kernel: TunedKernel) -> Text:
     )
 
 
-def _gain(kernel: TunedKernel, each: SizeClass) -> str:
+def _gain(kernel: TunedConfigurations, each: SizeClass) -> str:
     best, own = best_of(each), own_of(kernel, each)
     if best is None or best.seconds is None:
         return f"{each.name}: no configuration is right"
@@ -62,22 +62,24 @@ def _gain(kernel: TunedKernel, each: SizeClass) -> str:
     return f"{each.name}: {own.seconds * 1e6:.3g} -> {best.seconds * 1e6:.3g} us"
 
 
-def _ordered(each: SizeClass) -> list[Tried]:
+def _ordered(each: SizeClass) -> list[TriedConfiguration]:
     """Return the fastest first; without times, those that spill least and fit most."""
 
-    def key(one: Tried) -> tuple[bool, float, int, float]:
+    def key(one: TriedConfiguration) -> tuple[bool, float, int, float]:
         seconds = one.seconds if one.seconds is not None else float("inf")
         return bool(one.failed), seconds, one.spills or 0, -(one.occupancy or 0.0)
 
     return sorted(each.tried, key=key)
 
 
-def _columns(found: Tuned) -> tuple[str, ...]:
+def _columns(found: PackageTuning) -> tuple[str, ...]:
     times = (">us",) if found.is_timed else ()
     return ("configuration", *times, ">registers", ">spills", ">shared", ">occupancy", "limited by")
 
 
-def _row(one: Tried, found: Tuned, each: SizeClass, kernel: TunedKernel) -> tuple[str, ...]:
+def _row(
+    one: TriedConfiguration, found: PackageTuning, each: SizeClass, kernel: TunedConfigurations
+) -> tuple[str, ...]:
     del each
     own = ", now" if kernel.current is not None and one.configuration.key == kernel.current.key else ""
     name = f"{configuration_text(one.configuration)}{own}"
@@ -97,7 +99,7 @@ def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
-def configuration_text(each: Configuration) -> str:
+def configuration_text(each: KernelConfiguration) -> str:
     """Return a configuration for a table, such as `4w 1s XBLOCK=256`."""
     blocks = "".join(f" {name}={size}" for name, size in each.blocks.items())
     return f"{each.warps}w {each.stages}s{blocks}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, Limit, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import hanging, marked, section
 
@@ -61,12 +61,12 @@ def _mutated(names: tuple[str, ...]) -> str:
     return f"so the operator mutates {', '.join(names)}" if names else "which the operator allocates"
 
 
-def _check(check: Check) -> Iterator[RenderableType]:
+def _check(check: OperatorCheck) -> Iterator[RenderableType]:
     signs = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
     sign, style = signs[check.passed]
     detail = f": {fmt.one_line(check.detail, 300)}" if check.detail else ""
     yield marked(sign, style, f"{fmt.one_line(check.what, 200)}{detail}")
 
 
-def _limit(limit: Limit) -> RenderableType:
+def _limit(limit: OperatorLimit) -> RenderableType:
     return marked(*(("!", "yellow") if limit.applies else ("·", "dim")), fmt.one_line(limit.what, 300))

@@ -12,7 +12,13 @@ from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
 from ctrace.inspector.findings.fusion.totals import session_totals, totals
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources
-from ctrace.inspector.findings.target.side_by_side import Code, ComparedKernel, ComparedPart, One, side_by_side
+from ctrace.inspector.findings.target.side_by_side import (
+    ComparedKernel,
+    ComparedPart,
+    One,
+    SourceComparison,
+    side_by_side,
+)
 from ctrace.inspector.findings.target.target_view import (
     NEEDS_DEVICE,
     left_open,
@@ -33,11 +39,11 @@ _COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupanc
 _CONFIGURATIONS = 3
 _ROWS = 12
 _CODES = {
-    Code.SAME: "same code",
-    Code.DIFFERS: "code differs",
-    Code.LIBRARY: "library kernel",
-    Code.NOT_EVERYWHERE: "missing on some",
-    Code.NOT_KNOWN: "code not known",
+    SourceComparison.SAME: "same code",
+    SourceComparison.DIFFERS: "code differs",
+    SourceComparison.LIBRARY: "library kernel",
+    SourceComparison.NOT_EVERYWHERE: "missing on some",
+    SourceComparison.NOT_KNOWN: "code not known",
 }
 
 
@@ -145,7 +151,9 @@ def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     yield section("Kernels that differ between targets" if found else "All kernels are the same on all targets")
     for part, each in found[:MOST]:
         where = f"{part.graph} {part.stage}: {each.name}"
-        difference = f"only on {', '.join(each.on)}" if each.code is Code.NOT_EVERYWHERE else _CODES[each.code]
+        difference = (
+            f"only on {', '.join(each.on)}" if each.code is SourceComparison.NOT_EVERYWHERE else _CODES[each.code]
+        )
         yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(difference)}", "yellow")))
     yield from more(len(found), "kernel", "ctrace kernels")
 

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Candidate, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
 from ctrace.inspector.findings.target.target_view import (
     NEEDS_DEVICE,
     Open,
@@ -122,7 +122,7 @@ def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
         yield f"{number}: {fmt.listed(candidates, _CANDIDATES)}"
 
 
-def _same(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+def _same(candidates: tuple[TimedCandidate, ...]) -> tuple[str, ...]:
     """Return the settings that all configured candidates share; none if there are fewer than two."""
     settings = [one.configuration.split(", ") for one in candidates if one.configuration]
     if len(settings) < 2:
@@ -130,7 +130,7 @@ def _same(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
     return tuple(each for each in settings[0] if all(each in other for other in settings))
 
 
-def _candidate(one: Candidate, subject: str, same: tuple[str, ...]) -> str:
+def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
     if one.name == subject and configuration:
         return configuration

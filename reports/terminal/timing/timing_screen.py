@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.time.timing_model import Measured, Part, Timings
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart, Timings
 from ctrace.inspector.features.time.timing_view import Breakdown, Share, break_even, breakdowns
-from ctrace.inspector.findings.ratios import Verdict
+from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import fix, hanging, section
@@ -15,10 +15,10 @@ from ctrace.reports.wording import timing_wording as words
 from ctrace.reports.wording.durations import duration
 
 _STYLES = {
-    Verdict.FASTER: "bold green",
-    Verdict.SLOWER: "bold red",
-    Verdict.NO_DIFFERENCE: "bold",
-    Verdict.UNDECIDED: "bold yellow",
+    RatioVerdict.FASTER: "bold green",
+    RatioVerdict.SLOWER: "bold red",
+    RatioVerdict.NO_DIFFERENCE: "bold",
+    RatioVerdict.UNDECIDED: "bold yellow",
 }
 _MESSAGE = 300
 
@@ -40,7 +40,7 @@ def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
     yield from footer(measured)
 
 
-def headline(target: str, measured: Measured) -> Text:
+def headline(target: str, measured: MeasuredConfiguration) -> Text:
     """Write the verdict on the first part, the target, and the answer in one sentence."""
     part = measured.first
     name = fmt.one_line(target, 200)
@@ -58,7 +58,7 @@ def headline(target: str, measured: Measured) -> Text:
     )
 
 
-def trouble(measured: Measured) -> Iterator[RenderableType]:
+def trouble(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     """Say what failed, and what stopped the measurement early."""
     if measured.stopped and measured.first is not None:
         yield Text(f"! Not everything was measured: {fmt.one_line(measured.stopped, 200)}.", style="yellow")
@@ -72,7 +72,7 @@ def trouble(measured: Measured) -> Iterator[RenderableType]:
         yield fix(each.todo)
 
 
-def _parts(parts: tuple[Part, ...], width: int) -> RenderableType:
+def _parts(parts: tuple[TimedPart, ...], width: int) -> RenderableType:
     columns = ("scenario", "part", ">eager", ">compiled", ">speed-up", ">peak memory")
     rows = []
     for part in parts:
@@ -91,7 +91,7 @@ def _memory(size: int | None) -> str:
     return "?" if size is None else fmt.memory(size)
 
 
-def compile_lines(measured: Measured) -> Iterator[RenderableType]:
+def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     """Say what compiling takes, and when it has paid for itself."""
     if measured.compile_seconds is None:
         yield Text("\nCompile time: not measured")
@@ -104,7 +104,7 @@ def compile_lines(measured: Measured) -> Iterator[RenderableType]:
     if calls is not None:
         noun = "step" if part is not None and part.part == "step" else "call"
         line += f". It pays for itself after {calls:,} {noun if calls == 1 else f'{noun}s'}."
-    elif part is not None and part.speedup is not None and part.speedup.verdict is not Verdict.UNDECIDED:
+    elif part is not None and part.speedup is not None and part.speedup.verdict is not RatioVerdict.UNDECIDED:
         line += ". It never pays for itself."
     else:
         line += "."
@@ -142,7 +142,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}"
 
 
-def footer(measured: Measured) -> Iterator[RenderableType]:
+def footer(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     """Say how it was measured."""
     found = words.conditions(measured)
     if not found:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.time.timing_differences import Difference, differences
-from ctrace.inspector.features.time.timing_model import Measured, Timings
+from ctrace.inspector.features.time.timing_differences import SpeedDifference, differences
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.features.time.timing_view import EAGER, Ranking, kernels_a_call, ranking
-from ctrace.inspector.findings.ratios import Verdict
+from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.timing.timing_screen import footer
@@ -81,7 +81,7 @@ def _tables(timings: Timings, width: int) -> Iterator[RenderableType]:
     yield columned(width, ("configuration", *made), [(_name(each), *_made(each)) for each in timings.configurations])
 
 
-def _name(measured: Measured) -> str:
+def _name(measured: MeasuredConfiguration) -> str:
     return fmt.one_line(measured.configuration.name)
 
 
@@ -94,12 +94,12 @@ def _eager(timings: Timings, columns: int) -> tuple[str, ...]:
     return (*row, *("",) * (columns - len(row)))[:columns]
 
 
-def _speed(measured: Measured) -> tuple[str | Text, ...]:
+def _speed(measured: MeasuredConfiguration) -> tuple[str | Text, ...]:
     part = measured.first
     if part is None or part.compiled is None:
         return ("failed" if not measured.stopped else "stopped", "", "", "", "")
-    verdict = part.speedup.verdict if part.speedup is not None else Verdict.UNDECIDED
-    style = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}.get(verdict, "")
+    verdict = part.speedup.verdict if part.speedup is not None else RatioVerdict.UNDECIDED
+    style = {RatioVerdict.FASTER: "green", RatioVerdict.SLOWER: "red"}.get(verdict, "")
     return (
         duration(part.compiled.median),
         Text(words.speedup(part.speedup), style=style),
@@ -113,7 +113,7 @@ def _seconds(value: float | None) -> str:
     return "not measured" if value is None else fmt.seconds(value)
 
 
-def _made(measured: Measured) -> tuple[str, ...]:
+def _made(measured: MeasuredConfiguration) -> tuple[str, ...]:
     made = measured.compiled
     difference = next((each.difference for each in measured.differences), None)
     shown = "not measured" if difference is None else f"{difference:.1e}"
@@ -128,7 +128,7 @@ def _made(measured: Measured) -> tuple[str, ...]:
     )
 
 
-def _row_trouble(measured: Measured) -> Iterator[RenderableType]:
+def _row_trouble(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     name = _name(measured)
     if measured.stopped:
         yield Text(f"! {name}: {fmt.one_line(measured.stopped, _MESSAGE)}", style="yellow")
@@ -151,7 +151,7 @@ def _longer(gap: float) -> str:
     return f"{duration(abs(gap))} {'more' if gap >= 0 else 'less'}"
 
 
-def _reasons(difference: Difference) -> Iterator[RenderableType]:
+def _reasons(difference: SpeedDifference) -> Iterator[RenderableType]:
     for each in difference.reasons[:_REASONS]:
         seconds = "" if each.seconds is None else f"{_longer(each.seconds)}: "
         yield hanging(f"{seconds}{each.text}")

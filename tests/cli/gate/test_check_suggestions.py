@@ -13,13 +13,13 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.gate_model import Job, JobKey
-from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.inspector.features.fix.repairs import suggest_repairs
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Combined, Fixes, Tried
-from ctrace.inspector.features.fix.repairs.repair_result import Outcome as Proof
+from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, ProofCheck, TriedRepair
+from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome as Proof
 from ctrace.inspector.features.fix.repairs.suggest_repairs import causes_at
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, InterruptedTrialError
+from ctrace.inspector.features.fix.repairs.trial_runs import InterruptedTrialError, SearchBudget
 from ctrace.inspector.runs.capture_request import Options
 from tests.support import outcomes
 from tests.support.gated import at_text, session_of
@@ -32,17 +32,17 @@ SESSION = replace(
 BRANCH = RootCause("branch", RootKind.TENSOR_BRANCH, "A branch", FILE, 2, "forward", (Symptom(Finding.BREAK, 0),))
 PRINT = RootCause("print", RootKind.OUTPUT, "A print", FILE, 4, "forward", (Symptom(Finding.BREAK, 1),))
 SITE = replace(outcomes.BRANCH, file=FILE, line=2)
-PROVED = Proof((Check("outputs_equal", True),))
-UNPROVED = Proof((Check("outputs_equal", False, "eager returns a different result"),))
+PROVED = Proof((ProofCheck("outputs_equal", True),))
+UNPROVED = Proof((ProofCheck("outputs_equal", False, "eager returns a different result"),))
 AFTER = "def forward(x):\n    return torch.where(x.any(), x, -x)\n"
 
 
-def tried(outcome: Proof = PROVED, **parts: Any) -> Tried:
-    made = Tried("branch", ("branch",), "tensor_branch", "source", "Use where.", outcome, (NewText(FILE, AFTER),))
+def tried(outcome: Proof = PROVED, **parts: Any) -> TriedRepair:
+    made = TriedRepair("branch", ("branch",), "tensor_branch", "source", "Use where.", outcome, (NewText(FILE, AFTER),))
     return replace(made, **parts)
 
 
-def fixes(*repairs: Tried, **parts: Any) -> Fixes:
+def fixes(*repairs: TriedRepair, **parts: Any) -> Fixes:
     made = Fixes(SESSION, (BRANCH, PRINT), repairs=repairs, texts=(NewText(FILE, SOURCE),))
     return replace(made, **parts)
 
@@ -65,12 +65,12 @@ def suggested(
     monkeypatch.setattr(suggest_repairs, "causes_at", lambda site, *_: [BRANCH if site.line == 2 else PRINT])
     keys = [JobKey(f"net{number}.py") for number in range(jobs)]
     findings = tuple(outcomes.new_site(each) for each in sites or (SITE,))
-    checked = tuple(Checked(key, None, findings, run="a run") for key in keys)
-    outcome: Outcome = with_suggestions(
+    checked = tuple(CheckedJob(key, None, findings, run="a run") for key in keys)
+    outcome: CheckOutcome = with_suggestions(
         outcomes.outcome(*checked),
-        {key: Job(key, str(model), Options()) for key in keys},
+        {key: CheckJob(key, str(model), Options()) for key in keys},
         lambda _: SESSION,
-        Budget(None),
+        SearchBudget(None),
         lambda _: None,
     )
     return [each.suggestion for one in outcome.checked for each in one.findings]
@@ -111,7 +111,9 @@ def test_what_only_the_user_can_decide_has_no_replacement(
 
 def test_what_inductor_refutes_is_not_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     step = suggesting_step()
-    combined = Combined((step,), Proof((Check("inductor_equal", False, "compiled by Inductor, it differs"),)), (), "")
+    combined = Combined(
+        (step,), Proof((ProofCheck("inductor_equal", False, "compiled by Inductor, it differs"),)), (), ""
+    )
     (found,) = suggested(monkeypatch, tmp_path, lambda: fixes(tried(), combined=combined))
     assert found is not None
     assert (found.proved, found.why) == (False, "compiled by Inductor, it differs")
@@ -119,9 +121,9 @@ def test_what_inductor_refutes_is_not_suggested(monkeypatch: pytest.MonkeyPatch,
 
 def suggesting_step() -> Any:
     from ctrace.inspector.facts.diagnosis import Counts
-    from ctrace.inspector.features.fix.repairs.repair_result import Step
+    from ctrace.inspector.features.fix.repairs.repair_result import CombinedStep
 
-    return Step("tensor_branch", "Use where.", Counts(1, 0, 0))
+    return CombinedStep("tensor_branch", "Use where.", Counts(1, 0, 0))
 
 
 def test_one_search_for_the_same_site_of_two_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

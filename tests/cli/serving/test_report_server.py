@@ -10,7 +10,7 @@ import pytest
 from ctrace.cli.serving.report_server import application, listening
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.outcome import Target
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 from tests.support.asgi import Client
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA
@@ -18,7 +18,7 @@ from tests.support.places import DATA
 TOKEN = "a-token-of-letters"
 
 
-def saved(store: Store, name: str, log: str = "break_paths.log") -> Run:
+def saved(store: Store, name: str, log: str = "break_paths.log") -> SavedRun:
     run = store.begin(Target(path=f"{name}.py"), name)
     shutil.copy(DATA / log, run.log)
     return store.finish(run, 1.5, None, {"verdict": "partial", "graphs": 2})

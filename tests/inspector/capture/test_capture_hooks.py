@@ -10,7 +10,7 @@ import pytest
 from ctrace.inspector.capture import capture_hooks as session
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 
 
 def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
@@ -34,7 +34,7 @@ def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
 
         assert moved.here
     monkeypatch.delitem(sys.modules, "moved")
-    entries = [entry for entry in read(tmp_path / "trace.log") if isinstance(entry, Entry)]
+    entries = [entry for entry in read(tmp_path / "trace.log") if isinstance(entry, LogEntry)]
     (problem,) = (json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem")
     assert problem.startswith("what happens in moved could not be recorded: AttributeError")
     assert entries[-1].kind == "artifact:ctrace_end"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ctrace.inspector.features.bytecode.decompile import Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile import FunctionSource, reconstruct
 from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
 from ctrace.inspector.source.disassembly import disassembled
 
@@ -394,7 +394,7 @@ def optimizer():
 def in_place_of(seen):
     def hook(code, new):
         found = reconstruct(disassembled(new))
-        if not isinstance(found, Source):
+        if not isinstance(found, FunctionSource):
             seen.append([new.co_qualname, found.why])
             return None
         seen.append([new.co_qualname, None])
@@ -403,7 +403,7 @@ def in_place_of(seen):
     return hook
 
 
-def _with_frame_of(new: types.CodeType, found: Source) -> types.CodeType:
+def _with_frame_of(new: types.CodeType, found: FunctionSource) -> types.CodeType:
     """Compile with the very free variables of the other code, which the frame brings along."""
     tree = ast.parse(found.text)
     (function,) = tree.body

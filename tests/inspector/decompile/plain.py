@@ -2,7 +2,7 @@
 
 import sys
 
-from ctrace.inspector.features.bytecode.decompile import Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile import FunctionSource, reconstruct
 from ctrace.inspector.source.disassembly import disassembled
 from tests.inspector.decompile import cases, recording
 
@@ -11,7 +11,7 @@ if __name__ == "__main__":
     for case in cases.CASES:
         data = disassembled(case.__code__)
         found = reconstruct(data)
-        if isinstance(found, Source):
+        if isinstance(found, FunctionSource):
             differs = recording.difference(case.__code__, data, found)
             wrong += differs is not None
             print(case.__name__, "DIFFERS" if differs else "same", differs or "")

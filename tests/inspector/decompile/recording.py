@@ -4,7 +4,7 @@ import itertools
 from types import CellType, CodeType, FunctionType
 
 from ctrace.inspector.facts.bytecode_facts import Code
-from ctrace.inspector.features.bytecode.decompile import Source
+from ctrace.inspector.features.bytecode.decompile import FunctionSource
 from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
 
 
@@ -162,12 +162,12 @@ def outcome(code: CodeType, cells: dict, seed: int, fail_at: int, keep=()):
     return result, [shown(step) for step in log.steps], state, globals_after
 
 
-def again(code: CodeType, source: Source) -> CodeType:
+def again(code: CodeType, source: FunctionSource) -> CodeType:
     """Compile a reconstructed text."""
     return compiled(source.text, (*source.free, *(name for name, _ in source.constants)), code.co_flags)
 
 
-def difference(code: CodeType, data: Code, source: Source, seeds=range(4)):
+def difference(code: CodeType, data: Code, source: FunctionSource, seeds=range(4)):
     """Return the first run that differs between the two; each run raises at another step. None for no difference."""
     other = again(code, source)
     constants = {name: code.co_consts[number] for name, number in source.constants}

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.facts.diagnosis import Counts, Suggestion
 from ctrace.inspector.facts.findings import Break, BreakKind, Owner
@@ -32,8 +32,8 @@ def ran(text: str, *breaks: Break, file: str = FILE, **parts: Any) -> Session:
     return Session(breaks=named, graphs=graphs, coverage=Coverage(10, 9), listings={file: text}, **parts)
 
 
-def scene(session: Session) -> Scene:
-    return Scene(session, root_causes(session))
+def scene(session: Session) -> DiagnosisScene:
+    return DiagnosisScene(session, root_causes(session))
 
 
 def edited(candidate: Candidate) -> list[str]:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Counts, Effect
 from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Session
@@ -50,7 +50,7 @@ def test_all_prints_are_tried_in_one_run() -> None:
 
 
 def test_at_most_three_are_tried_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rule(scene: Scene) -> Iterator[Candidate]:
+    def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         for number, cause in enumerate(scene.causes):
             yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
 
@@ -98,7 +98,7 @@ def test_refuted_advice_is_not_shown() -> None:
 def test_advice_that_helped_goes_before_what_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     second = Trial(settings=(("option", True),))
 
-    def rule(scene: Scene) -> Iterator[Candidate]:
+    def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         yield Candidate("not tried", (scene.causes[0].id,))
         yield Candidate("tried", (scene.causes[1].id,), second)
 
@@ -132,7 +132,7 @@ def test_what_helps(before: Counts, after: Counts, helps: bool) -> None:
 
 
 def test_what_needs_no_change_is_left_out_beside_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rule(scene: Scene) -> Iterator[Candidate]:
+    def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         for number, cause in enumerate(scene.causes):
             yield Candidate("Change this." if number else "Nothing to change there.", (cause.id,))
 

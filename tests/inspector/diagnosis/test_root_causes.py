@@ -12,7 +12,7 @@ from ctrace.inspector.facts.diagnosis import Finding, RootKind, Symptom
 from ctrace.inspector.facts.findings import BreakKind, Cause, CauseKind, Cost, Frame, Recompile, Skip
 from ctrace.inspector.facts.passes import Attention
 from ctrace.inspector.facts.session import Compilation, Failure, FailurePhase, Session
-from ctrace.inspector.findings.graphs.attention_view import State, answer_of, state_of
+from ctrace.inspector.findings.graphs.attention_view import AttentionState, answer_of, state_of
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.source.source_names import RESULT
@@ -47,7 +47,9 @@ def findings(session: Session) -> Iterator[Symptom]:
     for what, found in zip(whats, lists, strict=True):
         yield from (Symptom(what, index) for index, _ in enumerate(found))
     missed = [
-        index for index, each in enumerate(session.attention) if state_of(each) not in (State.FUSED, State.MATCHED)
+        index
+        for index, each in enumerate(session.attention)
+        if state_of(each) not in (AttentionState.FUSED, AttentionState.MATCHED)
     ]
     yield from (Symptom(Finding.ATTENTION, index) for index in missed)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
-from ctrace.inspector.features.bytecode.rewrites.stackforms import Constant, written
+from ctrace.inspector.features.bytecode.rewrites.stackforms import ConstantForm, written
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
 from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 
@@ -30,4 +30,4 @@ def test_values_do_not_nest_without_end(name: str) -> None:
 
 
 def test_long_numbers_are_no_index() -> None:
-    assert Constant("9" * 5_000).number is None
+    assert ConstantForm("9" * 5_000).number is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.shape_facts import Dimension, DimKind, Policy, Shaped, Unbacked
+from ctrace.inspector.facts.shape_facts import Dimension, DimKind, DimPolicy, Shaped, Unbacked
 from tests.support import sizes
 from tests.support.helpers import MODEL, PROJECT, Log, recorded
 
@@ -28,24 +28,24 @@ FREE = {"became": "s77", "symbol": "s77"}
 @pytest.mark.parametrize(
     ("made", "more", "kind", "policy"),
     [
-        (sizes.dim("8"), {}, DimKind.STATIC, Policy.NOT_VARIED),
-        (sizes.dim("8"), {"automatic": False}, DimKind.STATIC, Policy.ALL_STATIC),
-        (sizes.dim("8"), {"always": "parameter"}, DimKind.STATIC, Policy.PARAMETER),
-        (sizes.dim("8"), {"always": "nn_module_property"}, DimKind.STATIC, Policy.MODULE),
-        (sizes.dim("8", marks=["static"]), {}, DimKind.STATIC, Policy.MARKED_STATIC),
-        (sizes.dim("1"), {}, DimKind.STATIC, Policy.NOT_VARIED),
-        (sizes.dim("1", "duck"), {}, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC),
-        (sizes.dim("0", "dynamic", marks=["dynamic"]), {}, DimKind.ZERO_ONE, Policy.MARKED_DYNAMIC),
-        (sizes.dim("8", "dynamic", symbol="s77", constraint="automatic"), {}, DimKind.SPECIALIZED, Policy.AUTOMATIC),
-        (sizes.dim(policy="dynamic", constraint="automatic", **FREE), {}, DimKind.SYMBOLIC, Policy.AUTOMATIC),
-        (sizes.dim(policy="dynamic", marks=["maybe_dynamic"], **FREE), {}, DimKind.SYMBOLIC, Policy.MAYBE_DYNAMIC),
-        (sizes.dim(policy="dynamic", marks=["listed"], **FREE), {}, DimKind.SYMBOLIC, Policy.LISTED),
-        (sizes.dim(policy="dynamic", **FREE), {}, DimKind.SYMBOLIC, Policy.UNKNOWN),
-        (sizes.dim(policy="duck", **FREE), {}, DimKind.SYMBOLIC, Policy.ALL_DYNAMIC),
-        (sizes.dim("u0", "unbacked", marks=["unbacked"]), {}, DimKind.UNBACKED, Policy.MARKED_UNBACKED),
+        (sizes.dim("8"), {}, DimKind.STATIC, DimPolicy.NOT_VARIED),
+        (sizes.dim("8"), {"automatic": False}, DimKind.STATIC, DimPolicy.ALL_STATIC),
+        (sizes.dim("8"), {"always": "parameter"}, DimKind.STATIC, DimPolicy.PARAMETER),
+        (sizes.dim("8"), {"always": "nn_module_property"}, DimKind.STATIC, DimPolicy.MODULE),
+        (sizes.dim("8", marks=["static"]), {}, DimKind.STATIC, DimPolicy.MARKED_STATIC),
+        (sizes.dim("1"), {}, DimKind.STATIC, DimPolicy.NOT_VARIED),
+        (sizes.dim("1", "duck"), {}, DimKind.ZERO_ONE, DimPolicy.ALL_DYNAMIC),
+        (sizes.dim("0", "dynamic", marks=["dynamic"]), {}, DimKind.ZERO_ONE, DimPolicy.MARKED_DYNAMIC),
+        (sizes.dim("8", "dynamic", symbol="s77", constraint="automatic"), {}, DimKind.SPECIALIZED, DimPolicy.AUTOMATIC),
+        (sizes.dim(policy="dynamic", constraint="automatic", **FREE), {}, DimKind.SYMBOLIC, DimPolicy.AUTOMATIC),
+        (sizes.dim(policy="dynamic", marks=["maybe_dynamic"], **FREE), {}, DimKind.SYMBOLIC, DimPolicy.MAYBE_DYNAMIC),
+        (sizes.dim(policy="dynamic", marks=["listed"], **FREE), {}, DimKind.SYMBOLIC, DimPolicy.LISTED),
+        (sizes.dim(policy="dynamic", **FREE), {}, DimKind.SYMBOLIC, DimPolicy.UNKNOWN),
+        (sizes.dim(policy="duck", **FREE), {}, DimKind.SYMBOLIC, DimPolicy.ALL_DYNAMIC),
+        (sizes.dim("u0", "unbacked", marks=["unbacked"]), {}, DimKind.UNBACKED, DimPolicy.MARKED_UNBACKED),
     ],
 )
-def test_kinds(made: dict[str, Any], more: dict[str, Any], kind: DimKind, policy: Policy) -> None:
+def test_kinds(made: dict[str, Any], more: dict[str, Any], kind: DimKind, policy: DimPolicy) -> None:
     found = _dim(made, **more)
     assert (found.kind, found.policy) == (kind, policy)
 
@@ -79,14 +79,14 @@ def test_numbers_are_listed_and_contents_of_tensors_are_not() -> None:
     numbers = [{**number, "source": "L['n']"}, {**number, "source": "L['n']"}, {**number, "source": "L['t'].item()"}]
     (found,) = _shaped(numbers=numbers, symbols=[sizes.known("s86", "L['n']", low=None)]).tensors
     assert (found.name, found.role, found.dtype) == ("n", "number", "int")
-    assert found.dims[0] == Dimension(None, "3", DimKind.SYMBOLIC, Policy.AUTOMATIC)
+    assert found.dims[0] == Dimension(None, "3", DimKind.SYMBOLIC, DimPolicy.AUTOMATIC)
 
 
 def test_static_tensors_are_written_short() -> None:
     still = {"source": "L['self']._modules['fc']._parameters['weight']", "dtype": "float32", "role": "parameter"}
     (found,) = _shaped(static=[{**still, "always": "parameter", "sizes": [3, 6]}]).tensors
     assert found.name == "self.fc.weight"
-    assert [(each.size, each.policy) for each in found.dims] == [("3", Policy.PARAMETER), ("6", Policy.PARAMETER)]
+    assert [(each.size, each.policy) for each in found.dims] == [("3", DimPolicy.PARAMETER), ("6", DimPolicy.PARAMETER)]
 
 
 class TestData:
@@ -131,7 +131,7 @@ def test_a_log_of_torch_s_own_says_what_it_can() -> None:
     shapes = {each.compilation: each for each in recorded("sizes.torch").shapes}
     assert not any(each.complete for each in shapes.values())
     x = shapes["0/1"].tensors[0]
-    assert (x.name, x.dims[0].index, x.dims[0].kind, x.dims[0].policy) == ("x", 0, DimKind.SYMBOLIC, Policy.UNKNOWN)
+    assert (x.name, x.dims[0].index, x.dims[0].kind, x.dims[0].policy) == ("x", 0, DimKind.SYMBOLIC, DimPolicy.UNKNOWN)
     fixed = shapes["1/1"].tensors[0].dims[0]
     assert fixed.kind is DimKind.SPECIALIZED
     assert fixed.fixed is not None
@@ -142,6 +142,6 @@ def test_a_recorded_violation() -> None:
     (shaped,) = recorded("constraint_violation").shapes
     x = next(each for each in shaped.tensors if each.name == "x")
     assert shaped.fail_type == "ConstraintViolationError"
-    assert (x.dims[0].kind, x.dims[0].policy) == (DimKind.SPECIALIZED, Policy.MARKED_DYNAMIC)
+    assert (x.dims[0].kind, x.dims[0].policy) == (DimKind.SPECIALIZED, DimPolicy.MARKED_DYNAMIC)
     assert x.dims[0].fixed is not None
     assert (x.dims[0].fixed.file, x.dims[0].fixed.line) == (f"{PROJECT}/constraint_violation.py", 12)

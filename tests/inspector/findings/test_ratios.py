@@ -8,7 +8,15 @@ from itertools import repeat
 
 import pytest
 
-from ctrace.inspector.findings.ratios import Verdict, compared, has_trend, interval_of, is_enough, quotient, verdict_of
+from ctrace.inspector.findings.ratios import (
+    RatioVerdict,
+    compared,
+    has_trend,
+    interval_of,
+    is_enough,
+    quotient,
+    verdict_of,
+)
 
 Noise = Callable[[random.Random], Iterator[tuple[float, float]]]
 ROUNDS = 15
@@ -74,10 +82,10 @@ def bursts(chance: random.Random) -> Iterator[tuple[float, float]]:
 NOISES = (bursts, steady, loud, spikes, drift, two_clocks, sticky)
 
 
-def verdicts(noise: Noise, factor: float = 1.0, rounds: int | None = None) -> Counter[Verdict]:
+def verdicts(noise: Noise, factor: float = 1.0, rounds: int | None = None) -> Counter[RatioVerdict]:
     """Repeat a measurement, each until there are enough rounds or for a fixed number of rounds."""
     chance = random.Random(7)
-    found: Counter[Verdict] = Counter()
+    found: Counter[RatioVerdict] = Counter()
     for _ in range(TRIALS):
         source = noise(chance)
         before: list[float] = []
@@ -93,12 +101,12 @@ def verdicts(noise: Noise, factor: float = 1.0, rounds: int | None = None) -> Co
 @pytest.mark.parametrize("noise", NOISES)
 def test_equal_sides_are_not_called_different(noise: Noise):
     found = verdicts(noise)
-    assert (found[Verdict.FASTER] + found[Verdict.SLOWER]) / TRIALS <= 0.03, found
+    assert (found[RatioVerdict.FASTER] + found[RatioVerdict.SLOWER]) / TRIALS <= 0.03, found
 
 
 @pytest.mark.parametrize("noise", [steady, spikes, drift, two_clocks, sticky])
 def test_equal_sides_are_called_equal(noise: Noise):
-    assert verdicts(noise)[Verdict.NO_DIFFERENCE] / TRIALS >= 0.97
+    assert verdicts(noise)[RatioVerdict.NO_DIFFERENCE] / TRIALS >= 0.97
 
 
 def test_an_interval_holds_the_true_ratio_as_often_as_it_says():
@@ -114,21 +122,21 @@ def test_an_interval_holds_the_true_ratio_as_often_as_it_says():
 @pytest.mark.parametrize("noise", [steady, spikes, drift, sticky])
 def test_a_difference_of_a_fifth_is_found(noise: Noise):
     found = verdicts(noise, 1.2)
-    assert found[Verdict.FASTER] / TRIALS >= 0.95, found
-    assert verdicts(noise, 1 / 1.2)[Verdict.SLOWER] / TRIALS >= 0.95
+    assert found[RatioVerdict.FASTER] / TRIALS >= 0.95, found
+    assert verdicts(noise, 1 / 1.2)[RatioVerdict.SLOWER] / TRIALS >= 0.95
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_few_rounds_decide_nothing(rounds: int):
-    assert set(verdicts(steady, 3.0, rounds)) == {Verdict.UNDECIDED}
+    assert set(verdicts(steady, 3.0, rounds)) == {RatioVerdict.UNDECIDED}
 
 
 def test_six_rounds_decide():
-    assert set(verdicts(steady, 3.0, 6)) == {Verdict.FASTER}
+    assert set(verdicts(steady, 3.0, 6)) == {RatioVerdict.FASTER}
 
 
 def test_less_than_the_resolution_is_no_difference():
-    assert set(verdicts(lambda _chance: repeat((1.0, 1.0)), 1.005)) == {Verdict.NO_DIFFERENCE}
+    assert set(verdicts(lambda _chance: repeat((1.0, 1.0)), 1.005)) == {RatioVerdict.NO_DIFFERENCE}
 
 
 def test_very_loud_noise_is_undecided_rather_than_equal():
@@ -137,8 +145,8 @@ def test_very_loud_noise_is_undecided_rather_than_equal():
             yield math.exp(chance.gauss(0, 1)), math.exp(chance.gauss(0, 1))
 
     found = verdicts(very_loud)
-    assert found[Verdict.UNDECIDED] > 0.9 * TRIALS
-    assert (found[Verdict.FASTER] + found[Verdict.SLOWER]) / TRIALS <= 0.03
+    assert found[RatioVerdict.UNDECIDED] > 0.9 * TRIALS
+    assert (found[RatioVerdict.FASTER] + found[RatioVerdict.SLOWER]) / TRIALS <= 0.03
 
 
 def test_the_interval_is_made_of_measured_values():
@@ -150,7 +158,7 @@ def test_the_interval_is_made_of_measured_values():
 def test_a_single_value_has_no_confidence():
     found = interval_of([2.0])
     assert (found.low, found.high, found.confidence) == (2.0, 2.0, 0.0)
-    assert verdict_of(found) is Verdict.UNDECIDED
+    assert verdict_of(found) is RatioVerdict.UNDECIDED
 
 
 def test_sides_of_different_length_are_refused():

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ctrace.inspector.log.reader import Broken, Entry, Form, follow, read
+from ctrace.inspector.log.reader import Broken, Form, LogEntry, follow, read
 from ctrace.inspector.session.build import build as session_from
 from tests.support.helpers import Log, any_json, fuzzing, parsed
 
 PREFIX = "V0102 03:04:05.000006 77 ctrace:0]"
 
 
-def one(log: str | bytes) -> Entry | Broken:
+def one(log: str | bytes) -> LogEntry | Broken:
     (item,) = parsed(log)
     return item
 
@@ -28,26 +28,26 @@ def small_log() -> Log:
 
 def test_record_without_payload():
     entry = one(Log().record("dynamo_start", {"stack": []}, at="2/1", attempt=3).text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert (entry.number, entry.kind, entry.data, entry.payload) == (1, "dynamo_start", {"stack": []}, "")
     assert (entry.compile_id, entry.attempt) == ("2/1", 3)
 
 
 def test_outside_a_compilation_there_is_no_compile_id():
     entry = one(Log().record("str", ["a.py", 0]).text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert (entry.compile_id, entry.attempt) == (None, 0)
 
 
 def test_half_a_compile_id_is_none():
     entry = one(f'{PREFIX} {{"stack_of": {{}}, "frame_id": 3}}\n')
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.compile_id is None
 
 
 def test_artifacts_are_named_by_their_own_name():
     entry = one(Log().artifact("recompile_reasons", "because").text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.kind == "artifact:recompile_reasons"
 
 
@@ -67,14 +67,14 @@ def test_artifacts_are_named_by_their_own_name():
 )
 def test_payload_comes_back_as_it_was_written(payload: str):
     entry = one(Log().artifact("note", payload).text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.payload == payload
 
 
 @pytest.mark.parametrize("separator", ["\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_only_a_newline_ends_a_line(separator: str):
     entry = one(Log().artifact("note", f"a{separator}b").text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.payload == f"a{separator}b"
 
 
@@ -84,7 +84,7 @@ def test_numbers_are_those_of_the_first_line():
 
 
 def test_an_unfinished_last_line_still_counts():
-    assert isinstance(one(Log().artifact("note", "text").text.rstrip("\n")), Entry)
+    assert isinstance(one(Log().artifact("note", "text").text.rstrip("\n")), LogEntry)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_broken_lines_are_told(line: str, why: str):
 def test_a_changed_payload_with_a_whole_form_is_used():
     log = Log().artifact("note", "guards: 17").record("b", {}).text.replace("17", "71")
     entry, _ = parsed(log)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert (entry.payload, entry.changed) == ("guards: 71", Form.TEXT)
 
 
@@ -134,7 +134,7 @@ def test_reading_goes_on_after_a_broken_record():
     log = (
         Log().artifact("a", "1").line("a program printed this").artifact("b", "2").line(f"{PREFIX} {{").record("c", {})
     )
-    found = [item.kind if isinstance(item, Entry) else item.number for item in log.entries()]
+    found = [item.kind if isinstance(item, LogEntry) else item.number for item in log.entries()]
     assert found == ["artifact:a", 3, "artifact:b", 6, "c"]
 
 
@@ -143,14 +143,14 @@ def test_bytes_that_are_no_text_break_one_record_only(tmp_path: Path):
     (tmp_path / "trace.log").write_bytes(first.replace("é".encode(), b"\xff") + second)
     broken, entry = read(tmp_path / "trace.log")
     assert isinstance(broken, Broken)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
 
 
 def test_a_header_with_bytes_that_are_no_text_is_read_and_doubted(tmp_path: Path):
     data = Log().record("describe_source", {"source": "name"}).text.encode().replace(b"name", b"n\xfcme")
     (tmp_path / "trace.log").write_bytes(data)
     (entry,) = read(tmp_path / "trace.log")
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert (entry.data, entry.has_odd_bytes) == ({"source": "n\ufffdme"}, True)
     (problem,) = session_from([entry]).problems
     assert problem.is_doubt
@@ -193,7 +193,7 @@ def test_follow_keeps_the_last_line_of_a_writer_that_crashed(tmp_path: Path):
     path = tmp_path / "trace.log"
     path.write_text(Log().artifact("note", "text").text + f"{PREFIX} {{", encoding="utf-8")
     first, last = follow(path, lambda: True)
-    assert isinstance(first, Entry)
+    assert isinstance(first, LogEntry)
     assert isinstance(last, Broken)
 
 
@@ -235,7 +235,7 @@ def test_lines_in_any_order_can_be_parsed(lines: list[str]):
 @given(st.dictionaries(st.sampled_from(["artifact", "x", "frame_id", "frame_compile_id", "has_payload", ""]), any_json))
 def test_any_json_object_can_be_parsed(record: dict[str, object]):
     item = one(f"{PREFIX} {json.dumps(record)}\n")
-    if isinstance(item, Entry):
+    if isinstance(item, LogEntry):
         assert item.compile_id is None or "/" in item.compile_id
 
 
@@ -243,5 +243,5 @@ def test_any_json_object_can_be_parsed(record: dict[str, object]):
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_payload_comes_back(payload: str):
     entry = one(Log().artifact("note", payload).text)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.payload == payload

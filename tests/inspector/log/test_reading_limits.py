@@ -12,7 +12,7 @@ from ctrace.inspector.log import second_process
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.files import head_of
 from ctrace.inspector.log.folders import LogFile
-from ctrace.inspector.log.reader import Broken, Entry, read
+from ctrace.inspector.log.reader import Broken, LogEntry, read
 from ctrace.inspector.log.reading_limits import longest_record, most_unpacked
 from ctrace.inspector.runs.load import load_log
 from tests.inspector.log.test_reader import PREFIX, small_log
@@ -47,7 +47,7 @@ def test_a_record_that_is_too_long_is_skipped_and_the_rest_keeps_its_lines(
     ]
     assert all("1 MiB" in each.why and "CTRACE_MAX_RECORD" in each.why for each in skipped)
     assert [each for each in known if each.number not in {each.number for each in skipped}] == [
-        each for each in found if isinstance(each, Entry)
+        each for each in found if isinstance(each, LogEntry)
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_long_record_ends_where_the_next_line_does(tmp_path: Path, end: str, m
             "x" * (4 * (1 << 20) + piece) + end + "\n" + Log().record("b", {}).text
         )
         *_, entry = read(log)
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, LogEntry)
         assert entry.number == 2 + end.count("\n")
 
 

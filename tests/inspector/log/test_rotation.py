@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.features.check.jobs.from_trace import traced
-from ctrace.inspector.features.check.policy.policy_model import Policy
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
 from ctrace.inspector.features.compare.ranks.job import read_job
 from ctrace.inspector.log.folders import choose, logs_in, whole
 from ctrace.inspector.log.rotation import grouped, join, rotation_note
@@ -100,8 +100,8 @@ def test_check_of_a_rotated_log_says_so_and_leaves_no_copy(tmp_path: Path, monke
     (copies := tmp_path / "copies").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
     rotate(LOG.read_bytes(), folder, "job.log")
-    (found,) = traced(folder, "train", Policy(), tmp_path)
-    (whole,) = traced(LOG, "train", Policy(), tmp_path)
+    (found,) = traced(folder, "train", CheckPolicy(), tmp_path)
+    (whole,) = traced(LOG, "train", CheckPolicy(), tmp_path)
     assert found.state is not None
     assert whole.state is not None
     assert found.state.sites == whole.state.sites

@@ -11,7 +11,7 @@ import pytest
 
 from ctrace.inspector.log import framing, second_process
 from ctrace.inspector.log.framing import frames, payload_of, records
-from ctrace.inspector.log.reader import Entry, Form, read
+from ctrace.inspector.log.reader import Form, LogEntry, read
 from tests.inspector.log.test_reader import PREFIX, small_log
 from tests.support.helpers import Log
 
@@ -66,8 +66,8 @@ def test_a_changed_payload_that_no_view_reads_is_reported(tmp_path: Path, large:
     text = Log().artifact("a", "one\ntwo").artifact("b", "three").text.replace("two", "tow")
     (log := tmp_path / "trace.log").write_text(text)
     first, second = read(log)
-    assert isinstance(first, Entry)
-    assert isinstance(second, Entry)
+    assert isinstance(first, LogEntry)
+    assert isinstance(second, LogEntry)
     assert (first.changed, second.changed) == (Form.TEXT, None)
     assert large
 
@@ -101,7 +101,7 @@ def test_it_does_not_matter_which_process_hashes(
     with monkeypatch.context() as alone:
         alone.setattr(second_process, "_LARGE", 1 << 40)
         known = list(read(log))
-    assert sum(isinstance(each, Entry) and each.changed is not None for each in known) == 3000
+    assert sum(isinstance(each, LogEntry) and each.changed is not None for each in known) == 3000
     source, choice = Path(framing.__file__).read_text(), "not _is_waited_for(out.fileno())"
     assert choice in source
     (choosing := tmp_path / "framing.py").write_text(source.replace(choice, hashed))
@@ -128,9 +128,9 @@ def test_a_log_that_is_cut_while_it_is_read_ends_where_it_is_cut(tmp_path: Path,
     first = next(found)
     os.truncate(log, len(data) // 2)
     rest = list(found)
-    assert isinstance(first, Entry)
+    assert isinstance(first, LogEntry)
     assert rest
-    assert all(isinstance(each, Entry) for each in rest[: len(rest) // 2])
+    assert all(isinstance(each, LogEntry) for each in rest[: len(rest) // 2])
 
 
 def test_it_starts_without_the_users_packages_and_folders(tmp_path: Path, large: list[Any]) -> None:

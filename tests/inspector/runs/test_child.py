@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import SetupError
-from ctrace.inspector.processes.spawned import Grouped, Watched, started
+from ctrace.inspector.processes.spawned import Grouped, WatchedProgram, started
 from ctrace.inspector.runs.child import ChildProcess
 from tests.support.places import ROOT
 
@@ -128,7 +128,7 @@ def test_a_watcher_that_is_killed_leaves_nothing_either(mark: str, tmp_path: Pat
     with running(CHILD + DAEMON + SLEEPS, mark, tmp_path) as child:
         until(lambda: b"up" in (tmp_path / "out").read_bytes())
         process = child._process
-        assert isinstance(process, Watched)
+        assert isinstance(process, WatchedProgram)
         os.kill(process._watcher.pid, signal.SIGKILL)
         assert wait(child) == -9
         assert alive(mark) == []

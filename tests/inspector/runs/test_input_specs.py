@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.input_specs import (
     DTYPES,
-    Choice,
-    Input,
+    InputChoice,
+    InputSpec,
     LiteralInput,
     TensorInput,
     Vary,
@@ -31,12 +31,12 @@ from tests.support.helpers import fuzzing
     ],
 )
 def test_tensors(text: str, dtype: str, sizes: tuple[int | str, ...]):
-    assert parse_input(text) == Input(None, TensorInput(dtype, sizes))
+    assert parse_input(text) == InputSpec(None, TensorInput(dtype, sizes))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_dtypes(dtype: str):
-    assert parse_input(f"{dtype}[1]") == Input(None, TensorInput(dtype, (1,)))
+    assert parse_input(f"{dtype}[1]") == InputSpec(None, TensorInput(dtype, (1,)))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_all_dtypes(dtype: str):
     ],
 )
 def test_literals(text: str, value: object):
-    assert parse_input(text) == Input(None, LiteralInput(value))
+    assert parse_input(text) == InputSpec(None, LiteralInput(value))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_literals(text: str, value: object):
     ],
 )
 def test_keywords(text: str, name: str, value: TensorInput | LiteralInput):
-    assert parse_input(text) == Input(name, value)
+    assert parse_input(text) == InputSpec(name, value)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_vary(text: str, dimension: int, sizes: tuple[int, ...]):
     ],
 )
 def test_vary_other_than_sizes(text: str, what: str, values: tuple[str, ...]):
-    assert parse_vary(text) == Choice(what, values)
+    assert parse_vary(text) == InputChoice(what, values)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ctrace.inspector.runs import launch as launching
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import launch
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 from tests.support.helpers import MODEL, Log, whole
 
 STARTED = Log().started()
@@ -45,16 +45,16 @@ class FakeChild(ChildProcess):
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> SavedRun:
     return Store(tmp_path / ".ctrace").create(Target(MODEL, "model"))
 
 
-def ended(run: Run, log: Log, status: int | None, kind: str = "program", **options: Any) -> Failure | None:
+def ended(run: SavedRun, log: Log, status: int | None, kind: str = "program", **options: Any) -> Failure | None:
     request = CaptureRequest(kind, MODEL, None, None, (), Options(), str(run.log))
     return launch(request, run, child=FakeChild(text=log.text, ended_with=status), **options).failure
 
 
-def test_a_program_that_ended_well_did_not_fail(run: Run) -> None:
+def test_a_program_that_ended_well_did_not_fail(run: SavedRun) -> None:
     assert ended(run, whole(), 0) is None
 
 
@@ -67,11 +67,11 @@ def test_a_program_that_ended_well_did_not_fail(run: Run) -> None:
         (99, "signal 99", "the program crashed with signal 99"),
     ],
 )
-def test_a_signal_is_named(number: int, kind: str, message: str, run: Run) -> None:
+def test_a_signal_is_named(number: int, kind: str, message: str, run: SavedRun) -> None:
     assert ended(run, STARTED, -number) == Failure(FailurePhase.CRASH, kind, message)
 
 
-def test_a_program_that_killed_itself_has_a_line(run: Run) -> None:
+def test_a_program_that_killed_itself_has_a_line(run: SavedRun) -> None:
     log = Log().started().ctrace("exited", {"how": "os.kill(0, 15)", "file": MODEL, "line": 12})
     message = "the program killed itself with os.kill(0, 15)"
     assert ended(run, log, -15) == Failure(FailurePhase.CRASH, "SIGTERM", message, MODEL, 12)
@@ -88,7 +88,7 @@ def test_a_program_that_killed_itself_has_a_line(run: Run) -> None:
         ),
     ],
 )
-def test_an_exit_code_is_named(log: Log, message: str, place: tuple[str | None, int | None], run: Run) -> None:
+def test_an_exit_code_is_named(log: Log, message: str, place: tuple[str | None, int | None], run: SavedRun) -> None:
     assert ended(run, log, 3) == Failure(FailurePhase.CRASH, "Exit", message, *place)
 
 
@@ -96,7 +96,7 @@ def test_an_exit_code_is_named(log: Log, message: str, place: tuple[str | None, 
     ("log", "how"),
     [(STARTED, "exit code 0, without cleaning up"), (Log().started().ctrace("exited", EXITED), "os._exit(3)")],
 )
-def test_a_model_file_that_ends_the_process_learns_what_to_do(log: Log, how: str, run: Run) -> None:
+def test_a_model_file_that_ends_the_process_learns_what_to_do(log: Log, how: str, run: SavedRun) -> None:
     """Its exit code may be 0; a log without an end mark is enough."""
     failure = ended(run, log, 0, "model")
     assert failure is not None
@@ -104,7 +104,7 @@ def test_a_model_file_that_ends_the_process_learns_what_to_do(log: Log, how: str
     assert failure.todo.startswith("A model file must not end the process: remove that call")
 
 
-def test_a_program_that_takes_too_long_is_killed(run: Run) -> None:
+def test_a_program_that_takes_too_long_is_killed(run: SavedRun) -> None:
     child = FakeChild(text=STARTED.text, ended_with=None)
     request = CaptureRequest("program", MODEL, None, None, (), Options(), str(run.log))
     outcome = launch(request, run, child=child, timeout=0.01)
@@ -113,7 +113,7 @@ def test_a_program_that_takes_too_long_is_killed(run: Run) -> None:
     assert child.kills == 1
 
 
-def test_a_capture_that_nobody_wants_is_interrupted(run: Run) -> None:
+def test_a_capture_that_nobody_wants_is_interrupted(run: SavedRun) -> None:
     child = FakeChild(text=STARTED.text, ended_with=None)
     child.end()
     request = CaptureRequest("program", MODEL, None, None, (), Options(), str(run.log))
@@ -122,7 +122,7 @@ def test_a_capture_that_nobody_wants_is_interrupted(run: Run) -> None:
     assert child.kills == 1
 
 
-def test_a_second_ctrl_c_kills_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_kills_at_once(run: SavedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "_SIGNALED_SECONDS", 100.0)
     monkeypatch.setattr(launching, "_GRACE_SECONDS", 100.0)
     child = FakeChild(text=STARTED.text, ended_with=None)
@@ -136,7 +136,7 @@ def test_a_second_ctrl_c_kills_at_once(run: Run, monkeypatch: pytest.MonkeyPatch
     assert child.kills == 1
 
 
-def test_what_the_program_raised_says_more_than_its_exit_code(run: Run) -> None:
+def test_what_the_program_raised_says_more_than_its_exit_code(run: SavedRun) -> None:
     log = (
         Log()
         .started()
@@ -163,7 +163,7 @@ class Restarting(FakeChild):
         return True
 
 
-def test_the_log_of_a_new_process_stays_whatever_its_exit_code(run: Run) -> None:
+def test_the_log_of_a_new_process_stays_whatever_its_exit_code(run: SavedRun) -> None:
     request = CaptureRequest("program", MODEL, None, None, (), Options(), str(run.log))
     launch(request, run, child=Restarting(text=whole().text, ended_with=113))
     assert run.log.read_text() == whole().text

@@ -13,7 +13,7 @@ from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.rerun import refuse_foreign, request_of
 from ctrace.inspector.runs.run_names import rename
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def made(path: str | None = "model.py", module: str | None = None) -> Run:
+def made(path: str | None = "model.py", module: str | None = None) -> SavedRun:
     if path is not None and not Path(path).exists():
         Path(path).write_text("model = 1\n")
     run = Store().create(Target(path or module, "model"))
@@ -35,7 +35,7 @@ def made(path: str | None = "model.py", module: str | None = None) -> Run:
     return Store().finish(run, 1.0, None, {})
 
 
-def refused(run: Run) -> str:
+def refused(run: SavedRun) -> str:
     with pytest.raises(RunError) as caught:
         refuse_foreign(run, request_of(run), "--target h100")
     return f"{caught.value.what}\n{caught.value.todo}"

@@ -10,11 +10,11 @@ from ctrace.inspector.facts.session import Target
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.rerun import merged, request_of, resolved_of, same_but_for_gpu
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget
 
 
-def made(tmp_path: Path, **parts: object) -> tuple[Run, CaptureRequest]:
+def made(tmp_path: Path, **parts: object) -> tuple[SavedRun, CaptureRequest]:
     model = tmp_path / "model.py"
     model.write_text("model = 1\n")
     request = CaptureRequest("model", str(model), None, "net", (), Options(train=True), str(tmp_path / "trace.log"))

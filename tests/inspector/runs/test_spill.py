@@ -13,11 +13,11 @@ import pytest
 
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.facts.outcome import Target
-from ctrace.inspector.log.reader import Broken, Entry, follow_bytes
+from ctrace.inspector.log.reader import Broken, LogEntry, follow_bytes
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.spill import Unframer, framed
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="child processes do not inherit descriptors")
 ORDER = CaptureRequest("model", "model.py", None, None, (), Options(), "")
@@ -37,16 +37,16 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> SavedRun:
     return Store(tmp_path / ".ctrace").create(Target("model.py"))
 
 
-def read_all(channel: Channel) -> list[Entry | Broken]:
+def read_all(channel: Channel) -> list[LogEntry | Broken]:
     return list(follow_bytes(channel.read, lambda: True))
 
 
-def payloads(entries: list[Entry | Broken]) -> list[str]:
-    return [each.payload for each in entries if isinstance(each, Entry)]
+def payloads(entries: list[LogEntry | Broken]) -> list[str]:
+    return [each.payload for each in entries if isinstance(each, LogEntry)]
 
 
 def test_frames_of_several_writers_are_put_together() -> None:
@@ -63,7 +63,7 @@ def test_frames_of_several_writers_are_put_together() -> None:
     assert found == [second, first]
 
 
-def test_a_log_that_outgrows_the_disk_is_whole(run: Run) -> None:
+def test_a_log_that_outgrows_the_disk_is_whole(run: SavedRun) -> None:
     with Channel(ORDER, run) as channel:
         log = TraceLog(run.log, os.dup(channel.inherited[0]))
         with largest_file(2000):
@@ -93,7 +93,7 @@ def test_without_a_folder_all_of_it_goes_through_the_pipe() -> None:
     assert text.decode() == ORDER.to_json()
 
 
-def test_a_log_whose_folder_is_deleted_is_read(run: Run) -> None:
+def test_a_log_whose_folder_is_deleted_is_read(run: SavedRun) -> None:
     with Channel(ORDER, run) as channel:
         log = TraceLog(run.log, os.dup(channel.inherited[0]))
         log.artifact("note", 1)

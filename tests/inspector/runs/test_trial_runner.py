@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise, rules
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session
@@ -42,7 +42,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, second: Session | BaseException) -
 def test_an_interrupt_keeps_the_run_and_what_was_tried(
     second: Session | BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rule(scene: Scene) -> Iterator[Candidate]:
+    def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         for number, cause in enumerate(scene.causes):
             yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
 
@@ -58,7 +58,7 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
 
 
 def test_the_run_of_more_calls_is_counted_beside_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rule(scene: Scene) -> Iterator[Candidate]:
+    def rule(scene: DiagnosisScene) -> Iterator[Candidate]:
         for number, cause in enumerate(scene.causes):
             yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
 

@@ -11,7 +11,7 @@ from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target, Verdict
 from ctrace.inspector.features.check.trust import untrusted
 from ctrace.inspector.runs.load import load, load_log
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.store import SavedRun, Store
 from ctrace.inspector.session.build import build
 from tests.support.helpers import Log, parsed, recorded, whole
 from tests.support.places import DATA
@@ -147,7 +147,7 @@ class TestScenarios:
 
 
 class TestFiles:
-    def run(self, tmp_path: Path, text: str, **changes: object) -> Run:
+    def run(self, tmp_path: Path, text: str, **changes: object) -> SavedRun:
         run = Store(tmp_path).create(Target("model.py"))
         run.log.write_text(text)
         return replace(run, **changes)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.facts.events.core import Ignored, Recorded, Unknown
+from ctrace.inspector.facts.events.core import Ignored, RecordSeen, UnknownEvent
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.headers import Context
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import LogEntry
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
@@ -109,8 +109,8 @@ WRITTEN = [
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_artifact_of_torch_is_unknown(name: str):
-    entry = Entry(1, f"artifact:{name}", {"name": name}, Context(0, 0), '{"torch": "2.13.0"}')
-    assert not isinstance(decode(entry), Unknown)
+    entry = LogEntry(1, f"artifact:{name}", {"name": name}, Context(0, 0), '{"torch": "2.13.0"}')
+    assert not isinstance(decode(entry), UnknownEvent)
 
 
 @pytest.mark.parametrize("least", [1, 1 << 40])
@@ -143,6 +143,6 @@ def test_the_others_are_counted_by_name(tmp_path: Path):
 
 def test_each_shown_record_is_decoded():
     for name in RECORDS:
-        found = decode(Entry(1, f"artifact:{name}", {"name": name}, Context(), "text"))
-        assert isinstance(found, Recorded)
+        found = decode(LogEntry(1, f"artifact:{name}", {"name": name}, Context(), "text"))
+        assert isinstance(found, RecordSeen)
         assert not isinstance(found, Ignored)

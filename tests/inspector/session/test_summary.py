@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.facts.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
-from ctrace.inspector.facts.passes import Attention, Why
+from ctrace.inspector.facts.passes import Attention, WhyNotFused
 from ctrace.inspector.facts.session import (
     Compilation,
     Coverage,
@@ -149,7 +149,7 @@ class TestAttention:
             (),
             0,
             lines=(f"{MODEL}:8",),
-            why=Why("no_maximum", ()),
+            why=WhyNotFused("no_maximum", ()),
             graph="0/0",
             stage="inference",
         )
@@ -167,7 +167,7 @@ class TestAttention:
             0,
             lines=(f"{MODEL}:8",),
             certain=False,
-            why=Why("rank", (), rank=2),
+            why=WhyNotFused("rank", (), rank=2),
             graph="0/0",
             stage="inference",
         )

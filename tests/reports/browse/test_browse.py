@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.browse.app import VIEWS, Browser, Help, Search, lines_of
-from ctrace.reports.browse.links import Run
+from ctrace.reports.browse.links import BrowsedRun
 from ctrace.reports.browse.panes import Lines
 from tests.support import fusions, guarded, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
@@ -162,7 +162,7 @@ def test_keys_are_listed():
 def test_hostile_text_moves_no_cursor(name: str, way: str):
     session = poisoned(MADE.get(name) or sessions.PARTIAL, poisons()[way])
     texts = [line.plain for view in VIEWS for line in lines_of(view, session, 100)]
-    data = Run(session)
+    data = BrowsedRun(session)
     texts += [line for lines in data.files.values() for line in lines]
     texts += [line for kernel in data.kernels for line in (kernel.name, *kernel.lines)]
     texts += [

@@ -1,7 +1,7 @@
 """Following a wrapper without running it."""
 
-from ctrace.reports.dump.dump_values import Tensor
-from ctrace.reports.dump.launch_code import Site, Wrapper, follow
+from ctrace.reports.dump.dump_values import WrapperTensor
+from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
 from ctrace.reports.dump.module import read
 from ctrace.reports.dump.signatures import bounds
 
@@ -23,7 +23,7 @@ def followed(body: str, more: str = "", **dtypes: str) -> Wrapper:
     return follow(module, dtypes)
 
 
-def only(wrapper: Wrapper) -> Site:
+def only(wrapper: Wrapper) -> LaunchSite:
     (site,) = wrapper.sites
     return site
 
@@ -39,7 +39,7 @@ def test_reuse_views_and_devices():
             "    extern_kernels.mm(buf2, buf1, out=buf1)\n"
         )
     )
-    assert site.arguments["buf2"] == Tensor("buf0", "torch.float16", (8,), (1,), 8, "cuda:1", zero=True)
+    assert site.arguments["buf2"] == WrapperTensor("buf0", "torch.float16", (8,), (1,), 8, "cuda:1", zero=True)
     assert site.written == ("buf1",)
     assert site.line == 13
 
@@ -52,7 +52,7 @@ def test_a_tensor_that_is_copied_if_misaligned():
             "extern_kernels.mm(buf0, buf0)\n"
         )
     )
-    assert site.arguments["buf0"] == Tensor("buf0", "torch.float16", (4, 4), (4, 1), 0, "cuda:0")
+    assert site.arguments["buf0"] == WrapperTensor("buf0", "torch.float16", (4, 4), (4, 1), 0, "cuda:0")
 
 
 def test_a_pool_and_another_dtype():
@@ -64,8 +64,8 @@ def test_a_pool_and_another_dtype():
             "extern_kernels.mm(buf0, buf1)\n"
         )
     )
-    assert site.arguments["buf0"] == Tensor("pool_16", "torch.float32", (4,), (1,), 0, "cpu")
-    assert site.arguments["buf1"] == Tensor("pool_16", "torch.int32", (4,), (1,), 0, "cpu")
+    assert site.arguments["buf0"] == WrapperTensor("pool_16", "torch.float32", (4,), (1,), 0, "cpu")
+    assert site.arguments["buf1"] == WrapperTensor("pool_16", "torch.int32", (4,), (1,), 0, "cpu")
 
 
 def test_results_of_a_library():
@@ -79,8 +79,8 @@ def test_results_of_a_library():
     )
     assert [site.written for site in wrapper.sites] == [("buf0",), ("buf2",), ()]
     values = wrapper.sites[1].arguments
-    assert values["buf1"] == Tensor("buf1", "torch.int64", (8, 8), (8, 1), 0, "cpu")
-    assert values["constant0"] == Tensor("constant0", "torch.float64", (2,), (1,), 0, "cuda:0")
+    assert values["buf1"] == WrapperTensor("buf1", "torch.int64", (8, 8), (8, 1), 0, "cpu")
+    assert values["constant0"] == WrapperTensor("constant0", "torch.float64", (2,), (1,), 0, "cuda:0")
     assert wrapper.inputs["arg1_1"] is None
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.reports.dump.dumping import Names, safe
+from ctrace.reports.dump.dumping import FileNames, safe
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def test_long_names_keep_their_number():
 
 
 def test_names_are_unique_on_any_file_system():
-    names = Names("wrapper")
+    names = FileNames("wrapper")
     assert [names.new(each) for each in ("a", "A", "a", "Wrapper")] == ["a", "A-2", "a-3", "Wrapper-2"]
 
 
 @given(st.lists(st.text(max_size=200), max_size=20))
 def test_any_text(texts: list[str]):
-    names = Names()
+    names = FileNames()
     made = [names.new(text) for text in texts]
     assert len({name.lower() for name in made}) == len(made)
     for name in made:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.features.workshop.ejecting.cpp_source import CppKernel
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, Size, package_of
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, Size, package_of
 from ctrace.reports.ejecting.eject_writing import (
     CHECKS,
     Written,
@@ -36,7 +36,7 @@ ALLOWED = {"torch", "triton", "pytest", "importlib", "os", "subprocess", "sys", 
            "ast", "re", "site", "sysconfig"}  # fmt: skip
 
 
-def package() -> Package:
+def package() -> EjectedPackage:
     found = session()
     return package_of(found, found.kernels[0])
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.annotations import MOST, render_annotations
 from tests.reports.gate.texts import ANY, full_of
@@ -34,7 +34,7 @@ def _unescaped(text: str) -> str:
     return text
 
 
-def _many(number: int) -> Outcome:
+def _many(number: int) -> CheckOutcome:
     sites = [
         replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"line {each}"), cost=Cost(each, 1))
         for each in range(number)
@@ -90,6 +90,6 @@ def test_any_text_survives(text: str) -> None:
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
 @settings(max_examples=40, deadline=None)
 def test_any_file_name_survives(name: str) -> None:
-    found = Finding(FindingKind.WRONG, "x", file=f"/a/{name}", line=3)
+    found = GateFinding(FindingKind.WRONG, "x", file=f"/a/{name}", line=3)
     properties = _read(render_annotations(outcomes.outcome(findings=(found,))))[0][1]
     assert properties["file"] == fmt.plain(f"/a/{name}")

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.gate_markdown import render_table
@@ -25,7 +25,7 @@ OF_RESULT = Cause(CauseKind.BREAK_RESULT, RESULT, "1.5", "2.5", 2, file=FILE)
 OF_SIZE = Cause(CauseKind.SIZE, "x.size(0)", "4", "8", None)
 
 
-def _outcome(source: str, text: str, gb: str, cause: Cause) -> Outcome:
+def _outcome(source: str, text: str, gb: str, cause: Cause) -> CheckOutcome:
     """Check a model whose line 2 breaks, and that recompiles in a repeated call."""
     again = Recompile("1/1", "forward", FILE, 1, False, (cause,), call=1)
     breaks = [at_text(source, text, gb=(gb,), expression=text)]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports.gate.diagnostics import render_diagnostics
 from ctrace.reports.gate.sarif import render_sarif
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 
 
-def _diagnostics(outcome: Outcome) -> list[dict[str, Any]]:
+def _diagnostics(outcome: CheckOutcome) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(render_diagnostics(outcome))
     assert all(each["uri"].startswith("file:///") for each in found)
     return found

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Count, Policy
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
@@ -18,19 +18,19 @@ from tests.support.golden import assert_golden
 JOB = JobKey("tests/test_mask.py::test_mask[float32]#2")
 
 
-def _one(*findings: Finding, lock: Lock = outcomes.LOCK, **parts: Any) -> Outcome:
+def _one(*findings: GateFinding, lock: Lock = outcomes.LOCK, **parts: Any) -> CheckOutcome:
     state = outcomes.state(JOB, outcomes.BRANCH, graphs=3, coverage=71.4)
-    checked = replace(Checked(JOB, state, findings=findings, graphs_before=2, seconds=2.2), **parts)
-    return Outcome(Policy(), lock, (checked,), torch="2.13")
+    checked = replace(CheckedJob(JOB, state, findings=findings, graphs_before=2, seconds=2.2), **parts)
+    return CheckOutcome(CheckPolicy(), lock, (checked,), torch="2.13")
 
 
 NEW = _one(outcomes.new_site(outcomes.BRANCH))
 LIMIT = _one(
-    Finding(FindingKind.LIMIT, "GB0170 mask.py::Mask.forward `if is_pad.any():`", site=outcomes.BRANCH, count=Count.BREAKS, was=0, now=1),
+    GateFinding(FindingKind.LIMIT, "GB0170 mask.py::Mask.forward `if is_pad.any():`", site=outcomes.BRANCH, count=Count.BREAKS, was=0, now=1),
     lock=Lock(),
     graphs_before=None,
 )  # fmt: skip
-UNTRUSTED = _one(Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing"), state=None)
+UNTRUSTED = _one(GateFinding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing"), state=None)
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -38,7 +38,7 @@ UNTRUSTED = _one(Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled n
     ("name", "outcome", "is_by_lock"),
     [("new", NEW, True), ("limit", LIMIT, True), ("number", LIMIT, False), ("untrusted", UNTRUSTED, True)],
 )
-def test_text(name: str, outcome: Outcome, is_by_lock: bool, width: int) -> None:
+def test_text(name: str, outcome: CheckOutcome, is_by_lock: bool, width: int) -> None:
     assert_golden(f"test-{name}-{width}.txt", f"{failure_text(outcome, width, is_by_lock=is_by_lock)}\n")
 
 
@@ -47,7 +47,7 @@ def test_the_first_line_has_the_verdict_and_the_check() -> None:
 
 
 def test_findings_about_the_lock_are_shown_too() -> None:
-    wrong = Finding(FindingKind.NO_SECTION, "ctrace.lock says nothing of torch 2.13", "run pytest --ctrace-update")
+    wrong = GateFinding(FindingKind.NO_SECTION, "ctrace.lock says nothing of torch 2.13", "run pytest --ctrace-update")
     text = failure_text(replace(NEW, findings=(wrong,)), 80, is_by_lock=True)
     assert "1. ctrace.lock says nothing of torch 2.13\n   → run pytest --ctrace-update" in text
     assert "If this is wanted" not in text

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports.gate.gate_markdown import MOST_CHARACTERS, render_table
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
@@ -66,7 +66,7 @@ def test_a_bar_does_not_end_a_cell(text: str) -> None:
     assert set(_rows(render_table(full_of(text)))) == {4, 7}
 
 
-def _huge(text: str) -> Outcome:
+def _huge(text: str) -> CheckOutcome:
     many = [
         replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"{number}{text}"), source="")
         for number in range(2000)

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Policy
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.gate_places import Spot, model_file, near, own_spot, site_spot, spot
 from tests.support.outcomes import BRANCH, CWD, HOLDS, NOTHING
 
-BELOW = Outcome(Policy(file=f"{CWD}/ci/ctrace.yaml"), Lock(file="ci/ctrace.lock"))
+BELOW = CheckOutcome(CheckPolicy(file=f"{CWD}/ci/ctrace.yaml"), Lock(file="ci/ctrace.lock"))
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_an_unknown_line_is_none() -> None:
 
 
 def test_a_finding_without_a_place_is_at_its_model_or_the_policy() -> None:
-    finding = Finding(FindingKind.TIMEOUT, "too slow")
+    finding = GateFinding(FindingKind.TIMEOUT, "too slow")
     assert own_spot(finding, HOLDS) is None
-    assert spot(finding, Checked(JobKey("models/a.py:net")), BELOW) == Spot("ci/models/a.py")
-    assert spot(finding, Checked(JobKey("pack.net:model")), BELOW) == Spot("ci/ctrace.yaml")
+    assert spot(finding, CheckedJob(JobKey("models/a.py:net")), BELOW) == Spot("ci/models/a.py")
+    assert spot(finding, CheckedJob(JobKey("pack.net:model")), BELOW) == Spot("ci/ctrace.yaml")
     assert spot(finding, None, NOTHING) is None
 
 

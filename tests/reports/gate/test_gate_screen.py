@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Count, Policy
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.gate_screen import check_screen
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
-def _screen(outcome: Outcome, width: int = 80, *, colors: bool = False) -> str:
+def _screen(outcome: CheckOutcome, width: int = 80, *, colors: bool = False) -> str:
     return drawn(check_screen(outcome, width), width, colors=colors)
 
 
@@ -105,8 +105,8 @@ class TestNext:
         assert " ctrace check models/mask.py --train --update  if this is intended" in _screen(asked)
 
     def test_without_a_policy_there_is_no_limit_to_raise(self) -> None:
-        beyond = Finding(FindingKind.LIMIT, "graph breaks", count=Count.BREAKS, was=0, now=1)
-        alone = Outcome(Policy(), Lock(), (Checked(JobKey("models/mask.py"), findings=(beyond,)),))
+        beyond = GateFinding(FindingKind.LIMIT, "graph breaks", count=Count.BREAKS, was=0, now=1)
+        alone = CheckOutcome(CheckPolicy(), Lock(), (CheckedJob(JobKey("models/mask.py"), findings=(beyond,)),))
         assert "ctrace.yaml" not in _screen(alone)
         assert " ctrace check --update  if this is intended" in _screen(alone)
 
@@ -120,13 +120,13 @@ class TestNext:
 
 
 def test_models_that_cannot_be_run_have_no_table() -> None:
-    wrong = Checked(
-        JobKey("a.py"), findings=(Finding(FindingKind.WRONG, "a.py, line 1: invalid syntax", "correct it"),)
+    wrong = CheckedJob(
+        JobKey("a.py"), findings=(GateFinding(FindingKind.WRONG, "a.py, line 1: invalid syntax", "correct it"),)
     )
     shown = _screen(outcomes.outcome(wrong))
     assert "a.py, line 1: invalid syntax" in shown
     assert "Jobs" not in shown
-    assert "Jobs" in _screen(outcomes.outcome(wrong, Checked(JobKey("b.py"))))
+    assert "Jobs" in _screen(outcomes.outcome(wrong, CheckedJob(JobKey("b.py"))))
 
 
 def test_that_results_were_reused_is_no_warning() -> None:

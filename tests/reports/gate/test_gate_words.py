@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.gate_model import JobKey, State
+from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind
+from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, FindingKind, GateFinding
 from ctrace.reports.gate.gate_words import (
     GRAVEST_FIRST,
     KINDS,
@@ -40,7 +40,7 @@ def test_sentence(name: str, found: str) -> None:
 
 
 def test_a_model_with_several_jobs_counts_once_as_its_gravest() -> None:
-    failed = Checked(JobKey("models/mask.py", "train"), None, (Finding(FindingKind.FAILED, "raises"),))
+    failed = CheckedJob(JobKey("models/mask.py", "train"), None, (GateFinding(FindingKind.FAILED, "raises"),))
     assert sentence(outcomes.outcome(*outcomes.WORSE.checked, failed)) == "1 of 3 models failed, 1 got worse, 1 passes."
 
 
@@ -64,7 +64,7 @@ class TestCost:
 
     def _cost(self, *, before: int | None = 2, now: int = 3, ops: int | None = 14, adds: int = 1) -> str:
         site = replace(outcomes.BRANCH, cost=Cost(ops, adds))
-        state = State(self.masked.job, counts={Count.GRAPHS: now})
+        state = CheckedState(self.masked.job, counts={Count.GRAPHS: now})
         finding = outcomes.new_site(site)
         return cost(finding, replace(self.masked, state=state, findings=(finding,), graphs_before=before))
 
@@ -98,4 +98,4 @@ class TestCost:
     ],
 )
 def test_numbers(kind: FindingKind, count: Count | None, was: float | None, now: float, found: str) -> None:
-    assert numbers(Finding(kind, "x", count=count, was=was, now=now)) == found
+    assert numbers(GateFinding(kind, "x", count=count, was=was, now=now)) == found

@@ -7,7 +7,7 @@ import pytest
 import xmlschema
 from hypothesis import given, settings
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports.gate.junit import render_junit
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
@@ -18,11 +18,11 @@ WHEN = datetime(2026, 1, 31, 12, 30, 5)
 SCHEMA = xmlschema.XMLSchema(str(DATA / "junit.xsd"))
 
 
-def _report(outcome: Outcome) -> str:
+def _report(outcome: CheckOutcome) -> str:
     return render_junit(outcome, WHEN)
 
 
-def _cases(outcome: Outcome) -> dict[tuple[str, str], ElementTree.Element]:
+def _cases(outcome: CheckOutcome) -> dict[tuple[str, str], ElementTree.Element]:
     root = ElementTree.fromstring(_report(outcome).encode())
     return {(case.get("classname", ""), case.get("name", "")): case for case in root.iter("testcase")}
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.failuretext import failure_text
 from ctrace.reports.gate.gate_markdown import render_table
@@ -23,11 +23,11 @@ WHOLE = outcomes.outcome(outcomes.holding("models/a.py"))
 LESS = outcomes.outcome(outcomes.holding("models/a.py"), inductor_guards=False, notes=(NOTE,))
 
 
-def _screen(outcome: Outcome) -> str:
+def _screen(outcome: CheckOutcome) -> str:
     return drawn(check_screen(outcome, 100), 100)
 
 
-REPORTS: dict[str, tuple[Callable[[Outcome], str], str]] = {
+REPORTS: dict[str, tuple[Callable[[CheckOutcome], str], str]] = {
     "screen": (_screen, "HOLDS (Inductor's guards not checked)  The model passes."),
     "markdown": (render_table, "### ctrace check: **holds (Inductor's guards not checked)**"),
     "junit": (

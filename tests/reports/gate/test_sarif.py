@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.features.check.verdict import FindingKind, Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind
 from ctrace.inspector.version import __version__
 from ctrace.reports.gate.sarif import gb_rule, render_sarif
 from tests.reports.gate.texts import ANY, full_of
@@ -22,7 +22,7 @@ _SCHEMA = json.loads((DATA / "sarif.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(_SCHEMA)
 
 
-def _run(outcome: Outcome) -> dict[str, Any]:
+def _run(outcome: CheckOutcome) -> dict[str, Any]:
     report = json.loads(render_sarif(outcome).encode())
     VALIDATOR.validate(report)
     return report["runs"][0]

@@ -4,15 +4,15 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.features.check.gate_model import JobKey
-from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind
+from ctrace.inspector.features.check.verdict import CheckedJob, FindingKind, GateFinding
 from ctrace.reports.gate.gate_findings import folded, lines, shared_findings
 from tests.support import outcomes
 
-MORE = Finding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)
+MORE = GateFinding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)
 
 
-def _jobs(*findings: Finding) -> list[Checked]:
-    return [Checked(JobKey("a.py", f"way {number}"), None, (each,)) for number, each in enumerate(findings)]
+def _jobs(*findings: GateFinding) -> list[CheckedJob]:
+    return [CheckedJob(JobKey("a.py", f"way {number}"), None, (each,)) for number, each in enumerate(findings)]
 
 
 def test_a_site_of_several_jobs_is_shown_where_it_costs_most() -> None:
@@ -28,7 +28,7 @@ def test_different_numbers_are_different_findings() -> None:
 
 
 def test_findings_without_a_site_are_not_merged() -> None:
-    late = Finding(FindingKind.TIMEOUT, "not done after 600 s")
+    late = GateFinding(FindingKind.TIMEOUT, "not done after 600 s")
     assert len(shared_findings(outcomes.outcome(*_jobs(late, late)))) == 2
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.gate_markdown import render_table
@@ -36,7 +36,7 @@ PROVED = SuggestedRepair(
 LINES = st.text("ab`:\n\r", max_size=20)
 
 
-def suggesting(found: SuggestedRepair) -> Outcome:
+def suggesting(found: SuggestedRepair) -> CheckOutcome:
     """Make an outcome of one finding with a suggestion."""
     return outcomes.only(replace(outcomes.new_site(outcomes.BRANCH), suggestion=found))
 

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.reports.json.guards_json import render_guards_json
 from tests.support import guarded
 
 
-def _first(choice: Choice | None = None) -> Any:
+def _first(choice: GuardFilter | None = None) -> Any:
     session = guarded.GUARDED
-    data = json.loads(render_guards_json(session, heads(session), choice or Choice()))
+    data = json.loads(render_guards_json(session, heads(session), choice or GuardFilter()))
     assert (data["schema"], data["verdict"], data["problems"]) == (1, "compiled", [])
     return data["compilations"][0]
 
@@ -48,7 +48,7 @@ def test_the_tree() -> None:
 
 
 def test_a_choice_leaves_out_the_tree() -> None:
-    chosen = _first(Choice(line="model.py:12"))
+    chosen = _first(GuardFilter(line="model.py:12"))
     assert chosen["tree"] is None
     assert {each["line"] for each in chosen["guards"]} == {12}
 

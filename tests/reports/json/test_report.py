@@ -10,7 +10,7 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
-from ctrace.inspector.knowledge.advice import Entry
+from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
 from ctrace.reports.json.explain_json import as_data, render_breaks_json, render_json
 from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
@@ -191,7 +191,7 @@ class TestBreaks:
 
 
 class TestLessons:
-    ENTRY = Entry("a branch", "It branches.", "Use torch.where.", "it", "a\n", "b\n", "torch.x = 1", "It may.")
+    ENTRY = AdviceEntry("a branch", "It branches.", "Use torch.where.", "it", "a\n", "b\n", "torch.x = 1", "It may.")
     TOLD = Registered("GB0170", "Branching", "No.", ("Use `torch.cond`.",))
 
     def test_every_known_field(self) -> None:

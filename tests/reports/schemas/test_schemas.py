@@ -22,10 +22,10 @@ from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.findings.fusion.fusion_view import parts
-from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
-from ctrace.inspector.runs.store import Run
-from ctrace.inspector.self_check import Finding
+from ctrace.inspector.runs.store import SavedRun
+from ctrace.inspector.self_check import ProbeResult
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
@@ -103,7 +103,7 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("run", render_json),
     ("breaks", lambda session: render_breaks_json(session, None)),
     ("recompiles", json_recompiles.render_recompiles_json),
-    ("guards", lambda session: json_guards.render_guards_json(session, heads(session), Choice())),
+    ("guards", lambda session: json_guards.render_guards_json(session, heads(session), GuardFilter())),
     ("shapes", json_shapes.render_shapes_json),
     ("bytecode", _every_bytecode),
     ("graphs", _graphs()),
@@ -250,9 +250,9 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
 
 def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
     """`ctrace runs` and `ctrace doctor` do not report on a session."""
-    run = Run(Path("run"), "run", Target(path="model.py"), created=1.0)
+    run = SavedRun(Path("run"), "run", Target(path="model.py"), created=1.0)
     _fits(validators, "runs", json_document([runs._data(run)]))
-    _fits(validators, "doctor", json_document([doctor._data(Finding("torch", True, "2.13"))]))
+    _fits(validators, "doctor", json_document([doctor._data(ProbeResult("torch", True, "2.13"))]))
 
 
 def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What
 from ctrace.inspector.features.compare.diff.compare import compare
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.diff_markdown import render_diff_markdown
@@ -43,7 +43,7 @@ def test_markdown() -> None:
 
 
 def test_foreign_text_cannot_control_the_terminal() -> None:
-    change = Change(What.KERNEL, How.CHANGED, UNSEEN, UNSEEN, UNSEEN, ("---", "+++", UNSEEN, f"+{UNSEEN}"))
+    change = Change(What.KERNEL, ChangeKind.CHANGED, UNSEEN, UNSEEN, UNSEEN, ("---", "+++", UNSEEN, f"+{UNSEEN}"))
     found = RunDiff((change,), notes=(UNSEEN,), not_compared=((What.TIME, UNSEEN),))
     for all_of_it in (False, True):
         shown = drawn(diff_screen(UNSEEN, UNSEEN, found, all_of_it=all_of_it), 80)

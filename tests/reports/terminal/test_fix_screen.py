@@ -9,7 +9,14 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import (
+    Combined,
+    CombinedStep,
+    Fixes,
+    ProofCheck,
+    ProofOutcome,
+    TriedRepair,
+)
 from ctrace.reports.json.repairs.fix_json import render_fix_json
 from ctrace.reports.library_issue import library_findings, render_issues
 from ctrace.reports.terminal.fix_screen import fix_screen
@@ -28,7 +35,7 @@ PATCH = """\
          return slow(x)
 """
 LIBRARY = "/usr/lib/python3/site-packages/kit/mask.py"
-PASSED = tuple(Check(name, True, "the same in 44 eager calls") for name in ("finding_gone", "outputs_equal"))
+PASSED = tuple(ProofCheck(name, True, "the same in 44 eager calls") for name in ("finding_gone", "outputs_equal"))
 
 
 def cause(id_: str, kind: RootKind, title: str, line: int, file: str = MODEL) -> RootCause:
@@ -43,12 +50,12 @@ MASK = cause("tensor_branch-2", RootKind.TENSOR_BRANCH, "A branch on a tensor's 
 BEFORE = Counts(42, 3, 1, 61.0)
 
 
-def outcome(after: Counts, *failed: Check, note: str = "") -> Outcome:
-    return Outcome((*PASSED, *failed), Effect(BEFORE, after), note)
+def outcome(after: Counts, *failed: ProofCheck, note: str = "") -> ProofOutcome:
+    return ProofOutcome((*PASSED, *failed), Effect(BEFORE, after), note)
 
 
 FILES = (NewText(MODEL, "after\n"),)
-SELECT = Tried(
+SELECT = TriedRepair(
     BRANCH.id,
     (BRANCH.id,),
     "tensor_branch",
@@ -84,16 +91,16 @@ WRONG = replace(
     summary="Use `x` itself instead of a copy of it.",
     outcome=outcome(
         Counts(40, 2, 1, 61.0),
-        Check("state_equal", False, "eager leaves different state behind with base: changes model.cache"),
+        ProofCheck("state_equal", False, "eager leaves different state behind with base: changes model.cache"),
     ),
 )
 IN_LIBRARY = replace(SELECT, finding=MASK.id, findings=(MASK.id,), library="kit 1.2", summary="Use torch.where.")
 TOGETHER = Combined(
     (
-        Step("tensor_branch", SELECT.summary, Counts(17, 2, 1, 80.0)),
-        Step("capture_scalar_outputs", SCALARS.summary, Counts(4, 1, 1, 97.0)),
+        CombinedStep("tensor_branch", SELECT.summary, Counts(17, 2, 1, 80.0)),
+        CombinedStep("capture_scalar_outputs", SCALARS.summary, Counts(4, 1, 1, 97.0)),
     ),
-    Outcome(PASSED, Effect(BEFORE, Counts(4, 1, 1, 97.0)), "compiled results compared with built kernels"),
+    ProofOutcome(PASSED, Effect(BEFORE, Counts(4, 1, 1, 97.0)), "compiled results compared with built kernels"),
     FILES,
     PATCH,
     findings=(BRANCH.id, NUMBER.id),
@@ -177,7 +184,7 @@ def test_an_unproved_repair_says_why():
 
 
 def test_nothing_tried_is_nothing_proved():
-    assert not Outcome(()).proved
+    assert not ProofOutcome(()).proved
     assert data(UNSTABLE)["combined"] is None
 
 

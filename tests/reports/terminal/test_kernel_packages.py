@@ -8,21 +8,26 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Applied,
-    Checked,
+    AppliedPackage,
+    CheckedPackage,
     Compared,
-    Configuration,
     Element,
-    Place,
+    ExpectedPlace,
+    KernelConfiguration,
+    PackageTuning,
     RegionCheck,
     SizeClass,
     Sizes,
     Times,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
 )
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, Limit, Wrapped, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import (
+    OperatorCheck,
+    OperatorLimit,
+    Wrapped,
+    WrapResult,
+)
 from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
 from ctrace.reports.json.packages.package_results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.packages.wrap_json import render_wrap_json
@@ -35,12 +40,12 @@ from tests.support.places import ROOT
 from tests.support.poison import UNSEEN
 
 PLACES = (
-    Place("0/0", "inference", "model.py:12", "ejected::softmax_0", applied=True),
-    Place(
+    ExpectedPlace("0/0", "inference", "model.py:12", "ejected::softmax_0", applied=True),
+    ExpectedPlace(
         "0/0", "inference", "model.py:14", "ejected::softmax_0", applied=True, operator_called="torch cannot trace it"
     ),
 )
-RIGHT = Applied(
+RIGHT = AppliedPackage(
     device="NVIDIA H100 80GB HBM3",
     is_gpu=True,
     places=PLACES,
@@ -61,29 +66,33 @@ WRONG = replace(
     kernel=None,
     not_measured="the results differ, so no time means anything",
 )
-MISFIT = Applied(
+MISFIT = AppliedPackage(
     device="cpu",
     is_gpu=False,
-    places=(Place("0/0", "inference", "model.py:12", "ejected::softmax_0", applied=False, why="mul is aten.mul of x"),),
+    places=(
+        ExpectedPlace(
+            "0/0", "inference", "model.py:12", "ejected::softmax_0", applied=False, why="mul is aten.mul of x"
+        ),
+    ),
     compared=(Compared("base", "compiled", equal=True, largest=0.0),),
     not_measured="the package was applied nowhere",
     notes=("a note",),
 )
-CONFIGURATIONS = (Configuration({"XBLOCK": 1}, 1, 1), Configuration({"XBLOCK": 4}, 8, 2))
-TUNED = Tuned(
+CONFIGURATIONS = (KernelConfiguration({"XBLOCK": 1}, 1, 1), KernelConfiguration({"XBLOCK": 4}, 8, 2))
+TUNED = PackageTuning(
     "NVIDIA H100 80GB HBM3",
     is_timed=True,
     kernels=(
-        TunedKernel(
+        TunedConfigurations(
             "softmax_0_kernel",
             (
                 SizeClass(
                     "as captured",
                     "n=4096",
                     (
-                        Tried(CONFIGURATIONS[0], 64, 0, 0, 0.5, "registers, blocks", 14.9e-6, equal=True),
-                        Tried(CONFIGURATIONS[1], 32, 2, 4096, 1.0, "threads", 11.2e-6, equal=True),
-                        Tried(Configuration({"XBLOCK": 64}, 4, 1), failed="out of shared memory"),
+                        TriedConfiguration(CONFIGURATIONS[0], 64, 0, 0, 0.5, "registers, blocks", 14.9e-6, equal=True),
+                        TriedConfiguration(CONFIGURATIONS[1], 32, 2, 4096, 1.0, "threads", 11.2e-6, equal=True),
+                        TriedConfiguration(KernelConfiguration({"XBLOCK": 64}, 4, 1), failed="out of shared memory"),
                     ),
                     CONFIGURATIONS[1],
                 ),
@@ -111,14 +120,21 @@ MADE = WrapResult(
         notes=("a note",),
         source="import torch\n",
     ),
-    (Limit("torch takes one @triton.autotune per kernel", applies=False), Limit("no pre_hook", applies=True)),
-    (Check("torch.library.opcheck", True), Check("the operator", None, "not run"), Check("equal", False, "0.5")),
+    (
+        OperatorLimit("torch takes one @triton.autotune per kernel", applies=False),
+        OperatorLimit("no pre_hook", applies=True),
+    ),
+    (
+        OperatorCheck("torch.library.opcheck", True),
+        OperatorCheck("the operator", None, "not run"),
+        OperatorCheck("equal", False, "0.5"),
+    ),
 )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "found"), [("right", RIGHT), ("wrong", WRONG), ("misfit", MISFIT)])
-def test_apply_screen(name: str, found: Applied, width: int):
+def test_apply_screen(name: str, found: AppliedPackage, width: int):
     assert_golden(f"kernels-apply-{name}-{width}.txt", drawn(apply_screen(found, "model.py", "ops/softmax_0"), width))
 
 
@@ -199,7 +215,9 @@ def test_json_says_what_compiled_code_launches():
     assert [(each["launch"], each["why_operator"]) for each in found["places"]] == [(None, None)]
 
 
-CHECKED = Checked("cpu", (Sizes("ejected::relu", "n=8", "gpu", equal=True, largest=1e-8),), {"relu": {"ptx": "ret;"}})
+CHECKED = CheckedPackage(
+    "cpu", (Sizes("ejected::relu", "n=8", "gpu", equal=True, largest=1e-8),), {"relu": {"ptx": "ret;"}}
+)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +229,7 @@ CHECKED = Checked("cpu", (Sizes("ejected::relu", "n=8", "gpu", equal=True, large
         ),
         ("tune DIR", render_tune_json([("ops", TUNED, True)])),
         ("edit DIR --once", render_edit_json("ops", CHECKED)),
-        ("edit DIR --once", render_edit_json("ops", Checked("cpu", ()), "kernel.py, line 1")),
+        ("edit DIR --once", render_edit_json("ops", CheckedPackage("cpu", ()), "kernel.py, line 1")),
         ("wrap FILE:KERNEL", render_wrap_json(MADE)),
     ],
 )
@@ -231,11 +249,11 @@ def test_tune_and_wrap_json():
 
 
 def test_foreign_text_is_shown_escaped():
-    places = (Place(UNSEEN, UNSEEN, UNSEEN, UNSEEN, applied=False, why=UNSEEN),)
+    places = (ExpectedPlace(UNSEEN, UNSEEN, UNSEEN, UNSEEN, applied=False, why=UNSEEN),)
     hostile = replace(WRONG, places=places, device=UNSEEN, notes=(UNSEEN,), not_measured=UNSEEN)
     text = drawn(apply_screen(hostile, UNSEEN, UNSEEN, (f"+{UNSEEN}",)), 80)
     text += drawn(tune_screen(UNSEEN, replace(TUNED, device=UNSEEN), 80, (UNSEEN,)), 80)
-    text += drawn(wrap_screen(replace(MADE, checks=(Check(UNSEEN, None, UNSEEN),)), 80), 80)
+    text += drawn(wrap_screen(replace(MADE, checks=(OperatorCheck(UNSEEN, None, UNSEEN),)), 80), 80)
     assert "\x1b" not in text.replace("\n", "")
 
 
@@ -255,7 +273,9 @@ def test_the_import_names_the_file_that_the_operator_is_written_to():
 
 def test_the_further_lines_of_what_has_a_sign_begin_below_its_first():
     made = replace(
-        MADE, limits=(Limit("of @triton.autotune, " * 6, applies=True),), checks=(Check("it holds " * 12, True),)
+        MADE,
+        limits=(OperatorLimit("of @triton.autotune, " * 6, applies=True),),
+        checks=(OperatorCheck("it holds " * 12, True),),
     )
     text = drawn(wrap_screen(made, 80), 80).splitlines()
     for sign in "!✓":

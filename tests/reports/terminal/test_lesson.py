@@ -5,13 +5,13 @@ from msgspec.structs import replace
 
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
-from ctrace.inspector.knowledge.advice import Entry, entries
+from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
 from ctrace.reports.terminal.lessons_screen import cause_lesson_screen, lesson_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import HOSTILE_TEXT
 
-BRANCH = Entry(
+BRANCH = AdviceEntry(
     title="a branch on a tensor's value",
     why="Python branches on a tensor's value, which is known only when the graph has run.",
     fix="Compute both sides and select with torch.where, or use torch.cond.",
@@ -20,9 +20,11 @@ BRANCH = Entry(
     switch="torch._dynamo.config.capture_scalar_outputs = True",
     risk="The number becomes an unbacked symbol.",
 )
-ASSERT = Entry("an assert on a tensor's value", "The assert needs it in Python.", "Use torch._assert_async.")
+ASSERT = AdviceEntry("an assert on a tensor's value", "The assert needs it in Python.", "Use torch._assert_async.")
 TOLD = Registered("GB0170", "Data-dependent branching", "Dynamo does not support …", ("Use `torch.cond`.", "Or not."))
-HOSTILE = Entry(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, "it", HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT)
+HOSTILE = AdviceEntry(
+    HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, "it", HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT
+)
 LESSONS = {
     "branch": Lesson("GB0170", BRANCH, (("assert", ASSERT), ("while", ASSERT)), TOLD),
     "torch": Lesson("GB9999", None, (), TOLD),
@@ -33,7 +35,7 @@ LESSONS = {
         Registered(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, (HOSTILE_TEXT,)),
     ),
 }
-SIZE = Entry(
+SIZE = AdviceEntry(
     title="a size that changed",
     why="An earlier call compiled the size in as a constant; torch compiles again when it changes.",
     fix="Mark the dimension before the first call.",
@@ -43,8 +45,8 @@ SIZE = Entry(
     risk="The first call of each function runs in eager.",
     expected="The first change of a size compiles once more.",
 )
-GONE = Entry("an object that no longer exists", "Torch threw that code away.", "Keep the object.")
-HOSTILE_CAUSE = Entry(*(HOSTILE_TEXT,) * 3, "it", *(HOSTILE_TEXT,) * 4, "", HOSTILE_TEXT)
+GONE = AdviceEntry("an object that no longer exists", "Torch threw that code away.", "Keep the object.")
+HOSTILE_CAUSE = AdviceEntry(*(HOSTILE_TEXT,) * 3, "it", *(HOSTILE_TEXT,) * 4, "", HOSTILE_TEXT)
 CAUSES = {
     "cause-lesson-size": CauseLesson("size", SIZE, (("size/gone", GONE), ("size/again", SIZE))),
     "cause-lesson-hostile": CauseLesson(HOSTILE_TEXT, HOSTILE_CAUSE, ((HOSTILE_TEXT, HOSTILE_CAUSE),)),

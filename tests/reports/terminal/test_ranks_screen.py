@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.compare.ranks.job import Compiled, Divergence, Job, read_job
-from ctrace.inspector.features.compare.ranks.rank_summary import Digest, Kind
+from ctrace.inspector.features.compare.ranks.job import CompiledOnRanks, Divergence, Job, read_job
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Digest
 from ctrace.reports.terminal.ranks_screen import ranks_screen
 from ctrace.reports.wording.ranks_wording import ranks_text
 from tests.support.golden import WIDTHS, assert_golden, drawn
@@ -29,12 +29,13 @@ def many() -> Job:
         "forward",
         "/job/train.py",
         9,
-        Kind.GRAPH,
+        Apart.GRAPH,
         "node",
         dict.fromkeys(usual, "relu(x)") | dict.fromkeys(odd, "sin(x)"),
     )
     compilations = tuple(
-        Compiled(f"{number}/0", "forward", "/job/train.py", 9, (one, one if number else other)) for number in range(30)
+        CompiledOnRanks(f"{number}/0", "forward", "/job/train.py", 9, (one, one if number else other))
+        for number in range(30)
     )
     seconds = dict.fromkeys((*usual, *odd), 2.0) | {5: 9.0}
     ranks = tuple(sorted((*usual, *odd)))
@@ -52,10 +53,10 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
         (0, 1),
         (),
         {0: UNSEEN},
-        (Compiled("0/0", UNSEEN, UNSEEN, 1, (one, None)),),
+        (CompiledOnRanks("0/0", UNSEEN, UNSEEN, 1, (one, None)),),
         ((0,), (1,)),
         {0: 1.0, 1: 1.0},
-        Divergence("0/0", UNSEEN, UNSEEN, 1, Kind.GUARD, UNSEEN, {0: UNSEEN, 1: "x"}),
+        Divergence("0/0", UNSEEN, UNSEEN, 1, Apart.GUARD, UNSEEN, {0: UNSEEN, 1: "x"}),
         (UNSEEN,),
         (UNSEEN,),
     )

@@ -9,15 +9,15 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.call_tensors import tensors
-from ctrace.inspector.capture.calls.calling import Results, called
+from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Call, Way, training
-from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import disagreeing
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.snapshots import taken
-from ctrace.inspector.capture.comparing.verdicts import Budget, Court
+from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.isolation.random_states import seed
@@ -37,7 +37,7 @@ from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
 from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
-from ctrace.inspector.features.accuracy.child.pieces import COMPILING, Finding, located
+from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
@@ -181,7 +181,7 @@ class _Comparison:
         if not self._has_nonfinite:
             self._judge.nonfinite = None  # such as the infinities of a mask
 
-    def _eager(self, call: Call, way: Way, arithmetic: Watched | None = None) -> Results:
+    def _eager(self, call: Call, way: Way, arithmetic: WatchedArithmetic | None = None) -> CallResults:
         import torch
 
         model = self._copier.copy(self._model)
@@ -192,7 +192,7 @@ class _Comparison:
         with torch.compiler.set_stance("force_eager"), arithmetic.active() if arithmetic else _nothing():
             return taken(called(model, arguments, way, train=self._options.train)[0])
 
-    def _call_compiled(self, call: Call, way: Way, listener: Listener) -> Results:
+    def _call_compiled(self, call: Call, way: Way, listener: Listener) -> CallResults:
         import torch
 
         self._runs += 1
@@ -200,17 +200,17 @@ class _Comparison:
         with listening(listener):
             return taken(called(self._compiled, copied(call), way, train=self._options.train)[0])
 
-    def _verdict(self, eager: Results, compiled: Results, call: Call, way: Way, seconds: float) -> Judgement:
+    def _verdict(self, eager: CallResults, compiled: CallResults, call: Call, way: Way, seconds: float) -> Judgement:
         """Judge the whole result, as `explain --build` does."""
-        watched_ = Watched()
+        watched_ = WatchedArithmetic()
 
-        def run(arithmetic: Watched) -> EagerRun:
+        def run(arithmetic: WatchedArithmetic) -> EagerRun:
             return EagerRun(self._eager(call, way, arithmetic), None, Traces(), seconds)
 
         if not disagreeing(eager, compiled):
             return Judgement.FINE
         run(watched_)
-        court = Court(EagerRun(eager, None, Traces(), seconds), watched_, run, Budget(), built=True)
+        court = Court(EagerRun(eager, None, Traces(), seconds), watched_, run, EagerBudget(), built=True)
         found = court.verdict(compiled)
         if found.judgement is Judgement.UNDECIDED:
             self._not_compared["the whole result", found.why or found.no_reference] = None
@@ -289,7 +289,7 @@ class _Comparison:
     def _culprits(self) -> tuple[tuple[Culprit, ...], int]:
         found: dict[tuple[Any, ...], Culprit] = {}
         pieces = 0
-        reasons: dict[tuple[Any, ...], Finding] = {}
+        reasons: dict[tuple[Any, ...], PieceFinding] = {}
         for stored in self._judge.wrong[:_MOST_LOCATED]:
             finding = located(stored, reasons, most=_MOST_REASONS, against_eager=self._request.against_eager)
             pieces += finding.tried
@@ -324,7 +324,7 @@ class _Comparison:
         return FirstNonfinite(file, line, operator_name(made.node), made.call.name, made.in_eager)
 
 
-def _culprit(stored: StoredBuffer, finding: Finding) -> Culprit:
+def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
     node = finding.node or stored.node
     file, line, function = place_of(node)
     nodes = [finding.node] if finding.node is not None else needed([stored.node], stored.known)
@@ -412,7 +412,7 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _floats(results: Results) -> Iterator[Any]:
+def _floats(results: CallResults) -> Iterator[Any]:
     from torch.utils import _pytree
 
     yield from _pytree.tree_leaves((results.outputs, results.gradients))

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
 from ctrace.inspector.capture.comparing.judgement import (
     HOPELESS,
@@ -36,7 +36,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     needed,
 )
 from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
-from ctrace.inspector.features.accuracy.child.watched_kernels import KernelCall, Listener, WatchedGraph
+from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedCall, WatchedGraph
 
 _NOISY = 6
 """Eager runs that round at random, before a buffer is called wrong; `judgement` estimates near ties from 4 or more."""
@@ -54,7 +54,7 @@ class StoredBuffer(Struct, eq=False):
     """A buffer that a kernel wrote, judged."""
 
     graph: WatchedGraph
-    call: KernelCall
+    call: WatchedCall
     number: int
     """The number of the call in its graph."""
     node: Any
@@ -75,7 +75,7 @@ class Nonfinite(Struct, eq=False):
     """A kernel that wrote NaN or infinities, of inputs that had none."""
 
     graph: WatchedGraph
-    call: KernelCall
+    call: WatchedCall
     node: Any
     in_eager: bool
 
@@ -121,7 +121,7 @@ class KernelJudge(Listener):
         reads = graph.calls[number].reads
         self._inputs = {name: copied_value(names[variable]) for name, variable in reads.items() if variable in names}
 
-    def _known(self, graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
+    def _known(self, graph: WatchedGraph, call: WatchedCall, names: Mapping[str, Any]) -> Values:
         """Return the values of nodes before the call: copies of what it read, and what it left alone."""
         import torch
 
@@ -182,7 +182,7 @@ class KernelJudge(Listener):
                 )
             )  # fmt: skip
 
-    def _look_for_nonfinite(self, graph: WatchedGraph, call: KernelCall, known: Values, stored: Values) -> None:
+    def _look_for_nonfinite(self, graph: WatchedGraph, call: WatchedCall, known: Values, stored: Values) -> None:
         if self.nonfinite is not None:
             return
         made = [node for node, value in stored.items() if has_nonfinite(value)]
@@ -195,7 +195,7 @@ class KernelJudge(Listener):
         try:
             values = {
                 **{each: known[each] for each in read},
-                **computed(graph.module, nodes, known, Watched(), copied_value),
+                **computed(graph.module, nodes, known, WatchedArithmetic(), copied_value),
             }
         except NotComputableError:
             values = {}
@@ -237,7 +237,7 @@ def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict
         return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
     known = {each: one for each, one in known.items() if each is not node}
     nodes = needed([node], known)
-    eager = computed(module, nodes, known, Watched(), copied_value)[node]
+    eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
     pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
     chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
@@ -277,7 +277,7 @@ class _Runs:
             self._noisy = [self._run(NoisySums(seed), copied_value) for seed in range(_NOISY)]
         return [each if at is None else each[at] for each in self._noisy]
 
-    def _run(self, arithmetic: Watched, change: Any) -> Any:
+    def _run(self, arithmetic: WatchedArithmetic, change: Any) -> Any:
         try:
             return computed(self._module, self._nodes, self._known, arithmetic, change)[self._node]
         except NoReferenceError as error:
@@ -352,7 +352,7 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
     return found
 
 
-def _knows_inputs(graph: WatchedGraph, call: KernelCall) -> bool:
+def _knows_inputs(graph: WatchedGraph, call: WatchedCall) -> bool:
     """Whether each tensor that a call of a library reads is the value of a node; else eager computes other ones."""
     return set(call.reads) <= {*graph.buffers.values(), *graph.copies, *graph.inputs}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 
 Values = dict[Any, Any]
 """Values of FX nodes."""
@@ -29,7 +29,7 @@ def needed(outputs: Iterable[Any], known: Mapping[Any, Any]) -> list[Any]:
 
 
 def computed(
-    module: Any, nodes: list[Any], known: Mapping[Any, Any], arithmetic: Watched, change: Callable[[Any], Any]
+    module: Any, nodes: list[Any], known: Mapping[Any, Any], arithmetic: WatchedArithmetic, change: Callable[[Any], Any]
 ) -> Values:
     """Compute nodes one by one, each from the values of its arguments.
 

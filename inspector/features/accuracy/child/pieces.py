@@ -28,7 +28,7 @@ COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_
 _MOST_FALLBACKS = 10
 
 
-class Change(Struct, frozen=True):
+class Remedy(Struct, frozen=True):
     """A change of how a piece is compiled, and what follows if the error is then gone."""
 
     reason: str
@@ -43,29 +43,29 @@ def _set(name: str, value: Any) -> str:
 
 
 CHANGES = (
-    Change(
+    Remedy(
         "the fused kernel leaves out a rounding to 16 bits that eager makes",
         _set("emulate_precision_casts", value=True),
         {"emulate_precision_casts": True},
         "short",
     ),
-    Change("vectorized C++ code", _set("cpp.simdlen", 1), {"cpp.simdlen": 1}, "cpu"),
-    Change(
+    Remedy("vectorized C++ code", _set("cpp.simdlen", 1), {"cpp.simdlen": 1}, "cpu"),
+    Remedy(
         "approximate division", _set("eager_numerics.division_rounding", value=True),
         {"eager_numerics.division_rounding": True}, "cuda",
     ),
-    Change("Triton's version of libdevice", _set("eager_numerics.use_pytorch_libdevice", value=True),
+    Remedy("Triton's version of libdevice", _set("eager_numerics.use_pytorch_libdevice", value=True),
            {"eager_numerics.use_pytorch_libdevice": True}, "cuda"),
-    Change("values below the smallest normal one are flushed to zero", _set("eager_numerics.disable_ftz", value=True),
+    Remedy("values below the smallest normal one are flushed to zero", _set("eager_numerics.disable_ftz", value=True),
            {"eager_numerics.disable_ftz": True}, "cuda"),
-    Change("the fusion of several operations", _set("max_fusion_size", 1), {"max_fusion_size": 1}),
-    Change("a sum that is split over blocks", _set("split_reductions", value=False),
+    Remedy("the fusion of several operations", _set("max_fusion_size", 1), {"max_fusion_size": 1}),
+    Remedy("a sum that is split over blocks", _set("split_reductions", value=False),
            {"split_reductions": False}, "cuda"),
-    Change("several threads", _set("cpp.threads", 1), {"cpp.threads": 1}, "cpu"),
+    Remedy("several threads", _set("cpp.threads", 1), {"cpp.threads": 1}, "cpu"),
 )  # fmt: skip
 
 
-class Finding(Struct, frozen=True):
+class PieceFinding(Struct, frozen=True):
     """The operation in a kernel that makes its result wrong, and why."""
 
     node: Any = None
@@ -134,15 +134,15 @@ _OF_GRAPH = ("val", "tensor_meta", "example_value", "unbacked_bindings")
 
 
 def located(
-    stored: StoredBuffer, reasons: dict[tuple[Any, ...], Finding], *, most: int, against_eager: bool
-) -> Finding:
+    stored: StoredBuffer, reasons: dict[tuple[Any, ...], PieceFinding], *, most: int, against_eager: bool
+) -> PieceFinding:
     """Find the operation that makes a buffer wrong, and the change that makes it right.
 
     Args:
         reasons: those found so far, by operation and line: the same one is not searched again, and at most `most` are.
     """
     if stored.call.is_external:
-        return Finding(stored.node)
+        return PieceFinding(stored.node)
     piece = Piece(stored)
     if stored.judgement is not Judgement.WRONG:
         return _rounded_otherwise(piece)
@@ -150,7 +150,7 @@ def located(
     node = first.node
     key = _key(node)
     if node is not None and (key in reasons or len(reasons) >= most):
-        known = reasons.get(key, Finding())
+        known = reasons.get(key, PieceFinding())
         return replace(first, reason=known.reason, remedy=known.remedy, remedy_error=known.remedy_error, tried=1)
     found = _explained(piece, node, against_eager=against_eager)
     node = node or found.node or _only(piece.nodes)
@@ -163,10 +163,10 @@ def _key(node: Any) -> tuple[Any, ...]:
     return () if node is None else (str(node.target), node.meta.get("stack_trace"))
 
 
-def _explained(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
+def _explained(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
     base = piece.judged({}, is_strict=against_eager)
     if base is None or not _counts(base, against_eager=against_eager):
-        return Finding()
+        return PieceFinding()
     found = _why(piece, against_eager=against_eager)
     if node is not None and found.reason:
         return found
@@ -174,7 +174,7 @@ def _explained(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
     return replace(found, node=fallback.node) if found.reason else fallback
 
 
-def _rounded_otherwise(piece: Piece) -> Finding:
+def _rounded_otherwise(piece: Piece) -> PieceFinding:
     """Find the rounding that a kernel leaves out; what brings it back is tried where torch has it."""
     stored = piece.stored
     try:
@@ -182,12 +182,12 @@ def _rounded_otherwise(piece: Piece) -> Finding:
     except Exception:
         lost = None
     if lost is None:
-        return Finding(_only(piece.nodes))
+        return PieceFinding(_only(piece.nodes))
     change = next(each for each in CHANGES if each.only == "short")
     found = piece.judged(change.settings, is_strict=True)
     if found is not None and not _counts(found, against_eager=True):
-        return Finding(lost.node, reason_of(lost), change.remedy, found.error, tried=piece.compiled)
-    return Finding(lost.node, reason_of(lost), tried=piece.compiled)
+        return PieceFinding(lost.node, reason_of(lost), change.remedy, found.error, tried=piece.compiled)
+    return PieceFinding(lost.node, reason_of(lost), tried=piece.compiled)
 
 
 def _counts(found: ValueJudged, *, against_eager: bool) -> bool:
@@ -207,13 +207,13 @@ _MOVING = (
 """Operations that only move or convert values."""
 
 
-def _first_wrong(piece: Piece) -> Finding:
+def _first_wrong(piece: Piece) -> PieceFinding:
     """Find the first operation whose value is wrong, given the values that the kernel made for its arguments."""
     outputs = [each for each in piece.nodes if _is_tensor(each.meta.get("val"))]
     try:
         values = piece.values(outputs, {})
     except Exception:
-        return Finding()
+        return PieceFinding()
     module, inputs = piece.stored.graph.module, piece.stored.known
     for node in outputs:
         beside = {each: value for each, value in values.items() if each is not node}
@@ -222,10 +222,10 @@ def _first_wrong(piece: Piece) -> Finding:
             if alone.judgement is not Judgement.WRONG:
                 continue
             if judged_value(module, node, values[node], inputs).judgement is Judgement.WRONG:
-                return Finding(_producer(node), error=alone.error, eager_error=alone.eager_error)
+                return PieceFinding(_producer(node), error=alone.error, eager_error=alone.eager_error)
         except NotComputableError:
             continue
-    return Finding()
+    return PieceFinding()
 
 
 def _producer(node: Any) -> Any:
@@ -233,7 +233,7 @@ def _producer(node: Any) -> Any:
     return node.args[0] if operator_name(node) == "getitem" else node
 
 
-def _why(piece: Piece, *, against_eager: bool) -> Finding:
+def _why(piece: Piece, *, against_eager: bool) -> PieceFinding:
     device = piece.stored.value.device.type if _is_tensor(piece.stored.value) else "cpu"
     for change in CHANGES:
         if change.only not in ("", device, "short") or (change.only == "short" and not _is_short(piece)):
@@ -242,11 +242,11 @@ def _why(piece: Piece, *, against_eager: bool) -> Finding:
             continue
         found = piece.judged(change.settings, is_strict=against_eager)
         if found is not None and not _counts(found, against_eager=against_eager):
-            return Finding(None, change.reason, change.remedy, found.error)
-    return Finding()
+            return PieceFinding(None, change.reason, change.remedy, found.error)
+    return PieceFinding()
 
 
-def _by_fallback(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
+def _by_fallback(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
     """Leave one operator at a time to PyTorch, the one that is known to be wrong first."""
     nodes = [node] if node is not None else [each for each in piece.nodes if operator_name(each) not in _MOVING]
     for each in [one for one in nodes if one.op == "call_function"][:_MOST_FALLBACKS]:
@@ -254,8 +254,8 @@ def _by_fallback(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
         if found is not None and not _counts(found, against_eager=against_eager):
             name = operator_name(each)
             remedy = f"torch._inductor.lowering.make_fallback(torch.ops.{each.target}, override_decomp=True)"
-            return Finding(each, f"Inductor's code for {name}", remedy, found.error)
-    return Finding()
+            return PieceFinding(each, f"Inductor's code for {name}", remedy, found.error)
+    return PieceFinding()
 
 
 def _is_short(piece: Piece) -> bool:

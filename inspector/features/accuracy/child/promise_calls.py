@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_tensors import mapped, tensors
-from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.features.accuracy.accuracy_facts import Promises
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
@@ -41,7 +41,7 @@ def row_alone(call: Call) -> Call | None:
     return mapped(call, lambda each: each[:1].clone() if each.dim() and each.shape[0] == rows[0] else each)
 
 
-def batch_invariant(promises: Promises, whole: Results, alone: Results, batch: int) -> Promises:
+def batch_invariant(promises: Promises, whole: CallResults, alone: CallResults, batch: int) -> Promises:
     """Compare the first row of each result with that of a call with this row."""
     import torch
     from torch.utils import _pytree

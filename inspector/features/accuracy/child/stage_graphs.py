@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.patch import patched
@@ -144,7 +144,7 @@ class _GraphRuns:
             self._noisy = [self._run(Noisy(seed), copied_value) for seed in range(_NOISY)]
         return [each[at or 0] for each in self._noisy]
 
-    def _run(self, arithmetic: Watched, change: Callable[[Any], Any]) -> list[Any]:
+    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Any], Any]) -> list[Any]:
         import torch
         from torch.utils import _pytree
 
@@ -197,7 +197,7 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
     return None
 
 
-def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: Watched, change: Any) -> Values:
+def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: WatchedArithmetic, change: Any) -> Values:
     """Compute every node of a graph that can be computed."""
     placeholders = [each for each in graph.nodes if each.op == "placeholder"]
     known = dict(zip(placeholders, arguments, strict=False))
@@ -230,8 +230,8 @@ class _NodeRuns:
 def _wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     """Compare the graph before and after the post-grad passes: results first, then nodes of one name."""
     try:
-        before = _all_values(graph.module, earlier, graph.arguments, Watched(), copied_value)
-        after = _all_values(graph.module, graph.module.graph, graph.arguments, Watched(), copied_value)
+        before = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
+        after = _all_values(graph.module, graph.module.graph, graph.arguments, WatchedArithmetic(), copied_value)
     except NotComputableError:
         return None
     runs = _NodeRuns(graph.module, earlier, graph.arguments)
@@ -284,7 +284,7 @@ def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wr
 
     try:
         Kept(found.module).run(*map(copied_value, found.inputs))
-        later = _all_values(graph.module, earlier, graph.arguments, Watched(), copied_value)
+        later = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
     except Exception:
         return None
     runs = _NodeRuns(graph.module, earlier, graph.arguments)

@@ -34,7 +34,7 @@ _HOOKS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._induct
 _HOOK = "set_kernel_post_grad_provenance_tracing"
 
 
-class KernelCall(Struct, eq=False):
+class WatchedCall(Struct, eq=False):
     """One call of a kernel in the code of a graph."""
 
     name: str
@@ -58,7 +58,7 @@ class WatchedGraph(Struct, eq=False):
     inputs: list[str]
     stage: str
     part: int
-    calls: list[KernelCall] = field(default_factory=list)
+    calls: list[WatchedCall] = field(default_factory=list)
     buffers: dict[Any, str] = field(default_factory=dict)
     """The buffer with the value of each FX node that has one."""
     copies: dict[str, Any] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
 
         nodes = scheduler_nodes(schedule)
         original(schedule, kernel_name, is_extern)
-        return _mark(V.graph, KernelCall(kernel_name, False, False, *_buffers(V.graph, nodes), _origins(nodes)))
+        return _mark(V.graph, WatchedCall(kernel_name, False, False, *_buffers(V.graph, nodes), _origins(nodes)))
 
     return traced
 
@@ -154,14 +154,14 @@ def _marking_external(original: Callable[..., Any]) -> Callable[..., Any]:
         exact = origins_of(operation, exact=True) if operation is not None else []
         of_target = [each for each in exact if each.target is getattr(operation, "op_overload", None)] or exact
         only = of_target[0] if len(of_target) == 1 else None
-        call = KernelCall(name, True, is_view, *_buffers(V.graph, [node]), origins, only)
+        call = WatchedCall(name, True, is_view, *_buffers(V.graph, [node]), origins, only)
         V.graph.wrapper_code.writeline(f"# [Provenance debug handles] {name}:{_mark(V.graph, call)}")
         return original(scheduler, node)
 
     return codegen_extern_call
 
 
-def _mark(graph: Any, call: KernelCall) -> str:
+def _mark(graph: Any, call: WatchedCall) -> str:
     calls = graph.__dict__.setdefault("_ctrace_calls", [])
     calls.append(call)
     return f"ctrace{len(calls) - 1}"

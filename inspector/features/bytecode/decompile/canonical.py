@@ -16,18 +16,18 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Placeh
 from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Block,
     Born,
-    Branch,
     Contents,
     Event,
+    EventResult,
     Fresh,
     Is,
     Leave,
-    Made,
     Not,
     Pair,
-    Saved,
-    Spread,
+    SavedException,
     Step,
+    TruthBranch,
+    UnpackedIterable,
     Value,
 )
 
@@ -64,7 +64,7 @@ class _Form:
         match step:
             case Event():
                 return self._event(step)
-            case Branch():
+            case TruthBranch():
                 return "branch", self._value(step.test), self._inner(step.yes), self._inner(step.no)
             case Leave():
                 born = self._born(step.born)
@@ -93,19 +93,19 @@ class _Form:
 
     def _value(self, value: Value) -> Hashable:
         match value:
-            case Made(event, part):
+            case EventResult(event, part):
                 return "made", self._number(event), part
             case Fresh():
                 return "fresh", self._number(value)
             case Not(inner):
                 return "not", self._value(inner)
-            case Spread(inner):
+            case UnpackedIterable(inner):
                 return "spread", self._value(inner)
             case Is(left, right):
                 return "is", self._value(left), self._value(right)
             case Pair(key, item):
                 return "pair", self._value(key), self._value(item)
-            case Saved():
+            case SavedException():
                 return "saved", self._handled(value.handled)
             case _:
                 return value

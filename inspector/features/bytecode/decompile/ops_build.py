@@ -9,9 +9,9 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Contents,
     Fresh,
     Pair,
-    Spread,
-    State,
+    PathState,
     StopError,
+    UnpackedIterable,
     Value,
 )
 
@@ -20,17 +20,17 @@ _PLAIN_KEYS = ("str", "int", "bool", "NoneType", "bytes")
 _FUNCTION_PARTS = ((1, "defaults"), (2, "keyword_defaults"), (4, "annotations"), (8, "closure"))
 
 
-def _build_list(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_list(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.fresh(state, "list", Contents(tuple(state.take(here.arg or 0)))))
     return None
 
 
-def _build_tuple(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_tuple(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(tuple_of(machine, state, tuple(state.take(here.arg or 0))))
     return None
 
 
-def tuple_of(machine: Machine, state: State, items: tuple[Value, ...]) -> Value:
+def tuple_of(machine: Machine, state: PathState, items: tuple[Value, ...]) -> Value:
     """Return a tuple; if all items are constants, the tuple is a constant too, because the compiler folds it."""
     plain = [item for item in items if isinstance(item, Const) and "<" not in item.type and item.type != "frozenset"]
     if len(plain) != len(items):
@@ -41,12 +41,12 @@ def tuple_of(machine: Machine, state: State, items: tuple[Value, ...]) -> Value:
         return machine.fresh(state, "tuple", Contents(items))
 
 
-def _build_slice(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_slice(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.fresh(state, "slice", Contents(tuple(state.take(here.arg or 0)))))
     return None
 
 
-def _build_set(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_set(machine: Machine, state: PathState, here: Instruction) -> Next:
     items = tuple(state.take(here.arg or 0))
     if items:
         state.stack.append(machine.value(state, here, "set", items))
@@ -55,18 +55,18 @@ def _build_set(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _build_string(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_string(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.value(state, here, "string", tuple(state.take(here.arg or 0))))
     return None
 
 
-def _build_map(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_map(machine: Machine, state: PathState, here: Instruction) -> Next:
     flat = state.take(2 * (here.arg or 0))
     _push_dict(machine, state, here, [Pair(key, value) for key, value in zip(flat[::2], flat[1::2], strict=True)])
     return None
 
 
-def _build_const_key_map(machine: Machine, state: State, here: Instruction) -> Next:
+def _build_const_key_map(machine: Machine, state: PathState, here: Instruction) -> Next:
     names = items_of(state.pop())
     values = state.take(here.arg or 0)
     if len(names) != len(values):
@@ -76,7 +76,7 @@ def _build_const_key_map(machine: Machine, state: State, here: Instruction) -> N
     return None
 
 
-def _push_dict(machine: Machine, state: State, here: Instruction, pairs: list[Pair]) -> None:
+def _push_dict(machine: Machine, state: PathState, here: Instruction, pairs: list[Pair]) -> None:
     if all(_is_plain_key(pair.key) for pair in pairs):
         state.stack.append(machine.fresh(state, "dict", Contents(tuple(pairs))))
     else:
@@ -87,7 +87,7 @@ def _is_plain_key(key: Value) -> bool:
     return isinstance(key, Const) and key.type in _PLAIN_KEYS
 
 
-def _list_append(machine: Machine, state: State, here: Instruction) -> Next:
+def _list_append(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "list"):
@@ -97,7 +97,7 @@ def _list_append(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _list_extend(machine: Machine, state: State, here: Instruction) -> Next:
+def _list_extend(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "list"):
@@ -107,12 +107,12 @@ def _list_extend(machine: Machine, state: State, here: Instruction) -> Next:
     if items is None and isinstance(value, Const) and value.type == "tuple":
         items = tuple(const(item) for item in items_of(value))
     if items is None:
-        items = (Spread(machine.value(state, here, "spread", (value,))),)
+        items = (UnpackedIterable(machine.value(state, here, "spread", (value,))),)
     state.heap[owner] = Contents(state.heap[owner].items + items)
     return None
 
 
-def _list_to_tuple(machine: Machine, state: State, here: Instruction) -> Next:
+def _list_to_tuple(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
     if not machine.own(state, value, "list"):
         raise StopError(f"The list at offset {here.offset} is visible outside the function.")
@@ -121,7 +121,7 @@ def _list_to_tuple(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _intrinsic(machine: Machine, state: State, here: Instruction) -> Next:
+def _intrinsic(machine: Machine, state: PathState, here: Instruction) -> Next:
     match here.arg:
         case 5:
             state.stack.append(machine.value(state, here, "unary", (state.pop(),), "+"))
@@ -132,17 +132,17 @@ def _intrinsic(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _set_update(machine: Machine, state: State, here: Instruction) -> Next:
+def _set_update(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not (isinstance(value, Const) and machine.own(state, owner, "set")):
         raise StopError(f"The instruction SET_UPDATE at offset {here.offset} adds values that are not constants.")
     assert isinstance(owner, Fresh)
-    state.heap[owner] = Contents((*state.heap[owner].items, Spread(value)))
+    state.heap[owner] = Contents((*state.heap[owner].items, UnpackedIterable(value)))
     return None
 
 
-def _dict_update(machine: Machine, state: State, here: Instruction) -> Next:
+def _dict_update(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "dict"):
@@ -156,12 +156,12 @@ def _dict_update(machine: Machine, state: State, here: Instruction) -> Next:
     else:
         # The step records the existing keys, because DICT_MERGE raises for a duplicate key.
         keys = tuple(pair.key for pair in held if isinstance(pair, Pair))
-        added = (Spread(machine.value(state, here, here.opname.lower(), (value,), keys)),)
+        added = (UnpackedIterable(machine.value(state, here, here.opname.lower(), (value,), keys)),)
     state.heap[owner] = Contents(held + added)
     return None
 
 
-def _map_add(machine: Machine, state: State, here: Instruction) -> Next:
+def _map_add(machine: Machine, state: PathState, here: Instruction) -> Next:
     key, value = state.take(2)
     owner = state.stack[-(here.arg or 0)]
     if not (machine.own(state, owner, "dict") and _is_plain_key(key)):
@@ -171,7 +171,7 @@ def _map_add(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _make_function(machine: Machine, state: State, here: Instruction) -> Next:
+def _make_function(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.pop()
     flags = 0 if machine.version >= (3, 13) else here.arg or 0
     names = [name for flag, name in _FUNCTION_PARTS if flags & flag]
@@ -192,7 +192,7 @@ def _code_loaded_before(machine: Machine, here: Instruction) -> Code:
     return code
 
 
-def _set_function_attribute(machine: Machine, state: State, here: Instruction) -> Next:
+def _set_function_attribute(machine: Machine, state: PathState, here: Instruction) -> Next:
     part, function = state.take(2)
     name = dict(_FUNCTION_PARTS).get(here.arg or 0)
     if name is None or not machine.own(state, function, "function"):

@@ -9,14 +9,14 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Const,
     Fresh,
     Pair,
-    Spread,
-    State,
+    PathState,
     StopError,
+    UnpackedIterable,
     Value,
 )
 
 
-def _keywords(machine: Machine, state: State, here: Instruction) -> Next:
+def _keywords(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.keywords = _names(here, constant(machine, here.arg or 0))
     return None
 
@@ -28,18 +28,18 @@ def _names(here: Instruction, names: Value) -> tuple[str, ...]:
     return found
 
 
-def _call(machine: Machine, state: State, here: Instruction) -> Next:
+def _call(machine: Machine, state: PathState, here: Instruction) -> Next:
     keywords, state.keywords = state.keywords, ()
     _call_with(machine, state, here, keywords)
     return None
 
 
-def _call_keywords(machine: Machine, state: State, here: Instruction) -> Next:
+def _call_keywords(machine: Machine, state: PathState, here: Instruction) -> Next:
     _call_with(machine, state, here, _names(here, state.pop()))
     return None
 
 
-def _call_with(machine: Machine, state: State, here: Instruction, keywords: tuple[str, ...]) -> None:
+def _call_with(machine: Machine, state: PathState, here: Instruction, keywords: tuple[str, ...]) -> None:
     arguments = state.take(here.arg or 0)
     first, second = state.take(2)
     if machine.version >= (3, 13):
@@ -53,7 +53,7 @@ def _call_with(machine: Machine, state: State, here: Instruction, keywords: tupl
 
 def _pushed(
     machine: Machine,
-    state: State,
+    state: PathState,
     here: Instruction,
     function: Value,
     arguments: tuple[Value, ...],
@@ -66,7 +66,7 @@ def _pushed(
     state.stack.append(machine.value(state, here, "call", (function, *arguments), keywords))
 
 
-def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
+def _call_unpacked(machine: Machine, state: PathState, here: Instruction) -> Next:
     mapping = state.pop() if (here.arg or 0) & 1 else None
     arguments = state.pop()
     first, second = state.take(2)
@@ -84,7 +84,7 @@ def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value, ...] | None:
+def _positional(machine: Machine, state: PathState, arguments: Value) -> tuple[Value, ...] | None:
     """Return the items of a tuple or list that this function built for the call, or None for another iterable."""
     if isinstance(arguments, Const) and arguments.type == "tuple":
         return tuple(const(item) for item in items_of(arguments))
@@ -92,7 +92,9 @@ def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value
     return state.heap[arguments].items if known and isinstance(arguments, Fresh) else None
 
 
-def _named(machine: Machine, state: State, mapping: Value | None) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
+def _named(
+    machine: Machine, state: PathState, mapping: Value | None
+) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
     """Return the values and names of a dict that this function built for the call, or None for another mapping."""
     if mapping is None:
         return (), ()
@@ -100,7 +102,7 @@ def _named(machine: Machine, state: State, mapping: Value | None) -> tuple[tuple
         return None
     values, names = [], []
     for pair in state.heap[mapping].items:
-        if isinstance(pair, Spread) or not isinstance(pair, Pair) or not isinstance(pair.key, Const):
+        if isinstance(pair, UnpackedIterable) or not isinstance(pair, Pair) or not isinstance(pair.key, Const):
             return None
         if pair.key.type != "str" or evaluated(pair.key) in names:
             return None

@@ -8,9 +8,9 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     NONE,
     NULL,
     Const,
-    Made,
-    Saved,
-    State,
+    EventResult,
+    PathState,
+    SavedException,
     StopError,
     Value,
 )
@@ -22,7 +22,7 @@ def _target(here: Instruction) -> int:
     return here.target
 
 
-def _jump(machine: Machine, state: State, here: Instruction) -> Next:
+def _jump(machine: Machine, state: PathState, here: Instruction) -> Next:
     target = _target(here)
     if target > here.offset:
         return target
@@ -33,7 +33,7 @@ def _jump(machine: Machine, state: State, here: Instruction) -> Next:
     return machine.leave(state, here, "continue", NONE)
 
 
-def _split(machine: Machine, state: State, here: Instruction, test: Value, when: bool) -> Next:
+def _split(machine: Machine, state: PathState, here: Instruction, test: Value, when: bool) -> Next:
     """Follow both branches of a jump that is taken if the test equals `when`."""
     if _target(here) <= here.offset:
         raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
@@ -41,21 +41,21 @@ def _split(machine: Machine, state: State, here: Instruction, test: Value, when:
     return machine.branch(state, here, test, state.copy(), state.copy(), ways)
 
 
-def _jump_if(machine: Machine, state: State, here: Instruction) -> Next:
+def _jump_if(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), here.opname.endswith("TRUE")
     if isinstance(value, Const):
         return _target(here) if bool(evaluated(value)) == when else None
     return _split(machine, state, here, machine.truth(state, here, value), when)
 
 
-def _jump_if_none(machine: Machine, state: State, here: Instruction) -> Next:
+def _jump_if_none(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), not here.opname.endswith("NOT_NONE")
     if isinstance(value, Const):
         return _target(here) if (value == NONE) == when else None
     return _split(machine, state, here, same(value, NONE), when)
 
 
-def _jump_or_pop(machine: Machine, state: State, here: Instruction) -> Next:
+def _jump_or_pop(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.stack[-1], "TRUE" in here.opname
     if isinstance(value, Const):
         if bool(evaluated(value)) == when:
@@ -71,7 +71,7 @@ def _jump_or_pop(machine: Machine, state: State, here: Instruction) -> Next:
     return machine.branch(state, here, test, falls, jumps, ways[::-1])
 
 
-def _for_iter(machine: Machine, state: State, here: Instruction) -> Next:
+def _for_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.loop(state, here, machine.after(here))
     if machine.version == (3, 11):
         state.pop()
@@ -80,26 +80,26 @@ def _for_iter(machine: Machine, state: State, here: Instruction) -> Next:
     return _target(here)
 
 
-def _push_exception(machine: Machine, state: State, here: Instruction) -> Next:
+def _push_exception(machine: Machine, state: PathState, here: Instruction) -> Next:
     exception = state.pop()
-    state.stack.extend((Saved(state.handled), exception))
+    state.stack.extend((SavedException(state.handled), exception))
     state.handled = exception
     return None
 
 
-def _pop_exception(machine: Machine, state: State, here: Instruction) -> Next:
+def _pop_exception(machine: Machine, state: PathState, here: Instruction) -> Next:
     saved = state.pop()
-    if not isinstance(saved, Saved):
+    if not isinstance(saved, SavedException):
         raise StopError(f"The instruction POP_EXCEPT at offset {here.offset} has no saved exception on the stack.")
     state.handled = saved.handled
     return None
 
 
-def _reraise(machine: Machine, state: State, here: Instruction) -> Next:
+def _reraise(machine: Machine, state: PathState, here: Instruction) -> Next:
     return machine.raised(state, here, state.pop())
 
 
-def _raise(machine: Machine, state: State, here: Instruction) -> Next:
+def _raise(machine: Machine, state: PathState, here: Instruction) -> Next:
     if not here.arg:
         if state.handled is None:
             raise StopError(f"The `raise` at offset {here.offset} reraises an exception that a caller is handling.")
@@ -110,7 +110,7 @@ def _raise(machine: Machine, state: State, here: Instruction) -> Next:
     return END
 
 
-def _match(machine: Machine, state: State, here: Instruction) -> Next:
+def _match(machine: Machine, state: PathState, here: Instruction) -> Next:
     kind = state.pop()
     answer = machine.value(state, here, "match", (state.stack[-1], kind))
     machine.bools.add(answer.event)
@@ -118,13 +118,13 @@ def _match(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _before_with(machine: Machine, state: State, here: Instruction) -> Next:
+def _before_with(machine: Machine, state: PathState, here: Instruction) -> Next:
     made = machine.event(state, here, "enter", (state.pop(),), None, 2)
-    state.stack.extend((Made(made.number, 1), Made(made.number, 0)))
+    state.stack.extend((EventResult(made.number, 1), EventResult(made.number, 0)))
     return None
 
 
-def _with_failed(machine: Machine, state: State, here: Instruction) -> Next:
+def _with_failed(machine: Machine, state: PathState, here: Instruction) -> Next:
     leaving, exception = state.stack[-4], state.stack[-1]
     state.stack.append(machine.value(state, here, "exit_failed", (leaving, exception)))
     return None

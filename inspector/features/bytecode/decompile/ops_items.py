@@ -6,39 +6,39 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machin
 from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Const,
     Contents,
+    EventResult,
     Fresh,
-    Made,
-    Spread,
-    State,
+    PathState,
     StopError,
+    UnpackedIterable,
     Value,
 )
 
 _MOST_VALUES = 100_000
 
 
-def _subscript(machine: Machine, state: State, here: Instruction) -> Next:
+def _subscript(machine: Machine, state: PathState, here: Instruction) -> Next:
     owner, key = state.take(2)
     state.stack.append(_item(machine, state, owner, key) or machine.value(state, here, "getitem", (owner, key)))
     return None
 
 
-def _slice(machine: Machine, state: State, here: Instruction) -> Next:
+def _slice(machine: Machine, state: PathState, here: Instruction) -> Next:
     owner, start, stop = state.take(3)
     key = machine.fresh(state, "slice", Contents((start, stop)))
     state.stack.append(_item(machine, state, owner, key) or machine.value(state, here, "getitem", (owner, key)))
     return None
 
 
-def known_items(machine: Machine, state: State, owner: Value) -> tuple[Value, ...] | None:
+def known_items(machine: Machine, state: PathState, owner: Value) -> tuple[Value, ...] | None:
     """Return the items of a tuple, or of a list that has not escaped, or None if not all are known."""
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items
-    return None if any(isinstance(item, Spread) for item in items) else items
+    return None if any(isinstance(item, UnpackedIterable) for item in items) else items
 
 
-def _item(machine: Machine, state: State, owner: Value, key: Value) -> Value | None:
+def _item(machine: Machine, state: PathState, owner: Value, key: Value) -> Value | None:
     items = known_items(machine, state, owner)
     if items is None:
         return None
@@ -53,7 +53,7 @@ def _item(machine: Machine, state: State, owner: Value, key: Value) -> Value | N
             return None
 
 
-def _index(state: State, key: Value) -> int | slice | None:
+def _index(state: PathState, key: Value) -> int | slice | None:
     if isinstance(key, Const) and key.type == "int":
         return int(evaluated(key))
     if isinstance(key, Fresh) and key.kind == "slice":
@@ -63,14 +63,14 @@ def _index(state: State, key: Value) -> int | slice | None:
     return None
 
 
-def _store_subscript(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_subscript(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, owner, key = state.take(3)
     if not _store_known(machine, state, owner, key, value):
         machine.event(state, here, "setitem", (value, owner, key), None, 0)
     return None
 
 
-def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_slice(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, owner, start, stop = state.take(4)
     key = machine.fresh(state, "slice", Contents((start, stop)))
     if not _store_known(machine, state, owner, key, value):
@@ -78,7 +78,7 @@ def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _store_known(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
+def _store_known(machine: Machine, state: PathState, owner: Value, key: Value, value: Value) -> bool:
     """Store into a list if its items are known; return whether they are."""
     if not machine.own(state, owner, "list") or (items := known_items(machine, state, owner)) is None:
         return False
@@ -94,7 +94,7 @@ def _store_known(machine: Machine, state: State, owner: Value, key: Value, value
     return True
 
 
-def _delete_subscript(machine: Machine, state: State, here: Instruction) -> Next:
+def _delete_subscript(machine: Machine, state: PathState, here: Instruction) -> Next:
     owner, key = state.take(2)
     if machine.own(state, owner, "list") and (items := known_items(machine, state, owner)) is not None:
         assert isinstance(owner, Fresh)
@@ -108,7 +108,7 @@ def _delete_subscript(machine: Machine, state: State, here: Instruction) -> Next
     return None
 
 
-def _unpack(machine: Machine, state: State, here: Instruction) -> Next:
+def _unpack(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, count = state.pop(), _count(here, here.arg or 0)
     items = known_items(machine, state, value)
     if items is None or len(items) != count:
@@ -125,7 +125,7 @@ def _count(here: Instruction, count: int) -> int:
     return count
 
 
-def _unpack_rest(machine: Machine, state: State, here: Instruction) -> Next:
+def _unpack_rest(machine: Machine, state: PathState, here: Instruction) -> Next:
     before, after = (here.arg or 0) & 255, (here.arg or 0) >> 8
     _count(here, before + 1 + after)
     made = machine.event(state, here, "unpack_rest", (state.pop(),), (before, after), before + 1 + after)
@@ -135,7 +135,7 @@ def _unpack_rest(machine: Machine, state: State, here: Instruction) -> Next:
 
 def parts(number: int, count: int) -> tuple[Value, ...]:
     """Return the results of an event that has several."""
-    return tuple(Made(number, part) for part in range(count))
+    return tuple(EventResult(number, part) for part in range(count))
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -8,11 +8,11 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Arg,
     Cell,
     Const,
+    EventResult,
     Fresh,
-    Made,
-    Null,
+    NullValue,
+    PathState,
     Placeholder,
-    State,
     StopError,
     Value,
 )
@@ -20,11 +20,11 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
 _TEMPORARY = "tmp_"
 
 
-def _nothing(machine: Machine, state: State, here: Instruction) -> Next:
+def _nothing(machine: Machine, state: PathState, here: Instruction) -> Next:
     return None
 
 
-def _load_const(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_const(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
     found = constant(machine, number)
     named = machine.placeholders is None and not _makes_function(machine, here) and not is_writable(found)
@@ -47,13 +47,13 @@ def placeholder(number: int) -> str:
     return f"constant_{number}"
 
 
-def _load_fast(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_fast(machine: Machine, state: PathState, here: Instruction) -> Next:
     for name in machine.touched(here):
         state.stack.append(_local(machine, state, here, name))
     return None
 
 
-def _local(machine: Machine, state: State, here: Instruction, name: str) -> Value:
+def _local(machine: Machine, state: PathState, here: Instruction, name: str) -> Value:
     if name in machine.shared:
         return Cell(name)
     if name in state.carried:
@@ -63,32 +63,32 @@ def _local(machine: Machine, state: State, here: Instruction, name: str) -> Valu
     return state.locals[name]
 
 
-def _store(machine: Machine, state: State, name: str) -> None:
+def _store(machine: Machine, state: PathState, name: str) -> None:
     value = state.pop()
     state.carried.discard(name)
-    if isinstance(value, Null):
+    if isinstance(value, NullValue):
         state.locals.pop(name, None)
         return
     state.locals[name] = value
     known = machine.hints.get(value)
-    if isinstance(value, Made | Fresh) and (known is None or known.startswith(_TEMPORARY)):
+    if isinstance(value, EventResult | Fresh) and (known is None or known.startswith(_TEMPORARY)):
         machine.hints[value] = name
 
 
-def _store_fast(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_fast(machine: Machine, state: PathState, here: Instruction) -> Next:
     for name in machine.touched(here):
         _store(machine, state, name)
     return None
 
 
-def _store_load(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_load(machine: Machine, state: PathState, here: Instruction) -> Next:
     stored, loaded = machine.touched(here)
     _store(machine, state, stored)
     state.stack.append(_local(machine, state, here, loaded))
     return None
 
 
-def _load_and_clear(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_and_clear(machine: Machine, state: PathState, here: Instruction) -> Next:
     (name,) = machine.touched(here)
     if name in state.carried:
         raise StopError(f"The variable {name} is shared between loop iterations.")
@@ -96,14 +96,14 @@ def _load_and_clear(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _delete_fast(machine: Machine, state: State, here: Instruction) -> Next:
+def _delete_fast(machine: Machine, state: PathState, here: Instruction) -> Next:
     (name,) = machine.touched(here)
     if state.locals.pop(name, None) is None:
         raise StopError(f"The variable {name} is deleted at offset {here.offset}, where it has no value.")
     return None
 
 
-def _make_cell(machine: Machine, state: State, here: Instruction) -> Next:
+def _make_cell(machine: Machine, state: PathState, here: Instruction) -> Next:
     name = machine.slots[here.arg or 0]
     if name in machine.shared:
         value = state.locals.pop(name, None)
@@ -112,12 +112,12 @@ def _make_cell(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _load_closure(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_closure(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(Cell(machine.slots[here.arg or 0]))
     return None
 
 
-def _deref(machine: Machine, state: State, here: Instruction) -> Next:
+def _deref(machine: Machine, state: PathState, here: Instruction) -> Next:
     name = machine.slots[here.arg or 0]
     plain = name not in machine.shared
     match here.opname:
@@ -137,7 +137,7 @@ def _deref(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _pop(machine: Machine, state: State, here: Instruction) -> Next:
+def _pop(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.pop()
     return None
 
@@ -149,32 +149,32 @@ def _below(here: Instruction) -> int:
     return -here.arg
 
 
-def _copy(machine: Machine, state: State, here: Instruction) -> Next:
+def _copy(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(state.stack[_below(here)])
     return None
 
 
-def _swap(machine: Machine, state: State, here: Instruction) -> Next:
+def _swap(machine: Machine, state: PathState, here: Instruction) -> Next:
     other = _below(here)
     state.stack[-1], state.stack[other] = state.stack[other], state.stack[-1]
     return None
 
 
-def _push_null(machine: Machine, state: State, here: Instruction) -> Next:
+def _push_null(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(NULL)
     return None
 
 
-def _end_for(machine: Machine, state: State, here: Instruction) -> Next:
+def _end_for(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.take(2 if machine.version == (3, 12) else 1)
     return None
 
 
-def _return_value(machine: Machine, state: State, here: Instruction) -> Next:
+def _return_value(machine: Machine, state: PathState, here: Instruction) -> Next:
     return machine.leave(state, here, "return", state.pop())
 
 
-def _return_const(machine: Machine, state: State, here: Instruction) -> Next:
+def _return_const(machine: Machine, state: PathState, here: Instruction) -> Next:
     return machine.leave(state, here, "return", constant(machine, here.arg or 0))
 
 

@@ -9,7 +9,7 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Fresh,
     Is,
     Not,
-    State,
+    PathState,
     StopError,
     Value,
 )
@@ -26,14 +26,14 @@ def negated(value: Value) -> Value:
     return value.value if isinstance(value, Not) else Not(value)
 
 
-def _load_global(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_global(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
     value = machine.value(state, here, "load_global", (), machine.code.names[number >> 1])
     _push_callable(machine, state, value, bool(number & 1))
     return None
 
 
-def _push_callable(machine: Machine, state: State, value: Value, called: bool) -> None:
+def _push_callable(machine: Machine, state: PathState, value: Value, called: bool) -> None:
     if not called:
         state.stack.append(value)
     elif machine.version >= (3, 13):
@@ -42,7 +42,7 @@ def _push_callable(machine: Machine, state: State, value: Value, called: bool) -
         state.stack.extend((NULL, value))
 
 
-def _load_attr(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_attr(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
     flagged = machine.version >= (3, 12)
     name = machine.code.names[number >> 1 if flagged else number]
@@ -51,13 +51,13 @@ def _load_attr(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _load_method(machine: Machine, state: State, here: Instruction) -> Next:
+def _load_method(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = _attribute(machine, state, here, state.pop(), machine.code.names[here.arg or 0])
     _push_callable(machine, state, value, True)
     return None
 
 
-def _attribute(machine: Machine, state: State, here: Instruction, owner: Value, name: str) -> Value:
+def _attribute(machine: Machine, state: PathState, here: Instruction, owner: Value, name: str) -> Value:
     if name == "__closure__" and machine.own(state, owner, "function"):
         made = state.heap[owner]  # type: ignore[index]
         if "closure" in made.parts:
@@ -65,28 +65,28 @@ def _attribute(machine: Machine, state: State, here: Instruction, owner: Value, 
     return machine.value(state, here, "getattr", (owner,), name)
 
 
-def _store_attr(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_attr(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, owner = state.take(2)
     machine.event(state, here, "setattr", (value, owner), machine.code.names[here.arg or 0], 0)
     return None
 
 
-def _delete_attr(machine: Machine, state: State, here: Instruction) -> Next:
+def _delete_attr(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.event(state, here, "delattr", (state.pop(),), machine.code.names[here.arg or 0], 0)
     return None
 
 
-def _store_global(machine: Machine, state: State, here: Instruction) -> Next:
+def _store_global(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.event(state, here, "store_global", (state.pop(),), machine.code.names[here.arg or 0], 0)
     return None
 
 
-def _delete_global(machine: Machine, state: State, here: Instruction) -> Next:
+def _delete_global(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.event(state, here, "delete_global", (), machine.code.names[here.arg or 0], 0)
     return None
 
 
-def _unary(machine: Machine, state: State, here: Instruction) -> Next:
+def _unary(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.value(state, here, "unary", (state.pop(),), _UNARY[here.opname]))
     return None
 
@@ -94,17 +94,17 @@ def _unary(machine: Machine, state: State, here: Instruction) -> Next:
 _UNARY = {"UNARY_POSITIVE": "+", "UNARY_NEGATIVE": "-", "UNARY_INVERT": "~"}
 
 
-def _not(machine: Machine, state: State, here: Instruction) -> Next:
+def _not(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(negated(machine.truth(state, here, state.pop())))
     return None
 
 
-def _to_bool(machine: Machine, state: State, here: Instruction) -> Next:
+def _to_bool(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.truth(state, here, state.pop()))
     return None
 
 
-def _binary(machine: Machine, state: State, here: Instruction) -> Next:
+def _binary(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
     op = "binary" if number < len(_BINARY) else "inplace"
@@ -112,7 +112,7 @@ def _binary(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _compare(machine: Machine, state: State, here: Instruction) -> Next:
+def _compare(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
     shift = {11: 0, 12: 4}.get(machine.version[1], 5)
@@ -123,7 +123,7 @@ def _compare(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _is(machine: Machine, state: State, here: Instruction) -> Next:
+def _is(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     answer = same(left, right)
     state.stack.append(negated(answer) if here.arg else answer)
@@ -139,7 +139,7 @@ def same(left: Value, right: Value) -> Value:
     return Is(left, right)
 
 
-def _contains(machine: Machine, state: State, here: Instruction) -> Next:
+def _contains(machine: Machine, state: PathState, here: Instruction) -> Next:
     item, owner = state.take(2)
     answer = machine.value(state, here, "contains", (item, owner))
     machine.bools.add(answer.event)
@@ -147,41 +147,41 @@ def _contains(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
-def _get_iter(machine: Machine, state: State, here: Instruction) -> Next:
+def _get_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.value(state, here, "iter", (state.pop(),)))
     return None
 
 
-def _format(machine: Machine, state: State, here: Instruction) -> Next:
+def _format(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
     spec = (state.pop(),) if number & 4 else ()
     state.stack.append(machine.value(state, here, "format", (state.pop(), *spec), number & 3))
     return None
 
 
-def _convert(machine: Machine, state: State, here: Instruction) -> Next:
+def _convert(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.value(state, here, "convert", (state.pop(),), here.arg))
     return None
 
 
-def _format_simple(machine: Machine, state: State, here: Instruction) -> Next:
+def _format_simple(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.stack.append(machine.value(state, here, "format", (state.pop(),), 0))
     return None
 
 
-def _format_spec(machine: Machine, state: State, here: Instruction) -> Next:
+def _format_spec(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, spec = state.take(2)
     state.stack.append(machine.value(state, here, "format", (value, spec), 0))
     return None
 
 
-def _import_name(machine: Machine, state: State, here: Instruction) -> Next:
+def _import_name(machine: Machine, state: PathState, here: Instruction) -> Next:
     level, names = state.take(2)
     state.stack.append(machine.value(state, here, "import", (level, names), machine.code.names[here.arg or 0]))
     return None
 
 
-def _import_from(machine: Machine, state: State, here: Instruction) -> Next:
+def _import_from(machine: Machine, state: PathState, here: Instruction) -> Next:
     name = machine.code.names[here.arg or 0]
     state.stack.append(machine.value(state, here, "import_from", (state.stack[-1],), name))
     return None

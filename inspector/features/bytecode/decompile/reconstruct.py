@@ -122,7 +122,7 @@ _LOOK_AT_FRAMES = ("locals", "vars", "dir", "eval", "exec")
 _GIVE_FRAMES = ("locals", "_getframe", "currentframe")
 
 
-class Source(Struct, frozen=True):
+class FunctionSource(Struct, frozen=True):
     """The source of one function, without its enclosing function."""
 
     text: str
@@ -139,7 +139,7 @@ class NotReconstructed(Struct, frozen=True):
     why: str
 
 
-def reconstruct(code: Code) -> Source | NotReconstructed:
+def reconstruct(code: Code) -> FunctionSource | NotReconstructed:
     """Return the source of a function, or why it could not be verified."""
     if code.python != _RUNNING:
         return NotReconstructed(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
@@ -153,7 +153,7 @@ def reconstruct(code: Code) -> Source | NotReconstructed:
         return NotReconstructed("The reconstructed text does not compile.")
 
 
-def _proven(code: Code) -> Source:
+def _proven(code: Code) -> FunctionSource:
     for each in _all(code):
         _check_frames(each)
     expected = form_of_code(code, None)
@@ -164,7 +164,7 @@ def _proven(code: Code) -> Source:
     if form_of_code(recompiled, frozenset(names)) != expected:
         raise StopError("The reconstructed source compiles to code with different steps.")
     used = {name: number for name, number in names.items() if name in recompiled.free}
-    return Source(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
+    return FunctionSource(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
 
 
 def _placeholders(code: Code) -> dict[str, int]:

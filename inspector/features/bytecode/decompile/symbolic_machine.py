@@ -8,21 +8,21 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     NULL,
     Arg,
     Born,
-    Branch,
     Contents,
     Event,
+    EventResult,
     Fresh,
     Is,
     Leave,
-    Loop,
-    Made,
     Not,
+    OpenLoop,
     Pair,
-    Saved,
-    Spread,
-    State,
+    PathState,
+    SavedException,
     StopError,
     Traced,
+    TruthBranch,
+    UnpackedIterable,
     Value,
 )
 
@@ -35,7 +35,7 @@ _VARARGS, _VARKEYWORDS = 0x04, 0x08
 Next = int | None
 """The offset where execution continues; None continues with the next instruction, and END ends the path."""
 END = -1
-Operation = Callable[["Machine", State, Instruction], Next]
+Operation = Callable[["Machine", PathState, Instruction], Next]
 
 
 Placeholders = frozenset[str] | None
@@ -65,11 +65,11 @@ class Machine:
     def traced(self) -> Traced:
         """Execute the code from its start."""
         arguments = self.code.variables[: _argument_count(self.code)]
-        state = State(locals={name: Arg(name) for name in arguments})
+        state = PathState(locals={name: Arg(name) for name in arguments})
         block = self.run(self.code.instructions[0].offset, state).block
         return Traced(self.code, block, self.hints, frozenset(self.shared - set(self.code.free)))
 
-    def run(self, offset: int, state: State) -> State:
+    def run(self, offset: int, state: PathState) -> PathState:
         """Execute from an offset to the ends of all paths, and add the steps to the state's block."""
         self._depth += 1
         while offset != END:
@@ -105,13 +105,13 @@ class Machine:
         self._numbers += 1
         return self._numbers
 
-    def fresh(self, state: State, kind: str, contents: Contents) -> Fresh:
+    def fresh(self, state: PathState, kind: str, contents: Contents) -> Fresh:
         """Create a container that has not escaped."""
         made = Fresh(self.number(), kind)
         state.heap[made] = contents
         return made
 
-    def own(self, state: State, value: Value, kind: str) -> bool:
+    def own(self, state: PathState, value: Value, kind: str) -> bool:
         """Return whether a value is a container of this kind that has not escaped."""
         if not isinstance(value, Fresh) or value.kind != kind or value in state.escaped:
             return False
@@ -121,7 +121,7 @@ class Machine:
 
     def event(
         self,
-        state: State,
+        state: PathState,
         here: Instruction,
         op: str,
         operands: tuple[Value, ...],
@@ -136,26 +136,28 @@ class Machine:
         state.block.append(made)
         return made
 
-    def value(self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None) -> Made:
+    def value(
+        self, state: PathState, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None
+    ) -> EventResult:
         """Add a step with one result, and return the result."""
-        return Made(self.event(state, here, op, operands, detail).number)
+        return EventResult(self.event(state, here, op, operands, detail).number)
 
-    def truth(self, state: State, here: Instruction, value: Value) -> Value:
+    def truth(self, state: PathState, here: Instruction, value: Value) -> Value:
         """Add a truth test of a value, unless the value is a bool already."""
-        if isinstance(value, Not | Is) or (isinstance(value, Made) and value.event in self.bools):
+        if isinstance(value, Not | Is) or (isinstance(value, EventResult) and value.event in self.bools):
             return value
         tested = self.value(state, here, "test", (value,))
         self.bools.add(tested.event)
         return tested
 
-    def leave(self, state: State, here: Instruction, how: str, value: Value) -> Next:
+    def leave(self, state: PathState, here: Instruction, how: str, value: Value) -> Next:
         """End the path."""
         born = self.escape(state, (value,))
         state.block.append(Leave(how, value, state.handled, born, here.offset))
         return END
 
     def branch(
-        self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
+        self, state: PathState, here: Instruction, test: Value, yes: PathState, no: PathState, ways: tuple[int, int]
     ) -> Next:
         """Follow both branches of a test, each with its own state; `ways` has the offsets of the branches."""
         if isinstance(test, Not):
@@ -166,13 +168,13 @@ class Machine:
             self.run(offset, chosen)
             return END
         yes.facts[test], no.facts[test] = True, False
-        made = Branch(test, yes.block, no.block, here.offset)
+        made = TruthBranch(test, yes.block, no.block, here.offset)
         state.block.append(made)
         self.run(ways[0], yes)
         self.run(ways[1], no)
         return END
 
-    def raised(self, state: State, here: Instruction, exception: Value) -> Next:
+    def raised(self, state: PathState, here: Instruction, exception: Value) -> Next:
         """Pass an exception on to the handler that protects the instruction, or out of the function."""
         handler = self._handler(here.offset)
         if handler is None:
@@ -180,7 +182,7 @@ class Machine:
         _unwind(state, handler, exception)
         return handler.target
 
-    def escape(self, state: State, values: tuple[Value, ...]) -> Born:
+    def escape(self, state: PathState, values: tuple[Value, ...]) -> Born:
         """Mark the containers among the values, and those inside them, as escaped; return them in source order."""
         born: list[tuple[Fresh, Contents]] = []
         waiting = list(values)[::-1]
@@ -195,15 +197,15 @@ class Machine:
                 waiting.extend(state.heap[value].items[::-1])
         return tuple(born)
 
-    def loop(self, state: State, here: Instruction, after: int) -> None:
+    def loop(self, state: PathState, here: Instruction, after: int) -> None:
         """Execute one iteration of a `for` whose iterator is on top of the stack, and record it as the step's body."""
         head, iterator = here.offset, state.stack[-1]
         state.carried |= self._variables_assigned_in_loop(head)
         made = self.event(state, here, "for", (iterator,))
         turn = state.copy()
         turn.frozen = made.number
-        turn.loops.append(Loop(head, list(state.stack)))
-        turn.stack.append(Made(made.number))
+        turn.loops.append(OpenLoop(head, list(state.stack)))
+        turn.stack.append(EventResult(made.number))
         made.body = self.run(after, turn).block
 
     def _variables_assigned_in_loop(self, head: int) -> set[str]:
@@ -225,12 +227,12 @@ class Machine:
     def _handler(self, offset: int) -> Handler | None:
         return next((each for each in self.code.handlers if each.start <= offset < each.end), None)
 
-    def _failure(self, state: State, offset: int) -> list[Any] | None:
+    def _failure(self, state: PathState, offset: int) -> list[Any] | None:
         handler = self._handler(offset)
         if handler is None:
             return None
         other = state.copy()
-        exception = Made(self.number())
+        exception = EventResult(self.number())
         _unwind(other, handler, exception)
         block = self.run(handler.target, other).block
         match block:
@@ -246,7 +248,7 @@ class Machine:
         return tuple(each for each in found[::-1] if self._at[each].opname == "PUSH_EXC_INFO")
 
 
-def _unwind(state: State, handler: Handler, exception: Value) -> None:
+def _unwind(state: PathState, handler: Handler, exception: Value) -> None:
     if len(state.stack) < handler.depth:
         raise StopError(f"The handler at offset {handler.target} needs more values than the stack has.")
     state.stack = [*state.stack[: handler.depth], *([NULL] if handler.lasti else []), exception]
@@ -254,11 +256,11 @@ def _unwind(state: State, handler: Handler, exception: Value) -> None:
 
 def _parts(value: Value) -> tuple[Value, ...]:
     match value:
-        case Not(inner) | Spread(inner):
+        case Not(inner) | UnpackedIterable(inner):
             return (inner,)
         case Is(left, right) | Pair(left, right):
             return (right, left)
-        case Saved():
+        case SavedException():
             raise StopError("The exception being handled is used as a value.")
         case _:
             return ()

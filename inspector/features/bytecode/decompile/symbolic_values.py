@@ -30,7 +30,7 @@ class Arg(Struct, frozen=True):
     name: str
 
 
-class Made(Struct, frozen=True):
+class EventResult(Struct, frozen=True):
     """The result of an event; `part` is the index among several results, such as those of unpacking."""
 
     event: int
@@ -63,7 +63,7 @@ class Is(Struct, frozen=True):
     right: "Value"
 
 
-class Spread(Struct, frozen=True):
+class UnpackedIterable(Struct, frozen=True):
     """An iterable unpacked between other items, as in `[a, *b]`."""
 
     value: "Value"
@@ -76,19 +76,32 @@ class Pair(Struct, frozen=True):
     value: "Value"
 
 
-class Null(Struct, frozen=True):
+class NullValue(Struct, frozen=True):
     """The NULL beside a called function, or the instruction offset below an exception (`lasti`)."""
 
 
-class Saved(Struct, frozen=True):
+class SavedException(Struct, frozen=True):
     """The exception that was being handled before the current one."""
 
     handled: "Value | None"
 
 
-Value = Const | Placeholder | Arg | Made | Fresh | Cell | Not | Is | Spread | Pair | Null | Saved
+Value = (
+    Const
+    | Placeholder
+    | Arg
+    | EventResult
+    | Fresh
+    | Cell
+    | Not
+    | Is
+    | UnpackedIterable
+    | Pair
+    | NullValue
+    | SavedException
+)
 
-NULL = Null()
+NULL = NullValue()
 NONE = Const("NoneType", "None")
 TRUE = Const("bool", "True")
 FALSE = Const("bool", "False")
@@ -127,7 +140,7 @@ class Event(Struct):
     """For a loop, the steps of one iteration."""
 
 
-class Branch(Struct):
+class TruthBranch(Struct):
     """A branch on a truth value."""
 
     test: Value
@@ -146,18 +159,18 @@ class Leave(Struct):
     offset: int
 
 
-Step = Event | Branch | Leave
+Step = Event | TruthBranch | Leave
 Block = list[Step]
 
 
-class Loop(Struct):
+class OpenLoop(Struct):
     """A loop that is being executed, with the offset of its start and the stack there."""
 
     head: int
     stack: list[Value]
 
 
-class State(Struct):
+class PathState(Struct):
     """The state of a path before one instruction."""
 
     stack: list[Value] = field(default_factory=list)
@@ -165,7 +178,7 @@ class State(Struct):
     heap: dict[Fresh, Contents] = field(default_factory=dict)
     escaped: set[Fresh] = field(default_factory=set)
     facts: dict[Value, bool] = field(default_factory=dict)
-    loops: list[Loop] = field(default_factory=list)
+    loops: list[OpenLoop] = field(default_factory=list)
     carried: set[str] = field(default_factory=set)
     """Variables that the loop assigns, and that this iteration has not assigned yet."""
     frozen: int = 0
@@ -174,9 +187,9 @@ class State(Struct):
     keywords: tuple[str, ...] = ()
     block: Block = field(default_factory=list)
 
-    def copy(self) -> "State":
+    def copy(self) -> "PathState":
         """Return an independent copy with an empty block."""
-        return State(
+        return PathState(
             list(self.stack),
             dict(self.locals),
             dict(self.heap),

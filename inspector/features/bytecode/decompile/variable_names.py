@@ -10,15 +10,15 @@ from ctrace.inspector.facts.bytecode_facts import Code
 from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Block,
     Born,
-    Branch,
     Const,
     Event,
     Is,
     Leave,
     Not,
     Pair,
-    Spread,
     StopError,
+    TruthBranch,
+    UnpackedIterable,
     Value,
 )
 
@@ -71,7 +71,7 @@ def uses(block: Block) -> Counter[Value]:
     for step in block:
         total.update(taken(step))
         match step:
-            case Branch():
+            case TruthBranch():
                 total += uses(step.yes) | uses(step.no)
             case Event():
                 total += uses(step.failure or [])
@@ -89,9 +89,9 @@ def all_uses(block: Block) -> Counter[Value]:
     return total
 
 
-def _blocks(step: Event | Branch | Leave) -> list[Block]:
+def _blocks(step: Event | TruthBranch | Leave) -> list[Block]:
     match step:
-        case Branch():
+        case TruthBranch():
             return [step.yes, step.no]
         case Event():
             return [step.failure or [], step.body or []]
@@ -99,21 +99,21 @@ def _blocks(step: Event | Branch | Leave) -> list[Block]:
             return []
 
 
-def taken(step: Event | Branch | Leave) -> Iterator[Value]:
+def taken(step: Event | TruthBranch | Leave) -> Iterator[Value]:
     """Yield all values that a step takes, including those inside new containers."""
     match step:
         case Event():
             yield from _inside(step.operands, step.born)
         case Leave():
             yield from _inside((step.value,), step.born)
-        case Branch():
+        case TruthBranch():
             yield from _inside((step.test,), ())
 
 
 def _inside(values: tuple[Value, ...], born: Born) -> Iterator[Value]:
     for value in (*values, *(item for _, contents in born for item in contents.items)):
         match value:
-            case Not(inner) | Spread(inner):
+            case Not(inner) | UnpackedIterable(inner):
                 yield from _inside((inner,), ())
             case Is(left, right) | Pair(left, right):
                 yield from _inside((left, right), ())

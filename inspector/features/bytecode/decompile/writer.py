@@ -29,22 +29,22 @@ from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Arg,
     Block,
     Born,
-    Branch,
     Cell,
     Const,
     Contents,
     Event,
+    EventResult,
     Fresh,
     Is,
     Leave,
-    Made,
     Not,
     Pair,
     Placeholder,
-    Spread,
     Step,
     StopError,
     Traced,
+    TruthBranch,
+    UnpackedIterable,
     Value,
 )
 from ctrace.inspector.features.bytecode.decompile.variable_names import all_uses, numbered, suggestion, taken
@@ -117,14 +117,14 @@ class Operands:
 
     def _leaves(self, value: Value) -> list[Value]:
         match value:
-            case Not(inner) | Spread(inner):
+            case Not(inner) | UnpackedIterable(inner):
                 return self._leaves(inner)
             case Is(left, right) | Pair(left, right):
                 return self._leaves(left) + self._leaves(right)
             case Fresh() if value not in self.named:
                 items = self.contents[value].items if value in self.contents else ()
                 return [leaf for item in items for leaf in self._leaves(item)]
-            case Made() if value not in self.named:
+            case EventResult() if value not in self.named:
                 return [value]
             case _:
                 return []
@@ -174,7 +174,7 @@ class Operands:
                 return ast.UnaryOp(ast.Not(), self.condition(inner))
             case Is(left, right):
                 return ast.Compare(self.expression(left), [ast.Is()], [self.expression(right)])
-            case Spread(inner):
+            case UnpackedIterable(inner):
                 return ast.Starred(self.expression(inner), ast.Load())
             case Pair(key, item):
                 return ast.Dict([self.expression(key)], [self.expression(item)])
@@ -287,10 +287,10 @@ class Writer(Operands):
         self.flush()
         return self.lines
 
-    def step(self, step: Event | Branch | Leave, level: int) -> None:
+    def step(self, step: Event | TruthBranch | Leave, level: int) -> None:
         """Write one step."""
         match step:
-            case Branch():
+            case TruthBranch():
                 self._branch(step, level)
             case Leave():
                 self._leave(step)
@@ -322,7 +322,7 @@ class Writer(Operands):
 
     def _keep(self, step: Event, written: ast.expr) -> None:
         """Keep a step's result pending for its only use, assign it to a variable, or write it as a statement."""
-        value = Made(step.number)
+        value = EventResult(step.number)
         self.suggested[value] = suggestion(step)
         if step.op == "test":
             self.tests.add(value)
@@ -347,7 +347,7 @@ class Writer(Operands):
         """Write the variables that take a step's results."""
         parts: list[ast.expr] = []
         for part in range(step.results):
-            value = Made(step.number, part)
+            value = EventResult(step.number, part)
             word = self.traced.hints.get(value, "item" if self.counts[value] else _UNUSED)
             name = stored(self.variable(value, word))
             parts.append(ast.Starred(name, ast.Store()) if part == starred else name)
@@ -355,7 +355,7 @@ class Writer(Operands):
 
     def _inplace(self, step: Event) -> None:
         left = step.operands[0]
-        value = Made(step.number)
+        value = EventResult(step.number)
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
         first, second = self._take_operands(step)
         self.flush()
@@ -367,7 +367,7 @@ class Writer(Operands):
             self.assign(value, first, word)
         self.lines.append(ast.AugAssign(stored(self.named[value]), operator(step.detail), second))
 
-    def _branch(self, step: Branch, level: int) -> None:
+    def _branch(self, step: TruthBranch, level: int) -> None:
         (condition,) = self.take((step.test,), truth=True)
         self.flush()
         self.left.subtract(taken(step))
@@ -395,7 +395,7 @@ class Writer(Operands):
         body = list(step.body or [])
         inside = self.inner()
         inside.hidden = self.hidden | set(self.holds)
-        item = Made(step.number)
+        item = EventResult(step.number)
         first = body[0] if body else None
         if isinstance(first, Event) and first.op == "unpack" and first.operands == (item,) and self.counts[item] == 1:
             target = inside.targets(first, None)
@@ -487,7 +487,7 @@ def _except(writer: Writer, lines: list[ast.stmt], handler: Block, block: Block,
     if at is None:
         return _except_all(writer, lines, handler, block, end, level)
     match, branch = handler[at], handler[at + 1]
-    if not isinstance(match, Event) or not isinstance(branch, Branch):
+    if not isinstance(match, Event) or not isinstance(branch, TruthBranch):
         raise StopError(f"The handler at offset {match.offset} is not supported yet.")
     exception = match.operands[0]
     inside = writer.inner()

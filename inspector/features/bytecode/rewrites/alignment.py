@@ -19,7 +19,7 @@ _OF_CONSTANTS = frozenset(("LOAD_CONST", "RETURN_CONST", "KW_NAMES"))
 _BEFORE_A_CALL = frozenset(("PRECALL", "KW_NAMES"))
 
 
-class Kept(Struct, frozen=True):
+class KeptInstruction(Struct, frozen=True):
     """An instruction of the old code that is also in the new code, with its encoding there."""
 
     before: int
@@ -45,7 +45,7 @@ class Added(Struct, frozen=True):
     instruction: Instruction
 
 
-Edit = Kept | Removed | Added
+Edit = KeptInstruction | Removed | Added
 
 
 def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair, ...]:
@@ -89,16 +89,16 @@ def apply(edits: Iterable[Edit], before: Sequence[Instruction]) -> tuple[Instruc
     for edit in edits:
         if isinstance(edit, Added):
             made.append(edit.instruction)
-        elif isinstance(edit, Kept):
+        elif isinstance(edit, KeptInstruction):
             old = before[edit.before]
             text = old.text if edit.label is None else edit.label
             made.append(Instruction(edit.offset, old.opname, edit.arg, text, edit.line, edit.target))
     return tuple(made)
 
 
-def _kept_instruction(old: int, new: int, made: Instruction) -> Kept:
+def _kept_instruction(old: int, new: int, made: Instruction) -> KeptInstruction:
     label = made.text if made.target is not None else None
-    return Kept(old, new, made.offset, made.arg, made.line, made.target, label)
+    return KeptInstruction(old, new, made.offset, made.arg, made.line, made.target, label)
 
 
 def _same_target(before: Code, after: Code, pair: Pair, kept: dict[int, int]) -> bool:

@@ -58,7 +58,7 @@ class PieceKind(StrEnum):
     """Old code before the break, which never runs in a resume function."""
 
 
-class Piece(Struct, frozen=True):
+class BytecodePiece(Struct, frozen=True):
     """Consecutive instructions with one role."""
 
     kind: PieceKind
@@ -70,7 +70,7 @@ class Piece(Struct, frozen=True):
     """The compilations that the piece refers to: the graph's, or the resume function's."""
 
 
-class Role(Struct, frozen=True, eq=False):
+class PieceRole(Struct, frozen=True, eq=False):
     """The role of instructions; consecutive instructions with one role form a piece."""
 
     kind: PieceKind
@@ -83,17 +83,17 @@ class Role(Struct, frozen=True, eq=False):
 class Claims:
     """The roles of instructions; the first claim wins."""
 
-    def __init__(self, own: Mapping[int, Role]) -> None:
+    def __init__(self, own: Mapping[int, PieceRole]) -> None:
         """Start with the user's instructions, which cannot be claimed."""
         self._own = own
-        self.roles: dict[int, Role] = dict(own)
+        self.roles: dict[int, PieceRole] = dict(own)
 
-    def claim(self, index: int, role: Role) -> None:
+    def claim(self, index: int, role: PieceRole) -> None:
         """Assign a role to an instruction, unless it has one."""
         if index >= 0:
             self.roles.setdefault(index, role)
 
-    def tree(self, value: Value, role: Role) -> None:
+    def tree(self, value: Value, role: PieceRole) -> None:
         """Assign a role to all producers of a value; stop at producers with another role."""
         ahead, seen = [value], set[int]()
         while ahead:
@@ -118,18 +118,20 @@ class Claims:
         return role.kind if role else None
 
 
-def pieces(roles: Iterable[Role | None]) -> tuple[Piece, ...]:
+def pieces(roles: Iterable[PieceRole | None]) -> tuple[BytecodePiece, ...]:
     """Merge consecutive instructions with one role; skip those without a role."""
     found = list(_runs(roles))
     last = {id(role): at for at, (role, _, _) in enumerate(found)}
     return tuple(
-        Piece(role.kind, role.early if role.early and last[id(role)] != at else role.text, first, end, role.link)
+        BytecodePiece(
+            role.kind, role.early if role.early and last[id(role)] != at else role.text, first, end, role.link
+        )
         for at, (role, first, end) in enumerate(found)
     )
 
 
-def _runs(roles: Iterable[Role | None]) -> Iterator[tuple[Role, int, int]]:
-    role: Role | None = None
+def _runs(roles: Iterable[PieceRole | None]) -> Iterator[tuple[PieceRole, int, int]]:
+    role: PieceRole | None = None
     first = index = 0
     for index, each in enumerate(roles):
         if each is not role:

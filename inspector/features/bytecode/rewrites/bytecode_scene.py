@@ -3,25 +3,25 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from ctrace.inspector.facts.bytecode_facts import Rewritten
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Claims, PieceKind, Role
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Claims, PieceKind, PieceRole
 from ctrace.inspector.features.bytecode.rewrites.resumes import called_resume
 from ctrace.inspector.features.bytecode.rewrites.stackforms import Value
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, called_by
+from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep, called_by
 
 STARTS = frozenset(("RESUME", "MAKE_CELL", "COPY_FREE_VARS"))
 _PACKS = "packs the values for the resume function into torch's lists"
 _UNUSED = "drops torch's lists for a resume function that is not needed"
-START = Role(PieceKind.START, "starts as before")
+START = PieceRole(PieceKind.START, "starts as before")
 
 
-class Scene:
+class BytecodeScene:
     """A compilation's new code, followed step by step, with the roles assigned so far."""
 
     def __init__(
         self,
         compile_id: str,
         codes: Mapping[str, Rewritten],
-        steps: Mapping[int, Step],
+        steps: Mapping[int, WalkStep],
         own: Mapping[int, int | None],
         graphs: Collection[str],
     ) -> None:
@@ -34,42 +34,42 @@ class Scene:
         self.torchs = frozenset(self.after.variables) - frozenset(self.before.variables)
         """Local variables that torch added."""
         resumes = any(called_resume(function.form) is not None for _, function, _ in self.free_calls())
-        self.frame = Role(PieceKind.FRAME, _PACKS if resumes else _UNUSED)
+        self.frame = PieceRole(PieceKind.FRAME, _PACKS if resumes else _UNUSED)
         """One role for all of torch's lists."""
         self._takers = {id(value): step for step in steps.values() for value in step.taken}
 
-    def _own_roles(self) -> dict[int, Role]:
+    def _own_roles(self) -> dict[int, PieceRole]:
         """Return one role for all user instructions of a line."""
-        lines = {line: Role(PieceKind.OWN, f"{line_words(line)} runs unchanged") for line in self.own.values()}
+        lines = {line: PieceRole(PieceKind.OWN, f"{line_words(line)} runs unchanged") for line in self.own.values()}
         starts = {at for at in self.own if self.after.instructions[at].opname in STARTS}
         return {at: START if at in starts else lines[line] for at, line in self.own.items()}
 
-    def free(self) -> Iterator[Step]:
+    def free(self) -> Iterator[WalkStep]:
         """Yield the steps without a role."""
         return (step for _, step in sorted(self.steps.items()) if self.claims.is_free(step.index))
 
-    def free_calls(self) -> Iterator[tuple[Step, Value, tuple[Value, ...]]]:
+    def free_calls(self) -> Iterator[tuple[WalkStep, Value, tuple[Value, ...]]]:
         """Yield the calls without a role, with function and arguments."""
         for step in self.free():
             if (call := called_by(step)) is not None:
                 yield (step, *call)
 
-    def whole(self, step: Step, role: Role) -> None:
+    def whole(self, step: WalkStep, role: PieceRole) -> None:
         """Claim an instruction and the producers of its operands."""
         self.claims.claim(step.index, role)
         for value in step.taken:
             self.claims.tree(value, role)
 
-    def taker(self, step: Step) -> Step | None:
+    def taker(self, step: WalkStep) -> WalkStep | None:
         """Yield the consumers of an instruction's value."""
         return self._takers.get(id(step.put[0])) if step.put else None
 
-    def dropped(self, step: Step) -> Step | None:
+    def dropped(self, step: WalkStep) -> WalkStep | None:
         """Return the step that drops the result of a call."""
         taker = self.taker(step)
         return taker if taker is not None and taker.instruction.opname == "POP_TOP" else None
 
-    def keeper(self, variable: str, before: int) -> Step | None:
+    def keeper(self, variable: str, before: int) -> WalkStep | None:
         """Return the last store to a variable before an instruction."""
         names = (at for at in range(before - 1, -1, -1) if self.after.instructions[at].text == variable)
         kept = (self.steps.get(at) for at in names if self.after.instructions[at].opname == "STORE_FAST")

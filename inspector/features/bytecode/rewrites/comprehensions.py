@@ -7,35 +7,35 @@ comprehension is part of its enclosing function).
 import re
 
 from ctrace.inspector.facts.bytecode_facts import Code, Instruction
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind, Role
-from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import Scene
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind, PieceRole
+from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import BytecodeScene
 from ctrace.inspector.features.bytecode.rewrites.opcodes import index_at
-from ctrace.inspector.features.bytecode.rewrites.stackforms import Constant, Name
+from ctrace.inspector.features.bytecode.rewrites.stackforms import ConstantForm, VariableForm
 
 _CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")
 _ADDS = frozenset(("LIST_APPEND", "SET_ADD", "MAP_ADD"))
-_POPS_NULL = Constant("<function>")
+_POPS_NULL = ConstantForm("<function>")
 """A function that torch stores as a constant; torch calls it to take a NULL off the stack (`pop_null`)."""
 
 
-def claim_comprehensions(scene: Scene) -> None:
+def claim_comprehensions(scene: BytecodeScene) -> None:
     """Claim the calls of comprehensions and their arguments."""
     for step, function, arguments in list(scene.free_calls()):
-        line = _line(function.form.name) if isinstance(function.form, Name) else None
+        line = _line(function.form.name) if isinstance(function.form, VariableForm) else None
         if line is not None:
             what = f"the comprehension of line {line}"
             text = f"runs {what} eagerly, in a function that torch created for it"
-            scene.whole(step, Role(PieceKind.COMPREHENSION, text, early=f"for {what}"))
+            scene.whole(step, PieceRole(PieceKind.COMPREHENSION, text, early=f"for {what}"))
         elif function.form == _POPS_NULL and not arguments and (drop := scene.dropped(step)) is not None:
             scene.whole(step, scene.frame)
             scene.claims.claim(drop.index, scene.frame)
 
 
-def in_comprehensions(before: Code, after: Code) -> dict[int, Role]:
+def in_comprehensions(before: Code, after: Code) -> dict[int, PieceRole]:
     """Return the old instructions that torch moved to functions for comprehensions."""
-    found: dict[int, Role] = {}
+    found: dict[int, PieceRole] = {}
     for line in filter(None, map(_line, after.names)):
-        role = Role(
+        role = PieceRole(
             PieceKind.LATER, f"run eagerly, in the function that torch created for the comprehension of line {line}"
         )
         for at, each in enumerate(before.instructions):

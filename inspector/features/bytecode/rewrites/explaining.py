@@ -33,21 +33,21 @@ Source: `create_call_resume_at` and `codegen_call_resume` (torch 2.11 and 2.13, 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Claims, PieceKind, Role
-from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import START, STARTS, Scene, line_words
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Claims, PieceKind, PieceRole
+from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import START, STARTS, BytecodeScene, line_words
 from ctrace.inspector.features.bytecode.rewrites.comprehensions import claim_comprehensions
 from ctrace.inspector.features.bytecode.rewrites.resumes import BOXED, Resume, called_resume, resume_of, resume_point
 from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     Attribute,
-    Built,
-    Call,
-    Constant,
+    BuiltContainer,
+    CallResult,
+    ConstantForm,
     Form,
-    Item,
+    ItemForm,
     ListOf,
     Lists,
-    Name,
     Value,
+    VariableForm,
     is_graph,
     is_new,
     is_path,
@@ -57,14 +57,14 @@ from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     written_owner,
 )
 from ctrace.inspector.features.bytecode.rewrites.stackstate import called
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, called_by
+from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep, called_by
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.source.stacks import resumed
 
 _LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EXTEND", "LIST_APPEND", "POP_TOP"))
 
 
-def _resumes(scene: Scene) -> Iterator[tuple[Step, str | Code, Value]]:
+def _resumes(scene: BytecodeScene) -> Iterator[tuple[WalkStep, str | Code, Value]]:
     """Yield the calls of resume functions with their arguments."""
     for step, function, arguments in scene.free_calls():
         name = called_resume(function.form)
@@ -72,7 +72,7 @@ def _resumes(scene: Scene) -> Iterator[tuple[Step, str | Code, Value]]:
             yield step, name, arguments[0]
 
 
-def claim_values(scene: Scene) -> None:
+def claim_values(scene: BytecodeScene) -> None:
     """Claim the producers of each value for a resume function."""
     for step, name, values in _resumes(scene):
         resume = resume_of(name, scene.before, scene.codes)
@@ -83,16 +83,16 @@ def claim_values(scene: Scene) -> None:
             _pass(scene, item.root, "" if name_.startswith("___stack") else name_, step)
 
 
-def _pass(scene: Scene, value: Value, name: str, step: Step) -> None:
+def _pass(scene: BytecodeScene, value: Value, name: str, step: WalkStep) -> None:
     text = written(value.form, step.lists)
     text = f"{name} = {text}" if name not in ("", text) else text
     kind = PieceKind.PASS if output_number(value.form) is None else PieceKind.OUTPUT
     if isinstance(value.form, ListOf) and not name:
         return
-    scene.claims.tree(value, Role(kind, f"for the resume function: {text}"))
+    scene.claims.tree(value, PieceRole(kind, f"for the resume function: {text}"))
 
 
-def claim_calls(scene: Scene) -> None:
+def claim_calls(scene: BytecodeScene) -> None:
     """Claim the calls of resume functions and the packing of their values."""
     for step, name, values in list(_resumes(scene)):
         role = _resume_role(scene, resume_of(name, scene.before, scene.codes))
@@ -104,24 +104,24 @@ def claim_calls(scene: Scene) -> None:
             scene.claims.claim(taker.index, role)
 
 
-def _resume_role(scene: Scene, resume: Resume) -> Role:
+def _resume_role(scene: BytecodeScene, resume: Resume) -> PieceRole:
     line = f" at line {resume.line}" if resume.line is not None else ""
     ids = ", ".join(resume.ids)
     how = f"compiled as {ids}" if ids else "which this run did not compile: never reached, or runs eagerly"
     text = f"goes on in {resumed(scene.before.name)[0]}{line}, in a resume function, {how}; returns what it returns"
-    return Role(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
+    return PieceRole(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
 
 
-def claim_boxed(scene: Scene) -> None:
+def claim_boxed(scene: BytecodeScene) -> None:
     """Claim the code that empties a resume function's list of values, so that the list does not keep them alive."""
-    role = Role(PieceKind.FRAME, "empties the list that passed the values to this resume function")
+    role = PieceRole(PieceKind.FRAME, "empties the list that passed the values to this resume function")
     for step in scene.free():
         stores = step.instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
-        if stores and root_of(step.taken[1].form) == Name("local", BOXED):
+        if stores and root_of(step.taken[1].form) == VariableForm("local", BOXED):
             scene.whole(step, role)
 
 
-def claim_lists(scene: Scene) -> None:
+def claim_lists(scene: BytecodeScene) -> None:
     """Claim work on torch's lists, including dropping them."""
     for step in scene.free():
         name = step.instruction.opname
@@ -130,10 +130,10 @@ def claim_lists(scene: Scene) -> None:
             scene.whole(step, scene.frame)
 
 
-_LIST = Name("global", "list")
+_LIST = VariableForm("global", "list")
 
 
-def claim_replays(scene: Scene) -> None:
+def claim_replays(scene: BytecodeScene) -> None:
     """Claim each template and the producers of its operands."""
     for step, function, arguments in list(scene.free_calls()):
         form = function.form
@@ -148,12 +148,12 @@ def claim_replays(scene: Scene) -> None:
 def _is_own_class(form: Form) -> bool:
     """Whether a value is `type(x).__mro__[n]`, which torch uses to find the built-in class."""
     match form:
-        case Item(Attribute(Call(Name("global", "type")), "__mro__")):
+        case ItemForm(Attribute(CallResult(VariableForm("global", "type")), "__mro__")):
             return True
     return False
 
 
-def _begin_replay(scene: Scene, function: Value) -> int | None:
+def _begin_replay(scene: BytecodeScene, function: Value) -> int | None:
     """Return the first instruction of a template, which computes the class."""
     made = function.parts[0].made
     variable = scene.after.instructions[made].text
@@ -167,7 +167,7 @@ def _first_replayed(value: Value) -> int:
     return min([value.made, *map(_first_replayed, value.parts)])
 
 
-def _end(scene: Scene, step: Step) -> int | None:
+def _end(scene: BytecodeScene, step: WalkStep) -> int | None:
     """Return the last instruction of a template, which drops a None."""
     for at, each in sorted(scene.steps.items()):
         drops = at > step.index and each.instruction.opname == "POP_TOP"
@@ -176,13 +176,13 @@ def _end(scene: Scene, step: Step) -> int | None:
     return None
 
 
-def _claim(scene: Scene, template: range, target: Form) -> None:
+def _claim(scene: BytecodeScene, template: range, target: Form) -> None:
     steps = [scene.steps[at] for at in template if at in scene.steps]
     lists = steps[-1].lists
     text = next((text for step in steps if (text := _template_text(step, target, lists))), "")
     if not text:
         return
-    role = Role(PieceKind.CHANGE, f"replays {text}", early=f"to replay: {text}")
+    role = PieceRole(PieceKind.CHANGE, f"replays {text}", early=f"to replay: {text}")
     for at in template:
         scene.claims.claim(at, role)
     for variable in sorted({step.instruction.text for step in steps if step.instruction.text in scene.torchs}):
@@ -191,7 +191,7 @@ def _claim(scene: Scene, template: range, target: Form) -> None:
             scene.whole(kept, role)
 
 
-def _template_text(step: Step, target: Form, lists: Lists) -> str:
+def _template_text(step: WalkStep, target: Form, lists: Lists) -> str:
     """Return what a template writes if `step` is the one that takes the new items, and "" for any other step."""
     to = written_owner(target, lists)
     call = called_by(step)
@@ -200,9 +200,9 @@ def _template_text(step: Step, target: Form, lists: Lists) -> str:
     if step.instruction.opname != "GET_ITER":
         return ""
     match step.taken[0].form:
-        case Call(Attribute(Call(_, (mapping,), ()), "items")):
+        case CallResult(Attribute(CallResult(_, (mapping,), ()), "items")):
             return _updated(to, written(mapping.form, lists))
-        case Call(Attribute(mapping, "items")):
+        case CallResult(Attribute(mapping, "items")):
             return _updated(to, written(mapping, lists))
     return ""
 
@@ -216,7 +216,7 @@ _CLEANING = frozenset(("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE", "NOP"))
 _BETWEEN = frozenset(("NOP", "JUMP_FORWARD", "LOAD_CONST", "POP_TOP"))
 
 
-def claim_contexts(scene: Scene) -> None:
+def claim_contexts(scene: BytecodeScene) -> None:
     """Claim what enters and exits contexts in torch's variables."""
     claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
     methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
@@ -228,17 +228,17 @@ def claim_contexts(scene: Scene) -> None:
             continue
         form, _ = methods[step.index]
         text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the remaining code"
-        _claim_context_call(claims, step, steps, Role(PieceKind.CONTEXT, text))
+        _claim_context_call(claims, step, steps, PieceRole(PieceKind.CONTEXT, text))
     if contexts:
         _claim_stores(claims, steps, contexts)
         _claim_between(claims, code)
 
 
-def _free(claims: Claims, steps: Mapping[int, Step]) -> Iterator[Step]:
+def _free(claims: Claims, steps: Mapping[int, WalkStep]) -> Iterator[WalkStep]:
     return (step for _, step in sorted(steps.items()) if claims.is_free(step.index))
 
 
-def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, str] | None:
+def _method(step: WalkStep, code: Code, torchs: frozenset[str]) -> tuple[Attribute, str] | None:
     call = called_by(step)
     if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
         return None
@@ -253,7 +253,7 @@ def _variable_of_method(function: Value, code: Code) -> str:
     return code.instructions[made].text if loads else ""
 
 
-def _claim_context_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Role) -> None:
+def _claim_context_call(claims: Claims, step: WalkStep, steps: Mapping[int, WalkStep], role: PieceRole) -> None:
     claims.claim(step.index, role)
     for value in step.taken:
         claims.tree(value, role)
@@ -262,16 +262,16 @@ def _claim_context_call(claims: Claims, step: Step, steps: Mapping[int, Step], r
         claims.claim(after.index, role)
 
 
-def _claim_stores(claims: Claims, steps: Mapping[int, Step], contexts: Mapping[str, Form]) -> None:
+def _claim_stores(claims: Claims, steps: Mapping[int, WalkStep], contexts: Mapping[str, Form]) -> None:
     for step in _free(claims, steps):
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in contexts:
-            role = Role(PieceKind.CONTEXT, f"recreates {written(contexts[step.instruction.text], step.lists)}")
+            role = PieceRole(PieceKind.CONTEXT, f"recreates {written(contexts[step.instruction.text], step.lists)}")
             claims.claim(step.index, role)
             claims.tree(step.taken[0], role)
 
 
-def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], methods: frozenset[int]) -> None:
-    role = Role(PieceKind.CONTEXT, "leaves it too if the remaining code raises")
+def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, WalkStep], methods: frozenset[int]) -> None:
+    role = PieceRole(PieceKind.CONTEXT, "leaves it too if the remaining code raises")
     for handler in code.handlers:
         block = list(_block(handler.target, steps))
         leaves = any(step.index in methods for step in block)
@@ -280,7 +280,7 @@ def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], metho
                 claims.claim(step.index, role)
 
 
-def _block(offset: int, steps: Mapping[int, Step]) -> Iterator[Step]:
+def _block(offset: int, steps: Mapping[int, WalkStep]) -> Iterator[WalkStep]:
     """Yield the instructions from an offset up to the first that raises."""
     for _, step in sorted(steps.items()):
         if step.instruction.offset >= offset:
@@ -311,7 +311,7 @@ def clock(form: Form) -> str | None:
     return _CLOCKS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
 
 
-def claim_clocks(scene: Scene) -> None:
+def claim_clocks(scene: BytecodeScene) -> None:
     """Claim each call of the clock, with the template around it, if it is in one."""
     for step, function, _ in scene.free_calls():
         does = clock(function.form)
@@ -319,20 +319,20 @@ def claim_clocks(scene: Scene) -> None:
             continue
         template = _template(scene, step)
         if template is None:
-            _claim_call(scene, step, Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs"))
+            _claim_call(scene, step, PieceRole(PieceKind.TIMER, f"{does} torch's clock for loading the inputs"))
             continue
-        role = Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs, if a profiler runs")
+        role = PieceRole(PieceKind.TIMER, f"{does} torch's clock for loading the inputs, if a profiler runs")
         for at in template:
             scene.claims.claim(at, role)
 
 
-def _claim_call(scene: Scene, step: Step, role: Role) -> None:
+def _claim_call(scene: BytecodeScene, step: WalkStep, role: PieceRole) -> None:
     scene.whole(step, role)
     if (taker := scene.taker(step)) is not None:
         scene.claims.claim(taker.index, role)
 
 
-def _template(scene: Scene, call: Step) -> range | None:
+def _template(scene: BytecodeScene, call: WalkStep) -> range | None:
     """Return the instructions of the template around a call; None if no branch of torch skips the call."""
     offsets = {each.offset: at for at, each in enumerate(scene.after.instructions)}
     for at in range(call.index - 1, -1, -1):
@@ -347,11 +347,11 @@ def _template(scene: Scene, call: Step) -> range | None:
     return None
 
 
-def _drops(scene: Scene, at: int) -> bool:
+def _drops(scene: BytecodeScene, at: int) -> bool:
     return scene.after.instructions[at].opname == "POP_TOP"
 
 
-def _begin(scene: Scene, tested: Value) -> int:
+def _begin(scene: BytecodeScene, tested: Value) -> int:
     """Return the first instruction that computes what a template tests: the profiler's flag, or the running clock."""
     if isinstance(tested.form, Attribute) and tested.form.name == _FLAG:
         kept = scene.keeper(scene.after.instructions[tested.made].text, tested.made)
@@ -366,27 +366,27 @@ def _first(value: Value) -> int:
 _MOVES = frozenset(("SWAP", "NOP", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "TO_BOOL"))
 _BRANCHES = ("POP_JUMP", "JUMP_IF")
 _STAR_FLAGS = (0x04, 0x08)
-_OTHER = Role(PieceKind.OTHER, "other inserted code")
+_OTHER = PieceRole(PieceKind.OTHER, "other inserted code")
 
 
 def roles_of(
     compile_id: str,
     codes: Mapping[str, Rewritten],
-    steps: Mapping[int, Step],
+    steps: Mapping[int, WalkStep],
     own: Mapping[int, int | None],
     graphs: Collection[str],
-) -> list[Role]:
+) -> list[PieceRole]:
     """Return a role for each instruction of a compilation's new code.
 
     `own` maps the new indexes of user instructions to lines; `graphs` are the ids of the run's graphs.
     """
-    scene = Scene(compile_id, codes, steps, own, graphs)
+    scene = BytecodeScene(compile_id, codes, steps, own, graphs)
     for claim in _RULES:
         claim(scene)
     return [scene.claims.roles.get(at, _OTHER) for at in range(len(scene.after.instructions))]
 
 
-def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozenset[int]:
+def surely_torchs(steps: Mapping[int, WalkStep], names: Collection[str]) -> frozenset[int]:
     """Find instructions that are certainly torch's, in a function whose old code has these names.
 
     These are graph calls, torch's clock, their arguments, and lookups of other globals.
@@ -411,38 +411,38 @@ def _is_torchs(form: Form, names: Collection[str]) -> bool:
     return root is not None and root.scope == "global" and root.name not in names
 
 
-def _starts(scene: Scene) -> None:
+def _starts(scene: BytecodeScene) -> None:
     for step in scene.free():
         if step.instruction.opname in STARTS:
             scene.claims.claim(step.index, START)
 
 
-def _graph_calls(scene: Scene) -> None:
+def _graph_calls(scene: BytecodeScene) -> None:
     for step, function, arguments in scene.free_calls():
         if not is_graph(function.form):
             continue
         for number, value in enumerate(arguments):
-            scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_input_text(scene, value, step)}"))
+            scene.claims.tree(value, PieceRole(PieceKind.INPUT, f"input {number}: {_input_text(scene, value, step)}"))
         scene.whole(step, _called_graph(scene, count(len(arguments), "input")))
         if (taker := scene.taker(step)) is not None and taker.instruction.opname in ("STORE_FAST", "POP_TOP"):
             keeps = "keeps" if taker.instruction.opname == "STORE_FAST" else "drops"
             scene.claims.claim(
-                taker.index, Role(PieceKind.GRAPH, f"{keeps} what {_graph_words(scene)} returned", scene.graph)
+                taker.index, PieceRole(PieceKind.GRAPH, f"{keeps} what {_graph_words(scene)} returned", scene.graph)
             )
 
 
-def _called_graph(scene: Scene, inputs: str) -> Role:
+def _called_graph(scene: BytecodeScene, inputs: str) -> PieceRole:
     text = f"calls {_graph_words(scene)} with {inputs}"
     if not scene.graph:
-        return Role(PieceKind.GRAPH, f"{text} (this run kept no graph of it)", early="loads the compiled function")
-    return Role(PieceKind.GRAPH, text, scene.graph, f"loads the function of graph {scene.id}")
+        return PieceRole(PieceKind.GRAPH, f"{text} (this run kept no graph of it)", early="loads the compiled function")
+    return PieceRole(PieceKind.GRAPH, text, scene.graph, f"loads the function of graph {scene.id}")
 
 
-def _graph_words(scene: Scene) -> str:
+def _graph_words(scene: BytecodeScene) -> str:
     return f"graph {scene.id}" if scene.graph else "the compiled function"
 
 
-def _input_text(scene: Scene, value: Value, step: Step) -> str:
+def _input_text(scene: BytecodeScene, value: Value, step: WalkStep) -> str:
     """Describe where an input comes from."""
     text, root = written(value.form, step.lists), root_of(value.form)
     if root is None:
@@ -451,16 +451,16 @@ def _input_text(scene: Scene, value: Value, step: Step) -> str:
         return f"{text} (of the enclosing function)"
     if root.scope == "global":
         return f"{text} (a global)" if root.name in scene.before.names else text
-    return f"{text} (an argument)" if isinstance(value.form, Name) and _is_argument(scene, root.name) else text
+    return f"{text} (an argument)" if isinstance(value.form, VariableForm) and _is_argument(scene, root.name) else text
 
 
-def _is_argument(scene: Scene, name: str) -> bool:
+def _is_argument(scene: BytecodeScene, name: str) -> bool:
     code = scene.before
     stars = sum(code.flags & flag != 0 for flag in _STAR_FLAGS)
     return resume_point(code) is None and name in code.variables[: code.arguments + code.keyword_only + stars]
 
 
-def _operands(scene: Scene) -> None:
+def _operands(scene: BytecodeScene) -> None:
     for at, number in sorted(scene.own.items()):
         step = scene.steps.get(at)
         if step is None or step.instruction.opname in _MOVES:
@@ -468,53 +468,53 @@ def _operands(scene: Scene) -> None:
         values = [value for value in step.taken if scene.claims.is_free(value.made)]
         line = line_words(number)
         text = ", ".join(_operand_texts(step))
-        role = Role(PieceKind.OPERAND, f"what {line} needs: {text}" if text else f"what {line} needs")
+        role = PieceRole(PieceKind.OPERAND, f"what {line} needs: {text}" if text else f"what {line} needs")
         for value in values:
             scene.claims.tree(value, role)
 
 
-def _branches(scene: Scene) -> None:
+def _branches(scene: BytecodeScene) -> None:
     for step in scene.free():
         if step.instruction.opname.startswith(_BRANCHES) and step.taken:
             form = step.taken[-1].form
             test = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
             line = line_words(step.instruction.line)
             text = f"branches on {test}, as {line} does; each side continues separately"
-            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {test}"))
+            scene.whole(step, PieceRole(PieceKind.BRANCH, text, early=f"what {line} branches on: {test}"))
 
 
-def _changes(scene: Scene) -> None:
+def _changes(scene: BytecodeScene) -> None:
     for step in scene.free():
         drop = scene.dropped(step) if called_by(step) is not None else None
         change = change_by(step) if drop is None else change_by_call(step)
         if change:
             text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {change}"
-            role = Role(PieceKind.CHANGE, text, early=f"to replay: {change}")
+            role = PieceRole(PieceKind.CHANGE, text, early=f"to replay: {change}")
             scene.whole(step, role)
             if drop is not None:
                 scene.claims.claim(drop.index, role)
 
 
-def _variables(scene: Scene) -> None:
+def _variables(scene: BytecodeScene) -> None:
     for step in scene.free():
         name = step.instruction.text
         if step.instruction.opname == "STORE_FAST" and name not in scene.torchs:
             text = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.VARIABLE, f"{name} = {text}", early=f"for {name}: {text}"))
+            scene.whole(step, PieceRole(PieceKind.VARIABLE, f"{name} = {text}", early=f"for {name}: {text}"))
 
 
-def _returns(scene: Scene) -> None:
+def _returns(scene: BytecodeScene) -> None:
     for step in scene.free():
         if step.instruction.opname == "RETURN_VALUE":
             text = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.RETURN, f"returns {text}", early=f"to return: {text}"))
+            scene.whole(step, PieceRole(PieceKind.RETURN, f"returns {text}", early=f"to return: {text}"))
         elif step.instruction.opname == "RETURN_CONST":
-            scene.claims.claim(step.index, Role(PieceKind.RETURN, f"returns {step.instruction.text}"))
+            scene.claims.claim(step.index, PieceRole(PieceKind.RETURN, f"returns {step.instruction.text}"))
 
 
-def _torch_variables(scene: Scene) -> None:
+def _torch_variables(scene: BytecodeScene) -> None:
     """Claim stores to torch's variables, with the role of the stored value, and deletions of these variables."""
-    cleanup = Role(PieceKind.CLEANUP, "deletes torch's variables")
+    cleanup = PieceRole(PieceKind.CLEANUP, "deletes torch's variables")
     for step in scene.free():
         name, variable = step.instruction.opname, step.instruction.text
         if name == "DELETE_FAST" and variable in scene.torchs:
@@ -524,15 +524,17 @@ def _torch_variables(scene: Scene) -> None:
             scene.whole(step, role)
 
 
-def _values_for_later(scene: Scene) -> None:
+def _values_for_later(scene: BytecodeScene) -> None:
     """Claim other values that torch stores for later, such as values derived from an output."""
     for step in scene.free():
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
             text = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {text} for later", early=f"to keep for later: {text}"))
+            scene.whole(
+                step, PieceRole(PieceKind.VARIABLE, f"keeps {text} for later", early=f"to keep for later: {text}")
+            )
 
 
-def _nearest_role(scene: Scene, value: Value) -> Role | None:
+def _nearest_role(scene: BytecodeScene, value: Value) -> PieceRole | None:
     """Return the role of the nearest inserted instruction among those that produced a value."""
     ahead = [value]
     while ahead:
@@ -543,7 +545,7 @@ def _nearest_role(scene: Scene, value: Value) -> Role | None:
     return None
 
 
-def _moves(scene: Scene) -> None:
+def _moves(scene: BytecodeScene) -> None:
     """Assign to instructions that only move values the role of the next one; before user code, the operands' role."""
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
@@ -553,33 +555,35 @@ def _moves(scene: Scene) -> None:
             scene.claims.claim(step.index, role)
 
 
-def _moved_for(scene: Scene, index: int) -> Role | None:
+def _moved_for(scene: BytecodeScene, index: int) -> PieceRole | None:
     while scene.claims.kind(index) is PieceKind.CLEANUP:
         index += 1
     return _last_operand(scene, index) if scene.claims.is_own(index) else scene.claims.roles.get(index)
 
 
-def _last_operand(scene: Scene, index: int) -> Role | None:
+def _last_operand(scene: BytecodeScene, index: int) -> PieceRole | None:
     kinds = (role for at in range(index, -1, -1) if (role := scene.claims.roles.get(at)) is not None)
     return next((role for role in kinds if role.kind is PieceKind.OPERAND), None)
 
 
-def _created_objects(scene: Scene) -> None:
+def _created_objects(scene: BytecodeScene) -> None:
     """Claim the instructions that recreate an object of the traced code."""
     for step in scene.free():
         form = step.taken[0].form if step.instruction.opname == "STORE_FAST" else None
-        if step.instruction.text in scene.torchs and isinstance(form, Call) and is_new(form):
-            scene.whole(step, Role(PieceKind.OBJECT, f"creates {written(form, step.lists)}, as the traced code did"))
+        if step.instruction.text in scene.torchs and isinstance(form, CallResult) and is_new(form):
+            scene.whole(
+                step, PieceRole(PieceKind.OBJECT, f"creates {written(form, step.lists)}, as the traced code did")
+            )
 
 
-def _operand_texts(step: Step) -> list[str]:
+def _operand_texts(step: WalkStep) -> list[str]:
     """Describe the operands of a user instruction, or the call if it is one."""
     if called_by(step) is not None and step.put:
         return [written(step.put[0].form, step.lists)]
     return [written(value.form, step.lists) for value in step.taken]
 
 
-_RULES: tuple[Callable[[Scene], None], ...] = (
+_RULES: tuple[Callable[[BytecodeScene], None], ...] = (
     _starts,
     claim_clocks,
     _graph_calls,
@@ -609,7 +613,7 @@ _METHODS = frozenset(("update", "clear", "extend", "setstate", "set_torch_functi
 _TABLES = frozenset(("_parameters", "_buffers", "_modules", "__dict__"))
 
 
-def change_by(step: Step) -> str:
+def change_by(step: WalkStep) -> str:
     """Return what a store or delete writes, or "" if it writes nothing of the user's."""
     lists, taken = step.lists, [value.form for value in step.taken]
     name = step.instruction.text
@@ -629,12 +633,14 @@ def change_by(step: Step) -> str:
     return ""
 
 
-def is_unchanged(step: Step) -> bool:
+def is_unchanged(step: WalkStep) -> bool:
     """Whether a cell is set to its current content."""
-    return step.instruction.opname == "STORE_DEREF" and step.taken[0].form == Name("closure", step.instruction.text)
+    return step.instruction.opname == "STORE_DEREF" and step.taken[0].form == VariableForm(
+        "closure", step.instruction.text
+    )
 
 
-def change_by_call(step: Step) -> str:
+def change_by_call(step: WalkStep) -> str:
     """Return what a call with an unused result writes, or "" if it is not a known side effect."""
     function, arguments = called(step.taken)
     if not isinstance(function.form, Attribute):
@@ -651,12 +657,12 @@ def change_by_call(step: Step) -> str:
     return _of_a_table(method, arguments, step) or f"{written(method, step.lists)}({', '.join(texts)})"
 
 
-def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> str:
+def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: WalkStep) -> str:
     """Return the module attributes that a call such as `self._buffers.update({'cnt': ...})` sets."""
     table = method.of
     argument = arguments[0].form if len(arguments) == 1 else None
     is_table = isinstance(table, Attribute) and table.name in _TABLES
-    if method.name != "update" or not is_table or not isinstance(argument, Built) or argument.kind != "map":
+    if method.name != "update" or not is_table or not isinstance(argument, BuiltContainer) or argument.kind != "map":
         return ""
     owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
     pairs = zip(argument.items[::2], argument.items[1::2], strict=False)
@@ -665,8 +671,8 @@ def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> 
 
 
 def _bare(value: Value) -> str:
-    return value.form.text.strip("'\"") if isinstance(value.form, Constant) else "…"
+    return value.form.text.strip("'\"") if isinstance(value.form, ConstantForm) else "…"
 
 
-def _place(of: Form, key: Form, step: Step) -> str:
+def _place(of: Form, key: Form, step: WalkStep) -> str:
     return f"{written_owner(of, step.lists)}[{written(key, step.lists)}]"

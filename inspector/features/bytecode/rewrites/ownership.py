@@ -12,13 +12,13 @@ from ctrace.inspector.features.bytecode.rewrites.alignment import Pair, align, s
 from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import STARTS
 from ctrace.inspector.features.bytecode.rewrites.resumes import old_begin, resume_point
 from ctrace.inspector.features.bytecode.rewrites.stackforms import ListOf, Value
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step
+from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep
 
 _MAKES = ("LOAD_", "BUILD_", "PUSH_NULL", "COPY", "SWAP", "KW_NAMES", "PRECALL", "NOP")
 _TAKES = frozenset(("POP_TOP", "RETURN_VALUE"))
 
 
-def taken_over(code: Rewritten, steps: Mapping[int, Step], torchs: frozenset[int]) -> tuple[Pair, ...]:
+def taken_over(code: Rewritten, steps: Mapping[int, WalkStep], torchs: frozenset[int]) -> tuple[Pair, ...]:
     """Pair the user instructions that are in the new code; `torchs` are certainly torch's."""
     users = _users(steps.values())
     prologue = _prologue(code.before)
@@ -41,7 +41,7 @@ def _prologue(before: Code) -> frozenset[int]:
 
 
 def _owned(
-    code: Rewritten, found: Iterable[Pair], steps: Mapping[int, Step], users: Mapping[int, set[int]]
+    code: Rewritten, found: Iterable[Pair], steps: Mapping[int, WalkStep], users: Mapping[int, set[int]]
 ) -> tuple[Pair, ...]:
     """Drop pairs until the remaining ones are consistent."""
     pairs = list(found)
@@ -54,7 +54,7 @@ def _owned(
         pairs = kept
 
 
-def _users(steps: Iterable[Step]) -> dict[int, set[int]]:
+def _users(steps: Iterable[WalkStep]) -> dict[int, set[int]]:
     """Map each producing instruction to the instructions that consume its value."""
     found: dict[int, set[int]] = {}
     for step in steps:
@@ -63,7 +63,7 @@ def _users(steps: Iterable[Step]) -> dict[int, set[int]]:
     return found
 
 
-def _is_own(index: int, own: set[int], steps: Mapping[int, Step], users: Mapping[int, set[int]]) -> bool:
+def _is_own(index: int, own: set[int], steps: Mapping[int, WalkStep], users: Mapping[int, set[int]]) -> bool:
     step = steps.get(index)
     if step is None:
         return True

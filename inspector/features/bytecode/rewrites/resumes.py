@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Code, Instruction, Rewritten
 from ctrace.inspector.features.bytecode.rewrites.opcodes import goes_on, index_at, version
-from ctrace.inspector.features.bytecode.rewrites.stackforms import Call, Form, Function, Name
+from ctrace.inspector.features.bytecode.rewrites.stackforms import CallResult, Form, FunctionForm, VariableForm
 from ctrace.inspector.source.stacks import resumed
 
 _FUSED = {
@@ -32,7 +32,7 @@ _SUPER_IS_WRITTEN_OUT = (3, 11)
 """The last Python on which torch expands `super()` to two arguments."""
 
 
-class Part(Struct, frozen=True):
+class ExpandedInstruction(Struct, frozen=True):
     """An expanded instruction; its argument is known only as text."""
 
     index: int
@@ -45,14 +45,14 @@ class Part(Struct, frozen=True):
     jumps: bool
 
 
-def respelled(code: Code) -> tuple[Part, ...]:
+def respelled(code: Code) -> tuple[ExpandedInstruction, ...]:
     """Expand the instructions of a code object as torch does."""
     found = []
     offset = 0
     for index, size in enumerate(_sizes(code)):
         each = code.instructions[index]
         for opname, text, own in _spelled(code, index, size):
-            found.append(Part(index, offset, opname, text, each.line, each.target is not None))
+            found.append(ExpandedInstruction(index, offset, opname, text, each.line, each.target is not None))
             offset += own
     return tuple(found)
 
@@ -140,7 +140,7 @@ def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> R
     return Resume(tuple(ids), line, _arguments(codes[ids[0]].before))
 
 
-def _goes_on(code: Code, at: Part, resume: Code) -> bool:
+def _goes_on(code: Code, at: ExpandedInstruction, resume: Code) -> bool:
     name, line = resumed(resume.name)
     if line is None or (name, resume.file) != (resumed(code.name)[0], code.file):
         return False
@@ -152,7 +152,7 @@ def _goes_on(code: Code, at: Part, resume: Code) -> bool:
     return len(rest) == len(other) and all(map(_is_alike, rest, other))
 
 
-def _is_alike(old: Part, new: Part) -> bool:
+def _is_alike(old: ExpandedInstruction, new: ExpandedInstruction) -> bool:
     """Compare everything but numbers; torch assigns lines to instructions without one."""
     return old.opname == new.opname and (old.jumps or old.text == new.text) and old.line in (None, new.line)
 
@@ -194,14 +194,18 @@ def resume_index(name: str, code: Code) -> int | None:
     return None if part is None else part.index
 
 
-def _resumed_part(name: str, code: Code) -> Part | None:
+def _resumed_part(name: str, code: Code) -> ExpandedInstruction | None:
     offset = name.removeprefix(CALLED).partition("_")[0]
     return next((part for part in respelled(code) if str(part.offset) == offset), None)
 
 
 def called_resume(form: Form) -> str | Code | None:
     """Return the global of a resume function: the function itself or its factory with a closure; in 2.11, its code."""
-    if isinstance(form, Function):
+    if isinstance(form, FunctionForm):
         return form.code if resume_point(form.code) is not None else None
-    made = form.function if isinstance(form, Call) else form
-    return made.name if isinstance(made, Name) and made.scope == "global" and made.name.startswith(CALLED) else None
+    made = form.function if isinstance(form, CallResult) else form
+    return (
+        made.name
+        if isinstance(made, VariableForm) and made.scope == "global" and made.name.startswith(CALLED)
+        else None
+    )

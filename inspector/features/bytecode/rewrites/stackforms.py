@@ -11,7 +11,7 @@ _DIGITS = 18
 """Maximum digits of an index; longer numbers are not indexes."""
 
 
-class Name(Struct, frozen=True):
+class VariableForm(Struct, frozen=True):
     """A variable; `scope` is `local`, `closure` or `global`."""
 
     scope: str
@@ -25,14 +25,14 @@ class Attribute(Struct, frozen=True):
     name: str
 
 
-class Item(Struct, frozen=True):
+class ItemForm(Struct, frozen=True):
     """`of[key]`."""
 
     of: "Form"
     key: "Form"
 
 
-class Constant(Struct, frozen=True):
+class ConstantForm(Struct, frozen=True):
     """A constant; `text` is its repr."""
 
     text: str
@@ -46,7 +46,7 @@ class Constant(Struct, frozen=True):
         return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
 
 
-class Built(Struct, frozen=True):
+class BuiltContainer(Struct, frozen=True):
     """A tuple, set, map (keys and values alternate), slice or string; or a value unpacked in a call (`spread`)."""
 
     kind: str
@@ -59,7 +59,7 @@ class ListOf(Struct, frozen=True):
     number: int
 
 
-class Call(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """The result of a call."""
 
     function: "Form"
@@ -67,23 +67,34 @@ class Call(Struct, frozen=True):
     keywords: tuple[str, ...] = ()
 
 
-class Function(Struct, frozen=True):
+class FunctionForm(Struct, frozen=True):
     """A function created from a code object."""
 
     code: Code
 
 
-class Null(Struct, frozen=True):
+class NullForm(Struct, frozen=True):
     """The NULL beside a called function."""
 
 
-class Unknown(Struct, frozen=True):
+class UnknownForm(Struct, frozen=True):
     """Any other value; `what` names the instruction that produced it."""
 
     what: str = ""
 
 
-Form = Name | Attribute | Item | Constant | Built | ListOf | Call | Function | Null | Unknown
+Form = (
+    VariableForm
+    | Attribute
+    | ItemForm
+    | ConstantForm
+    | BuiltContainer
+    | ListOf
+    | CallResult
+    | FunctionForm
+    | NullForm
+    | UnknownForm
+)
 
 
 class Value(Struct, frozen=True, eq=False):
@@ -133,35 +144,35 @@ _AS_TENSOR = "torch._as_tensor_fullprec"
 def is_path(form: Form) -> bool:
     """Whether a value is a variable, or an attribute or item path that starts at one."""
     match form:
-        case Name():
+        case VariableForm():
             return True
         case Attribute(of, _):
             return is_path(of)
-        case Item(of, key):
-            return is_path(of) and (isinstance(key, Constant) or is_path(key))
+        case ItemForm(of, key):
+            return is_path(of) and (isinstance(key, ConstantForm) or is_path(key))
     return False
 
 
-def root_of(form: Form) -> Name | None:
+def root_of(form: Form) -> VariableForm | None:
     """Return the variable that a path starts at."""
-    while isinstance(form, Attribute | Item):
+    while isinstance(form, Attribute | ItemForm):
         form = form.of
-    return form if isinstance(form, Name) else None
+    return form if isinstance(form, VariableForm) else None
 
 
 def output_number(form: Form) -> int | None:
     """Return the number of the graph output that a value is, or None for another value."""
-    if isinstance(form, Item) and isinstance(form.of, Call) and isinstance(form.key, Constant):
+    if isinstance(form, ItemForm) and isinstance(form.of, CallResult) and isinstance(form.key, ConstantForm):
         return form.key.number if is_graph(form.of.function) else None
     return None
 
 
 def is_graph(form: Form) -> bool:
     """Whether a value is the function that runs a graph."""
-    return isinstance(form, Name) and form.scope == "global" and form.name.startswith(_GRAPH)
+    return isinstance(form, VariableForm) and form.scope == "global" and form.name.startswith(_GRAPH)
 
 
-def is_new(form: Call) -> bool:
+def is_new(form: CallResult) -> bool:
     """Whether a call creates an object without initializing it: `X.__new__(X)`."""
     return isinstance(form.function, Attribute) and form.function.name == "__new__"
 
@@ -173,13 +184,13 @@ def written(form: Form, lists: Lists) -> str:
     if is_path(form):
         return user_name(_source(form)).removeprefix(_PREFIX)
     match form:
-        case Constant(text):
+        case ConstantForm(text):
             return text
-        case Function(code):
+        case FunctionForm(code):
             return code.name
         case Attribute(of, name):
             return f"{written_owner(of, lists)}.{name}"
-        case Item(of, key):
+        case ItemForm(of, key):
             return f"{written_owner(of, lists)}[{written(key, lists)}]"
     return _made(form, lists)
 
@@ -187,7 +198,7 @@ def written(form: Form, lists: Lists) -> str:
 def written_owner(form: Form, lists: Lists) -> str:
     """Write the owner of an attribute or item, in parentheses if necessary."""
     text = written(form, lists)
-    several_words = isinstance(form, Call) and is_new(form)
+    several_words = isinstance(form, CallResult) and is_new(form)
     return f"({text})" if several_words or output_number(form) is not None else text
 
 
@@ -195,25 +206,25 @@ def _made(form: Form, lists: Lists) -> str:
     match form:
         case ListOf(number):
             return f"[{_joined(lists.get(number, ()), lists)}]"
-        case Call(Attribute(of, "__new__"), _, _):
+        case CallResult(Attribute(of, "__new__"), _, _):
             return f"a new {written(of, lists).rpartition('.')[2]}"
-        case Call(function, arguments, keywords):
+        case CallResult(function, arguments, keywords):
             name, texts = written(function, lists), _arguments(arguments, keywords, lists)
             return _helped(name, texts) or f"{name}({', '.join(texts)})"
-        case Built(kind, items):
+        case BuiltContainer(kind, items):
             return _built(kind, items, lists)
     return "…"
 
 
 def _source(form: Form) -> str:
     match form:
-        case Name(_, name):
+        case VariableForm(_, name):
             return name
         case Attribute(of, name):
             return f"{_source(of)}.{name}"
-        case Item(of, Constant(text)):
+        case ItemForm(of, ConstantForm(text)):
             return f"{_source(of)}[{text}]"
-        case Item(of, key):
+        case ItemForm(of, key):
             return f"{_source(of)}[{_source(key)}]"
     return ""
 

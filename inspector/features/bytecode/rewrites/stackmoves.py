@@ -7,24 +7,24 @@ from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.rewrites.opcodes import version
 from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     Attribute,
-    Built,
-    Call,
-    Constant,
+    BuiltContainer,
+    CallResult,
+    ConstantForm,
     Form,
-    Function,
-    Item,
-    Name,
-    Null,
-    Unknown,
+    FunctionForm,
+    ItemForm,
+    NullForm,
+    UnknownForm,
     Value,
+    VariableForm,
 )
-from ctrace.inspector.features.bytecode.rewrites.stackstate import State, called, text_of, unpacked, words
+from ctrace.inspector.features.bytecode.rewrites.stackstate import StackState, called, text_of, unpacked, words
 
 _NULL_LAST = (3, 13)
 """From this Python version on, the NULL is above the called function on the stack."""
 _DEEPEST = 100
 """Limits the nesting of values, since a log can be damaged."""
-Done = tuple[tuple[Value, ...], State]
+Done = tuple[tuple[Value, ...], StackState]
 """The values that an instruction pushes, and the state after it."""
 
 
@@ -37,7 +37,7 @@ class Move(Struct, frozen=True):
     taken: tuple[Value, ...]
     number: int
     """The number of values that the instruction pushes."""
-    state: State
+    state: StackState
     """The state before the instruction, without the values that it pops."""
 
     @property
@@ -50,7 +50,7 @@ class Move(Struct, frozen=True):
     def value(self, form: Form, *parts: Value) -> Value:
         """Return a value produced by this instruction; it is unknown if its nesting is too deep."""
         depth = 1 + max((part.depth for part in parts), default=0)
-        return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, Unknown())
+        return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, UnknownForm())
 
     def putting(self, *values: Value) -> Done:
         """Push values, and keep the rest of the state."""
@@ -58,7 +58,7 @@ class Move(Struct, frozen=True):
 
     def anything(self) -> Done:
         """Push unknown values, produced from the popped ones."""
-        made = self.value(Unknown(self.instruction.opname), *self.taken)
+        made = self.value(UnknownForm(self.instruction.opname), *self.taken)
         return (made,) * self.number, self.state
 
     def same(self) -> Done:
@@ -87,13 +87,13 @@ class Move(Struct, frozen=True):
         """Push a constant, with its code object if it is one."""
         at = self.instruction.arg
         code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
-        return self.putting(self.value(Constant(self.name, code)))
+        return self.putting(self.value(ConstantForm(self.name, code)))
 
     def make_function(self) -> Done:
         """Push a function created from a known code object."""
         made = self.taken[-1].form
-        code = made.code if isinstance(made, Constant) else None
-        return self.anything() if code is None else self.putting(self.value(Function(code), *self.taken))
+        code = made.code if isinstance(made, ConstantForm) else None
+        return self.anything() if code is None else self.putting(self.value(FunctionForm(code), *self.taken))
 
     def set_function(self) -> Done:
         """Push a function back after it got a closure or defaults."""
@@ -101,7 +101,7 @@ class Move(Struct, frozen=True):
 
     def null(self) -> Done:
         """Push a NULL."""
-        return self.putting(self.value(Null()))
+        return self.putting(self.value(NullForm()))
 
     def load_local(self) -> Done:
         """Push one or two local variables."""
@@ -110,7 +110,7 @@ class Move(Struct, frozen=True):
     def _variable(self, name: str) -> Value:
         stored = self.state.variables.get(name)
         if stored is None or name in self._own:
-            return self.value(Name("local", name))
+            return self.value(VariableForm("local", name))
         return self.value(stored.form)
 
     @property
@@ -133,11 +133,11 @@ class Move(Struct, frozen=True):
 
     def load_closure(self) -> Done:
         """Push a closure variable, or its cell."""
-        return self.putting(self.value(Name("closure", self.name)))
+        return self.putting(self.value(VariableForm("closure", self.name)))
 
     def load_global(self) -> Done:
         """Push a global."""
-        return self._with_null(self.value(Name("global", self.name)))
+        return self._with_null(self.value(VariableForm("global", self.name)))
 
     def load_attribute(self) -> Done:
         """Push an attribute or a method."""
@@ -146,18 +146,18 @@ class Move(Struct, frozen=True):
     def _with_null(self, value: Value) -> Done:
         if self.number == 1:
             return self.putting(value)
-        null = self.value(Null())
+        null = self.value(NullForm())
         return self.putting(value, null) if version(self.code) >= _NULL_LAST else self.putting(null, value)
 
     def build(self) -> Done:
         """Push a tuple, set, map or slice."""
         kind = self.instruction.opname.removeprefix("BUILD_").lower()
-        return self.putting(self.value(Built(kind, self.taken), *self.taken))
+        return self.putting(self.value(BuiltContainer(kind, self.taken), *self.taken))
 
     def unpack(self) -> Done:
         """Push the items of a sequence, the first on top."""
         of = self.taken[0]
-        items = [self.value(Item(of.form, Constant(str(at))), of) for at in range(self.number)]
+        items = [self.value(ItemForm(of.form, ConstantForm(str(at))), of) for at in range(self.number)]
         return self.putting(*reversed(items))
 
     def name_keywords(self) -> Done:
@@ -172,5 +172,5 @@ class Move(Struct, frozen=True):
         function, arguments = called(taken)
         if self.instruction.opname == "CALL_FUNCTION_EX":
             arguments, keywords = unpacked(arguments, self.index)
-        made = self.value(Call(function.form, arguments, keywords), *self.taken)
+        made = self.value(CallResult(function.form, arguments, keywords), *self.taken)
         return (made,), replace(self.state, keywords=())

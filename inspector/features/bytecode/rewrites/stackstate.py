@@ -2,10 +2,17 @@
 
 from msgspec import Struct, field
 
-from ctrace.inspector.features.bytecode.rewrites.stackforms import Built, Constant, Form, Lists, Null, Value
+from ctrace.inspector.features.bytecode.rewrites.stackforms import (
+    BuiltContainer,
+    ConstantForm,
+    Form,
+    Lists,
+    NullForm,
+    Value,
+)
 
 
-class State(Struct, frozen=True):
+class StackState(Struct, frozen=True):
     """The stack, variables and lists before an instruction runs."""
 
     stack: tuple[Value, ...] = ()
@@ -17,9 +24,9 @@ class State(Struct, frozen=True):
 
 def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
     """Split a call's operands into function and arguments; a NULL is below or above the function."""
-    if isinstance(taken[0].form, Null):
+    if isinstance(taken[0].form, NullForm):
         return taken[1], taken[2:]
-    return taken[0], taken[2:] if isinstance(taken[1].form, Null) else taken[1:]
+    return taken[0], taken[2:] if isinstance(taken[1].form, NullForm) else taken[1:]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -30,7 +37,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def text_of(value: Value) -> str:
     """Return the repr of a constant, or "" for any other value."""
-    return value.form.text if isinstance(value.form, Constant) else ""
+    return value.form.text if isinstance(value.form, ConstantForm) else ""
 
 
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
@@ -41,14 +48,14 @@ def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...
     """
     positional, *maps = arguments
     items = _items(positional.form, "tuple")
-    first = (Value(index, Built("spread", (positional,)), (positional,)),) if items is None else items
+    first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),) if items is None else items
     if not maps:
         return first, ()
     pairs = _items(maps[0].form, "map")
-    if pairs is None or not all(isinstance(key.form, Constant) for key in pairs[::2]):
-        return (*first, Value(index, Built("spread_map", (maps[0],)), (maps[0],))), ()
+    if pairs is None or not all(isinstance(key.form, ConstantForm) for key in pairs[::2]):
+        return (*first, Value(index, BuiltContainer("spread_map", (maps[0],)), (maps[0],))), ()
     return (*first, *pairs[1::2]), tuple(text_of(key).strip("'\"") for key in pairs[::2])
 
 
 def _items(form: Form, kind: str) -> tuple[Value, ...] | None:
-    return form.items if isinstance(form, Built) and form.kind == kind else None
+    return form.items if isinstance(form, BuiltContainer) and form.kind == kind else None

@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.rewrites.opcodes import effect, goes_on, index_at, version
 from ctrace.inspector.features.bytecode.rewrites.stackforms import (
-    Built,
-    Constant,
+    BuiltContainer,
+    ConstantForm,
     Form,
-    Item,
+    ItemForm,
     ListOf,
     Lists,
-    Unknown,
+    UnknownForm,
     Value,
 )
 from ctrace.inspector.features.bytecode.rewrites.stackmoves import Done, Move
-from ctrace.inspector.features.bytecode.rewrites.stackstate import State, called
+from ctrace.inspector.features.bytecode.rewrites.stackstate import StackState, called
 
 
 def build_list(move: Move) -> Done:
@@ -38,14 +38,14 @@ def _list(move: Move, items: tuple[Value, ...], parts: tuple[Value, ...]) -> Don
     return (move.value(ListOf(number), *parts),), after
 
 
-def _changed(move: Move, number: int, items: tuple[Value, ...]) -> State:
+def _changed(move: Move, number: int, items: tuple[Value, ...]) -> StackState:
     return replace(move.state, lists={**move.state.lists, number: items})
 
 
 def extend(move: Move) -> Done:
     """Append or extend a list deeper on the stack."""
     at = move.instruction.arg or 1
-    target = move.state.stack[-at].form if at <= len(move.state.stack) else Unknown()
+    target = move.state.stack[-at].form if at <= len(move.state.stack) else UnknownForm()
     added = move.taken[0]
     lists = move.state.lists
     if isinstance(target, ListOf) and move.instruction.opname == "LIST_APPEND":
@@ -64,14 +64,14 @@ def item(move: Move) -> Done:
 def sliced(move: Move) -> Done:
     """Push a slice of a sequence."""
     of, low, high = move.taken
-    key = move.value(Built("slice", (low, high)), low, high)
+    key = move.value(BuiltContainer("slice", (low, high)), low, high)
     return _item(move, of, key, (of, key))
 
 
 def _item(move: Move, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
     within = _within(move, of.form, key.form)
     if within is None or not isinstance(of.form, ListOf):
-        return move.putting(move.value(Item(of.form, key.form), *parts))
+        return move.putting(move.value(ItemForm(of.form, key.form), *parts))
     items = move.state.lists[of.form.number][within]
     if isinstance(items, tuple):
         return _list(move, items, parts)
@@ -83,11 +83,11 @@ def _within(move: Move, of: Form, key: Form) -> int | slice | None:
     if not isinstance(of, ListOf):
         return None
     length = len(move.state.lists.get(of.number, ()))
-    if isinstance(key, Constant) and key.number is not None and -length <= key.number < length:
+    if isinstance(key, ConstantForm) and key.number is not None and -length <= key.number < length:
         return key.number
-    ends = [end.form for end in key.items] if isinstance(key, Built) and key.kind == "slice" else []
-    if len(ends) == 2 and all(isinstance(end, Constant) for end in ends):
-        return slice(*(end.number for end in ends if isinstance(end, Constant)))
+    ends = [end.form for end in key.items] if isinstance(key, BuiltContainer) and key.kind == "slice" else []
+    if len(ends) == 2 and all(isinstance(end, ConstantForm) for end in ends):
+        return slice(*(end.number for end in ends if isinstance(end, ConstantForm)))
     return None
 
 
@@ -100,7 +100,7 @@ def store_item(move: Move) -> Done:
 def store_slice(move: Move) -> Done:
     """Set a slice of a list."""
     value, of, low, high = move.taken
-    return _assign(move, value, of, Built("slice", (low, high)))
+    return _assign(move, value, of, BuiltContainer("slice", (low, high)))
 
 
 def _assign(move: Move, value: Value, of: Value, key: Form) -> Done:
@@ -169,7 +169,7 @@ ACTS: dict[str, Callable[[Move], Done]] = {
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
-class Step(Struct, frozen=True):
+class WalkStep(Struct, frozen=True):
     """One instruction with the values that it pops and pushes, lowest on the stack first."""
 
     index: int
@@ -180,10 +180,10 @@ class Step(Struct, frozen=True):
     """The tracked lists after the instruction."""
 
 
-def walked(code: Code) -> dict[int, Step]:
+def walked(code: Code) -> dict[int, WalkStep]:
     """Walk every path through the code, visiting each instruction once. Return the steps, keyed by index."""
-    steps: dict[int, Step] = {}
-    ahead: list[tuple[int, State]] = [(0, State())]
+    steps: dict[int, WalkStep] = {}
+    ahead: list[tuple[int, StackState]] = [(0, StackState())]
     while ahead:
         index, state = ahead.pop()
         while index < len(code.instructions) and index not in steps:
@@ -198,32 +198,32 @@ def walked(code: Code) -> dict[int, Step]:
     return steps
 
 
-def _elsewhere(code: Code, index: int, before: State, after: State) -> Iterator[tuple[int, State]]:
+def _elsewhere(code: Code, index: int, before: StackState, after: StackState) -> Iterator[tuple[int, StackState]]:
     """Yield where execution may continue other than at the next instruction: a jump target or an exception handler."""
     instruction = code.instructions[index]
     if instruction.target is not None:
         yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
     for handler in code.handlers:
         if handler.start <= instruction.offset < handler.end:
-            raised = (Value(-1, Unknown("exception")),) * (2 if handler.lasti else 1)
+            raised = (Value(-1, UnknownForm("exception")),) * (2 if handler.lasti else 1)
             yield (
                 index_at(code, handler.target),
                 replace(before, stack=(*before.stack[: handler.depth], *raised), keywords=()),
             )
 
 
-def _jumping(code: Code, instruction: Instruction, before: State, after: State) -> State:
+def _jumping(code: Code, instruction: Instruction, before: StackState, after: StackState) -> StackState:
     there = effect(instruction, version(code), jumps=True)
     if there is None or there == effect(instruction, version(code)):
         return after
     taken, put = there
     kept = before.stack[: len(before.stack) - taken]
     top = before.stack[-1:] if taken == put else ()
-    fresh = (Value(-1, Unknown(instruction.opname)),) * (put - len(top))
+    fresh = (Value(-1, UnknownForm(instruction.opname)),) * (put - len(top))
     return replace(after, stack=(*kept, *top, *fresh))
 
 
-def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None:
+def _walk_one(code: Code, index: int, state: StackState) -> tuple[WalkStep, StackState] | None:
     instruction = code.instructions[index]
     known = effect(instruction, version(code))
     if known is None or known[0] > len(state.stack):
@@ -233,9 +233,9 @@ def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None
     move = Move(code, index, instruction, taken, known[1], replace(state, stack=kept))
     act = ACTS.get(instruction.opname, Move.anything)
     put, after = act(move)
-    return Step(index, instruction, taken, put, after.lists), replace(after, stack=(*after.stack, *put))
+    return WalkStep(index, instruction, taken, put, after.lists), replace(after, stack=(*after.stack, *put))
 
 
-def called_by(step: Step) -> tuple[Value, tuple[Value, ...]] | None:
+def called_by(step: WalkStep) -> tuple[Value, tuple[Value, ...]] | None:
     """Return the function and the arguments of a call, or None for any other instruction."""
     return called(step.taken) if step.instruction.opname in _CALLS and len(step.taken) > 1 else None

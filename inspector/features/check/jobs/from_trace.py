@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.features.check.gate_model import TRACE, Job, JobKey, Ran
-from ctrace.inspector.features.check.policy.policy_model import Policy
+from ctrace.inspector.features.check.gate_model import TRACE, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.log.files import rank_of
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.log.rotation import one_file, rotation_note
@@ -22,7 +22,9 @@ _PARALLEL_BYTES = 32 << 20
 """Below this total size, one process reads the logs faster than a second process starts."""
 
 
-def traced(path: Path, name: str, policy: Policy, root: Path, engine: Engine = Engine.PROCESSES) -> Iterator[Seen]:
+def traced(
+    path: Path, name: str, policy: CheckPolicy, root: Path, engine: Engine = Engine.PROCESSES
+) -> Iterator[SeenJob]:
     """Read each log as one job. In the lock, all of them share the key `name`, because ranks run the same program.
 
     Raises:
@@ -36,7 +38,7 @@ def traced(path: Path, name: str, policy: Policy, root: Path, engine: Engine = E
     calls = []
     for log, label in zip(logs, labels(each.rank for each in logs), strict=True):
         key = JobKey(name, label, TRACE) if label else known
-        job = Job(key, str(log.path), Options(), policy.limits, known_as=known)
+        job = CheckJob(key, str(log.path), Options(), policy.limits, known_as=known)
         calls.append((job, absolute(log), root.absolute()))
     yield from results_of(_read, calls, engine, is_large=sum(log.bytes for log in logs) > _PARALLEL_BYTES)
 
@@ -66,12 +68,12 @@ def labels(ranks: Iterable[int | None]) -> list[str]:
     return found
 
 
-def _read(job: Job, log: LogFile, root: Path) -> Seen:
+def _read(job: CheckJob, log: LogFile, root: Path) -> SeenJob:
     try:
         with one_file(log.path, log.parts) as path:
-            found = seen(Ran(job, load_log(path)), root)
+            found = seen(FinishedJob(job, load_log(path)), root)
     except RunError as error:
-        return seen(Ran(job, error=error), root)
+        return seen(FinishedJob(job, error=error), root)
     if found.state is None or not log.parts:
         return found
     return replace(found, state=replace(found.state, notes=(*found.state.notes, rotation_note(log.parts))))

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
-from ctrace.inspector.features.check.gate_model import Job, JobKey
+from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
 from ctrace.inspector.features.check.policy.model_globs import Named, expanded, named_by
-from ctrace.inspector.features.check.policy.policy_model import CPU, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.target import resolve
@@ -24,11 +24,11 @@ Wrong = tuple[JobKey, CtraceError]
 class Jobs(Struct, frozen=True):
     """The jobs of a check, and the jobs that cannot run, in the policy's order; the files of a glob are sorted."""
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[CheckJob, ...] = ()
     wrong: tuple[Wrong, ...] = ()
 
 
-def jobs_of(policy: Policy, root: Path, paths: Sequence[str] = ()) -> Jobs:
+def jobs_of(policy: CheckPolicy, root: Path, paths: Sequence[str] = ()) -> Jobs:
     """Return the jobs for a policy in the folder `root`: for all its models, or only for the models in `paths`.
 
     `paths` are relative to the working directory. A model that the policy does not name gets the policy's defaults.
@@ -41,7 +41,7 @@ def jobs_of(policy: Policy, root: Path, paths: Sequence[str] = ()) -> Jobs:
     if paths:
         wrong.clear()
         ruled = _selected(paths, ruled, root, wrong)
-    jobs: list[Job] = []
+    jobs: list[CheckJob] = []
     for named, rule in ruled.values():
         _cross(policy, rule, named, jobs, wrong)
     return Jobs(tuple(jobs), tuple(wrong))
@@ -67,7 +67,7 @@ def _selected(
     return {**{key: known for key, known in ruled.items() if key in chosen}, **chosen}
 
 
-def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong: list[Wrong]) -> None:
+def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJob], wrong: list[Wrong]) -> None:
     """Add the jobs of one model; a model that cannot run counts once, not once for each scenario."""
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
@@ -77,7 +77,7 @@ def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong
             for target in rule.targets or policy.targets:
                 needed = _needed_options(options, target, limits, policy)
                 check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
-                found.append(Job(JobKey(named.key, scenario, target), named.target, needed, limits, timeout))
+                found.append(CheckJob(JobKey(named.key, scenario, target), named.target, needed, limits, timeout))
     except CtraceError as error:
         if not (named.by_chance and isinstance(error, TargetError)):
             wrong.append((JobKey(named.key), error))
@@ -85,7 +85,7 @@ def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong
     jobs.extend(found)
 
 
-def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
+def _scenarios(policy: CheckPolicy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
     for name in rule.scenarios or policy.scenarios:
         if name not in policy.scenarios:
             todo = did_you_mean(name, policy.scenarios, f"there are: {', '.join(policy.scenarios) or 'none'}")
@@ -93,12 +93,12 @@ def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]
         yield name, policy.scenarios[name]
 
 
-def _where(policy: Policy, rule: ModelRule) -> str:
+def _where(policy: CheckPolicy, rule: ModelRule) -> str:
     file = os.path.relpath(policy.file) if policy.file is not None else "the policy"
     return f"{file}:{rule.line}" if rule.line else file
 
 
-def _needed_options(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
+def _needed_options(options: Options, target: str, limits: Limits, policy: CheckPolicy) -> Options:
     """Reduce options to what the limits need; keep an explicit backend and `build`.
 
     If all of Inductor runs, the capture records Inductor's guards in any case, whatever the policy says.

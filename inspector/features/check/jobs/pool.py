@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.gate_model import SEED, Job, Ran
+from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CORES
@@ -38,20 +38,20 @@ class Room:
         self._budget = budget
         self._of_model: dict[str, int] = {}
 
-    def fitting(self, waiting: Iterable[Job], running: Sequence[tuple[Job, int]]) -> Job | None:
+    def fitting(self, waiting: Iterable[CheckJob], running: Sequence[tuple[CheckJob, int]]) -> CheckJob | None:
         """Return the first waiting job that fits beside the running ones; if none is running, any job fits."""
         if not running:
             return next(iter(waiting), None)
         in_use = sum(max(self._need(job), held) for job, held in running)
         return next((job for job in waiting if in_use + self._need(job) <= self._budget), None)
 
-    def learn(self, job: Job, peak: int) -> None:
+    def learn(self, job: CheckJob, peak: int) -> None:
         """Record the peak memory of a finished job; ignore 0, which means not measured."""
         model = job.key.model
         if peak:
             self._of_model[model] = max(peak, self._of_model.get(model, 0))
 
-    def _need(self, job: Job) -> int:
+    def _need(self, job: CheckJob) -> int:
         """Estimate a job's memory from jobs of the same model, else from the median of all models."""
         known = self._of_model.get(job.key.model)
         if known is not None:
@@ -77,16 +77,16 @@ class Captures(Protocol):
 
 
 def run_jobs(
-    jobs: Iterable[Job],
+    jobs: Iterable[CheckJob],
     *,
     store: Store,
     at_a_time: int | None = None,
     memory: int | None = None,
     owned: tuple[str, ...] = (),
-    observe: Callable[[Job, str], None] = lambda _job, _what: None,
+    observe: Callable[[CheckJob, str], None] = lambda _job, _what: None,
     captures: Captures = capture,
     forks: bool = True,
-) -> Iterator[Ran]:
+) -> Iterator[FinishedJob]:
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
     By estimate, parallel jobs must fit into `memory` bytes, by default most of the free memory; one job always runs.
@@ -132,7 +132,7 @@ def _cores(share: int, cores: int) -> int | None:
 class _Running(Struct, frozen=True, eq=False):
     """A running job."""
 
-    job: Job
+    job: CheckJob
     child: ChildProcess
     thread: threading.Thread
 
@@ -165,9 +165,9 @@ class _Crew:
         self._environment = environment
         self._cores = cores
         self._captures = captures
-        self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[FinishedJob | _Broke] = queue.SimpleQueue()
 
-    def start(self, job: Job) -> None:
+    def start(self, job: CheckJob) -> None:
         child = ChildProcess(
             self._environment, self._cores, records_files=True, preloads=self._preloads, server=self._server
         )
@@ -176,9 +176,9 @@ class _Crew:
         try:
             thread.start()
         except RuntimeError as error:  # ulimit -u
-            self._ended.put(Ran(job, None, cannot_start(error)))
+            self._ended.put(FinishedJob(job, None, cannot_start(error)))
 
-    def next_ended(self) -> tuple[Ran, int]:
+    def next_ended(self) -> tuple[FinishedJob, int]:
         """Wait for a job to end; return it with its peak memory, or with 0 if that was not measured."""
         match self._ended.get():
             case _Broke(error):
@@ -188,7 +188,7 @@ class _Crew:
                 self.running.remove(job)
                 return ran, job.child.peak
 
-    def memory(self) -> list[tuple[Job, int]]:
+    def memory(self) -> list[tuple[CheckJob, int]]:
         """Return the running jobs with their peak memory so far."""
         return [(each.job, each.child.peak) for each in self.running]
 
@@ -203,19 +203,19 @@ class _Crew:
         if self._server is not None:
             self._server.close()
 
-    def _work(self, job: Job, child: ChildProcess) -> None:
+    def _work(self, job: CheckJob, child: ChildProcess) -> None:
         try:
             self._ended.put(self._run(job, child))
         except BaseException as error:
             self._ended.put(_Broke(error))
 
-    def _run(self, job: Job, child: ChildProcess) -> Ran:
+    def _run(self, job: CheckJob, child: ChildProcess) -> FinishedJob:
         began = time.monotonic()
         session, wrong = None, None
         try:
             output = OutputTail(child)
         except OSError as error:
-            return Ran(job, None, cannot_start(error))
+            return FinishedJob(job, None, cannot_start(error))
         try:
             with output.listening():
                 session = self._capture(job, child, output)
@@ -224,9 +224,9 @@ class _Crew:
         failed = session is None or session.failure is not None
         run = child.run.name if child.run is not None and session is not None else None
         last_lines = output.last_lines() if failed else ""
-        return Ran(job, session, wrong, time.monotonic() - began, run, last_lines, child.left, child.observed)
+        return FinishedJob(job, session, wrong, time.monotonic() - began, run, last_lines, child.left, child.observed)
 
-    def _capture(self, job: Job, child: ChildProcess, output: OutputTail) -> "Session":
+    def _capture(self, job: CheckJob, child: ChildProcess, output: OutputTail) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(

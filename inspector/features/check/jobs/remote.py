@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.features.check.gate_model import Job
+from ctrace.inspector.features.check.gate_model import CheckJob
 from ctrace.inspector.features.check.jobs.pool import run_jobs
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.runs.store import Store
 
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "MKL", "INDUCTOR")
@@ -31,7 +31,7 @@ class Surroundings(Struct, frozen=True):
 class Remote(Struct, frozen=True):
     """What a check keeps of a job that ran on a worker."""
 
-    seen: Seen
+    seen: SeenJob
     left: tuple[str, ...]
     """Processes that the program left running and that ctrace killed."""
 
@@ -42,7 +42,7 @@ def surroundings(root: Path, store: Store, owned: tuple[str, ...], jobs: int) ->
     return Surroundings(str(Path.cwd()), root.absolute(), store.root.absolute(), owned, variables, store.keep + jobs)
 
 
-def run_here(job: Job, at: Surroundings) -> Remote:
+def run_here(job: CheckJob, at: Surroundings) -> Remote:
     """Run one job in a child process of this worker, whose tasks come one after the other.
 
     Raises:

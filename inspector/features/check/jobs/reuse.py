@@ -16,9 +16,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.check.gate_model import SEED, Job, JobKey, Ran, State
+from ctrace.inspector.features.check.gate_model import SEED, CheckedState, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json
 from ctrace.inspector.knowledge.words.counting import count, named
@@ -46,7 +46,7 @@ class _Result(Struct, frozen=True):
     """Digests of the files that the model was loaded from and read."""
     answers: str
     """What else it asked: `Answers` as JSON, which is long, in a text that only msgspec reads."""
-    state: State
+    state: CheckedState
     run: str | None = None
 
 
@@ -61,7 +61,7 @@ class Reuse:
         with suppress(SettingsError, OSError, ValueError):  # nothing is reused; each job reports wrong settings
             self._circumstances = Circumstances(root, owned)
 
-    def find(self, job: Job) -> Seen | None:
+    def find(self, job: CheckJob) -> SeenJob | None:
         """Return the saved result of a job, or None if there is none or if files or circumstances have changed."""
         if self._circumstances is None:
             return None
@@ -72,9 +72,9 @@ class Reuse:
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
         has_run = result.run is not None and (self._runs / result.run / "run.json").is_file()
-        return Seen(job, result.state, run=result.run if has_run else None, is_reused=True)
+        return SeenJob(job, result.state, run=result.run if has_run else None, is_reused=True)
 
-    def keep(self, ran: Ran, seen: Seen) -> None:
+    def keep(self, ran: FinishedJob, seen: SeenJob) -> None:
         """Save the result of a job that ended well; if that fails, the next check runs the job again."""
         session = ran.session
         if self._circumstances is None or session is None or seen.state is None:
@@ -99,7 +99,7 @@ class Reuse:
         more = len(found) - _MOST_NOTES
         return (*found[:_MOST_NOTES], f"not cached: {count(more, 'more reason')}") if more > 0 else tuple(found)
 
-    def _save(self, ran: Ran, made_of: Mapping[str, str], state: State) -> None:
+    def _save(self, ran: FinishedJob, made_of: Mapping[str, str], state: CheckedState) -> None:
         """Save the result of a job.
 
         Raises:
@@ -115,13 +115,13 @@ class Reuse:
             raise NotReusableError("what it asked changed while it ran")
         self._write(ran.job, result)
 
-    def _path(self, job: Job) -> Path:
+    def _path(self, job: CheckJob) -> Path:
         """Return the file of a job's result; its name is the digest of the job and its circumstances."""
         assert self._circumstances is not None
         digest = self._circumstances.digest((to_builtins(job.key), SEED), job.target, job.options)
         return self._runs / FOLDER / f"{digest}.json"
 
-    def _read(self, job: Job) -> _Result | None:
+    def _read(self, job: CheckJob) -> _Result | None:
         """Read a saved result; return None if its proof is wrong.
 
         Raises:
@@ -137,7 +137,7 @@ class Reuse:
         counts = {Count(name): number for name, number in result.state.counts.items()}
         return replace(result, state=replace(result.state, counts=counts))
 
-    def _write(self, job: Job, result: _Result) -> None:
+    def _write(self, job: CheckJob, result: _Result) -> None:
         path = self._path(job)
         data = to_builtins(result)
         proof = provenance.proof_of(_text(path, data))

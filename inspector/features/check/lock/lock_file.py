@@ -29,7 +29,7 @@ _SITE = ("owner", "place", "text", "times")
 _DIGITS = 18
 
 
-class Record(Struct, frozen=True):
+class LockLine(Struct, frozen=True):
     """The content of one line."""
 
     job: JobKey
@@ -57,7 +57,7 @@ def _site(known: Known) -> dict[str, Any]:
     return {key.kind: key.causes, "owner": key.owner, "place": key.place, "text": key.text, "times": known.times}
 
 
-def read_record(line: str) -> Record:
+def read_record(line: str) -> LockLine:
     """Parse a record.
 
     Raises:
@@ -70,9 +70,9 @@ def read_record(line: str) -> Record:
         raise ValueError(f"a record needs one of counts, {', '.join(SiteKind)}")
     if not kinds:
         _refuse_unknown(data, (*_JOB, "counts"))
-        return Record(job, _read_counts(data["counts"]))
+        return LockLine(job, _read_counts(data["counts"]))
     _refuse_unknown(data, (*_JOB, kinds[0], *_SITE))
-    return Record(job, _read_site(kinds[0], data))
+    return LockLine(job, _read_site(kinds[0], data))
 
 
 def _read_counts(data: object) -> Counts:
@@ -240,7 +240,7 @@ class _Reader:
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
-        self._sections: dict[str, dict[tuple[JobKey, SiteKey | None], tuple[Record, int]]] = {}
+        self._sections: dict[str, dict[tuple[JobKey, SiteKey | None], tuple[LockLine, int]]] = {}
         self._section: str | None = None
 
     def read(self, text: str) -> dict[str, dict[JobKey, Baseline]]:
@@ -290,7 +290,7 @@ class _Reader:
         return LockError(f"{self._shown}, line {number}: {what}", todo)
 
 
-def _jobs(records: Sequence[Record]) -> dict[JobKey, Baseline]:
+def _jobs(records: Sequence[LockLine]) -> dict[JobKey, Baseline]:
     counts: dict[JobKey, Counts] = {}
     sites: dict[JobKey, list[Known]] = {}
     for record in records:

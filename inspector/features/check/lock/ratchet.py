@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Known, Site, SiteKey
 from ctrace.inspector.features.check.check_state import OF_SITES
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, JobKey, Lock
 from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.trust import is_judged
-from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.inspector.findings.site_matching import matched
 
 
-def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
+def updated(outcome: CheckOutcome, *, only_improve: bool = False) -> Lock:
     """Return the lock with the results of a check, in the sections of the torch versions that the jobs ran with.
 
     A job that could not be judged keeps its entry. The lock does not include sites that the policy allows. With
@@ -34,7 +34,7 @@ def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
     return replace(outcome.lock, sections=sections)
 
 
-def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) -> Iterator[tuple[JobKey, Baseline]]:
+def _kept(jobs: Mapping[JobKey, Baseline], outcome: CheckOutcome, *, forget: bool) -> Iterator[tuple[JobKey, Baseline]]:
     """Return the jobs of a section by their current names, without vanished models."""
     names = {was.model: now.model for now, was in outcome.moved.items()}
     for job, known in jobs.items():
@@ -44,7 +44,7 @@ def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) ->
             yield job, known
 
 
-def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
+def _by_job(checked: Iterable[CheckedJob]) -> dict[tuple[str, JobKey], list[Baseline]]:
     """Return the results of each job; omit a job if a part of it, such as one rank, could not be judged."""
     every = list(checked)
     unknown = {each.known_as or each.job for each in every if not is_judged(each)}
@@ -56,7 +56,7 @@ def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baselin
     return found
 
 
-def _baseline(checked: Checked, state: State) -> Baseline:
+def _baseline(checked: CheckedJob, state: CheckedState) -> Baseline:
     allowed = [site.key for site, _ in checked.allowed]
     counts = {count: number for count, number in state.counts.items() if count not in OF_SITES}
     return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))

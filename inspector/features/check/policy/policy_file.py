@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.check.policy.policy_model import CPU, Allow, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, Allow, CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.features.check.policy.policy_values import (
     any_table,
     day,
@@ -26,12 +26,12 @@ from ctrace.inspector.features.check.policy.policy_values import (
     text,
     whole,
 )
-from ctrace.inspector.features.check.policy.yaml_nodes import Node, read_yaml, wrong
+from ctrace.inspector.features.check.policy.yaml_nodes import YamlNode, read_yaml, wrong
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import Input, parse_input, parse_vary
+from ctrace.inspector.runs.input_specs import InputSpec, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
@@ -43,7 +43,7 @@ _ALLOW = ("gb", "place", "text", "reason", "expires")
 _GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
 
 
-def limits(node: Node) -> Limits:
+def limits(node: YamlNode) -> Limits:
     """Read the limits of the policy or of one model.
 
     Raises:
@@ -58,11 +58,11 @@ def limits(node: Node) -> Limits:
     return Limits({**breaks, **most}, optional(keys, _COVERAGE, percent, None))
 
 
-def _most(count: Count, node: Node) -> int:
+def _most(count: Count, node: YamlNode) -> int:
     return size(node) if count is Count.MISSED_BYTES else whole(node)
 
 
-def _breaks(node: Node) -> Mapping[Count, int]:
+def _breaks(node: YamlNode) -> Mapping[Count, int]:
     """Read the limit of breaks; a single number limits breaks in user code."""
     if not isinstance(node.value, dict):
         return {Count.BREAKS: whole(node)}
@@ -70,7 +70,7 @@ def _breaks(node: Node) -> Mapping[Count, int]:
     return {_BREAKS[Owner(owner)]: whole(child) for owner, child in keys.items()}
 
 
-def allow(node: Node) -> tuple[Allow, ...]:
+def allow(node: YamlNode) -> tuple[Allow, ...]:
     """Read the allowed sites.
 
     Raises:
@@ -79,7 +79,7 @@ def allow(node: Node) -> tuple[Allow, ...]:
     return tuple(_entry(each) for each in entries(node))
 
 
-def _entry(node: Node) -> Allow:
+def _entry(node: YamlNode) -> Allow:
     keys = table(node, _ALLOW)
     if not {"gb", "place", "text"} & set(keys):
         todo = "add gb: GB0170, place: file.py::Class.method or text: a part of the line"
@@ -97,7 +97,7 @@ def _entry(node: Node) -> Allow:
     )
 
 
-def _gb(node: Node) -> str:
+def _gb(node: YamlNode) -> str:
     written = name(node)
     if not _GB.fullmatch(written):
         raise wrong(node, f"{shown(written)} is not a gb id", "write it as ctrace breaks shows it, such as GB0170")
@@ -120,7 +120,7 @@ def find_policy(folder: Path) -> Path | None:
     return None
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path) -> CheckPolicy:
     """Read and check a policy.
 
     Raises:
@@ -131,8 +131,8 @@ def load_policy(path: Path) -> Policy:
     keys = table(root, _KEYS)
     _check_version(keys.get("version"))
     ways = optional(keys, "scenarios", scenarios, {}) or {"base": Options()}
-    default = Policy()
-    return Policy(
+    default = CheckPolicy()
+    return CheckPolicy(
         models=optional(keys, "models", lambda node: _models(node, ways, folder), ()),
         scenarios=ways,
         targets=optional(keys, "targets", lambda node: _targets(node, folder), ()) or default.targets,
@@ -169,7 +169,7 @@ def target_name(name: str, folder: Path) -> str:
     return name if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE) else gpu.name
 
 
-def _check_version(node: Node | None) -> None:
+def _check_version(node: YamlNode | None) -> None:
     if node is None or (node.value == _VERSION and not isinstance(node.value, bool)):
         return
     if isinstance(node.value, int) and node.value > _VERSION:
@@ -178,11 +178,11 @@ def _check_version(node: Node | None) -> None:
     raise refused(node, f"{_VERSION}", f"write version: {_VERSION}")
 
 
-def _models(node: Node, ways: Mapping[str, Options], folder: Path) -> tuple[ModelRule, ...]:
+def _models(node: YamlNode, ways: Mapping[str, Options], folder: Path) -> tuple[ModelRule, ...]:
     return tuple(_model(each, ways, folder) for each in entries(node))
 
 
-def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
+def _model(node: YamlNode, ways: Mapping[str, Options], folder: Path) -> ModelRule:
     if not isinstance(node.value, dict):
         return ModelRule(name(node), line=node.line)
     keys = table(node, _MODEL_KEYS)
@@ -199,7 +199,7 @@ def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
     )
 
 
-def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
+def _chosen(node: YamlNode, ways: Iterable[str]) -> tuple[str, ...]:
     """Return the scenarios that an entry of models names, and check that they exist."""
     named = {name(each): each for each in entries(node)}
     for way, each in named.items():
@@ -208,11 +208,11 @@ def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def _targets(node: Node, folder: Path) -> tuple[str, ...]:
+def _targets(node: YamlNode, folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_target(each, folder) for each in entries(node)))
 
 
-def _target(node: Node, folder: Path) -> str:
+def _target(node: YamlNode, folder: Path) -> str:
     target = name(node)
     try:
         return target_name(target, folder)
@@ -220,18 +220,18 @@ def _target(node: Node, folder: Path) -> str:
         raise _no_target(node, target, error) from None
 
 
-def _no_target(node: Node, name: str, error: TargetError) -> PolicyError:
+def _no_target(node: YamlNode, name: str, error: TargetError) -> PolicyError:
     if difflib.get_close_matches(name.lower()[:100], [CPU]):
         return wrong(node, f"there is no target {shown(name)}", f"did you mean {CPU}?")
     todo = error.todo.replace("--target ", "").replace("there are: ", f"there are: {CPU}, ", 1)
     return wrong(node, f"target {error.what.removeprefix('--target ')}", todo)
 
 
-def _owned(node: Node, folder: Path) -> tuple[str, ...]:
+def _owned(node: YamlNode, folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(place for each in entries(node) for place in _places(each, folder)))
 
 
-def _places(node: Node, folder: Path) -> list[str]:
+def _places(node: YamlNode, folder: Path) -> list[str]:
     found = owned_places(name(node), folder)
     if not found:
         what = f"owned names {shown(node.value)}, which is neither a path nor an installed package"
@@ -253,7 +253,7 @@ _ELSEWHERE = {
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
-def scenarios(node: Node) -> dict[str, Options]:
+def scenarios(node: YamlNode) -> dict[str, Options]:
     """Read all scenarios, by name.
 
     Raises:
@@ -267,7 +267,7 @@ def scenarios(node: Node) -> dict[str, Options]:
     return {key: _options(child) for key, child in found.items()}
 
 
-def _options(node: Node) -> Options:
+def _options(node: YamlNode) -> Options:
     for key, child in any_table(node).items():
         if key in _ELSEWHERE:
             raise wrong(child, f"a scenario has no option {key}", _ELSEWHERE[key])
@@ -283,11 +283,11 @@ def _options(node: Node) -> Options:
     )
 
 
-def _vary(node: Node) -> tuple[str, ...]:
+def _vary(node: YamlNode) -> tuple[str, ...]:
     return tuple(_parsed(each, parse_vary) for each in entries(node))
 
 
-def _mode(node: Node) -> str | None:
+def _mode(node: YamlNode) -> str | None:
     if node.value is None:
         return None
     mode = name(node)
@@ -296,11 +296,11 @@ def _mode(node: Node) -> str | None:
     return mode
 
 
-def _dynamic(node: Node) -> bool | None:
+def _dynamic(node: YamlNode) -> bool | None:
     return None if node.value is None else flag(node)
 
 
-def _inputs(node: Node) -> tuple[str, ...]:
+def _inputs(node: YamlNode) -> tuple[str, ...]:
     """Return the inputs as written, and refuse two inputs of the same name."""
     lines: dict[str, int] = {}
     for each in entries(node):
@@ -313,14 +313,14 @@ def _inputs(node: Node) -> tuple[str, ...]:
     return tuple(text(each) for each in entries(node))
 
 
-def _input(node: Node) -> Input:
+def _input(node: YamlNode) -> InputSpec:
     try:
         return parse_input(text(node))
     except TargetError as error:
         raise _refused(node, error) from None
 
 
-def _parsed(node: Node, parse: Callable[[str], object]) -> str:
+def _parsed(node: YamlNode, parse: Callable[[str], object]) -> str:
     try:
         parse(text(node))
     except TargetError as error:
@@ -328,7 +328,7 @@ def _parsed(node: Node, parse: Callable[[str], object]) -> str:
     return text(node)
 
 
-def _refused(node: Node, error: TargetError) -> Exception:
+def _refused(node: YamlNode, error: TargetError) -> Exception:
     """Raise an error about an input or a `vary` option as an error in the policy."""
     return wrong(node, _bare(error.what), _bare(error.todo))
 

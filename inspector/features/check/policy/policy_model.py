@@ -88,7 +88,7 @@ class ModelRule(Struct, frozen=True):
     line: int = 0
 
 
-class Policy(Struct, frozen=True):
+class CheckPolicy(Struct, frozen=True):
     """A project's policy."""
 
     models: tuple[ModelRule, ...] = ()

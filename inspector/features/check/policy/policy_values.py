@@ -6,7 +6,7 @@ from datetime import date
 from typing import TypeVar
 
 from ctrace.inspector.errors import PolicyError
-from ctrace.inspector.features.check.policy.yaml_nodes import Node, wrong
+from ctrace.inspector.features.check.policy.yaml_nodes import YamlNode, wrong
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 
 _Value = TypeVar("_Value")
@@ -20,7 +20,7 @@ _UNITS = {"": 0, "b": 0, "kib": 10, "mib": 20, "gib": 30}
 _MEASURE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 
 
-def table(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
+def table(node: YamlNode, known: Iterable[str]) -> Mapping[str, YamlNode]:
     """Return a table with known keys only; an empty value is an empty table.
 
     Raises:
@@ -35,7 +35,7 @@ def table(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
     return any_table(node)
 
 
-def any_table(node: Node) -> Mapping[str, Node]:
+def any_table(node: YamlNode) -> Mapping[str, YamlNode]:
     """Return a table with any keys; an empty value is an empty table.
 
     Raises:
@@ -49,7 +49,7 @@ def any_table(node: Node) -> Mapping[str, Node]:
 
 
 def optional(
-    keys: Mapping[str, Node], key: str, read: Callable[[Node], _Value], default: _Default
+    keys: Mapping[str, YamlNode], key: str, read: Callable[[YamlNode], _Value], default: _Default
 ) -> _Value | _Default:
     """Read the value of a key, or return the default if the table does not have it.
 
@@ -59,14 +59,14 @@ def optional(
     return read(keys[key]) if key in keys else default
 
 
-def entries(node: Node) -> tuple[Node, ...]:
+def entries(node: YamlNode) -> tuple[YamlNode, ...]:
     """Return the entries of a list; a single value counts as a list of one, an empty value as an empty list."""
     if isinstance(node.value, tuple):
         return node.value
     return () if node.value is None else (node,)
 
 
-def text(node: Node) -> str:
+def text(node: YamlNode) -> str:
     """Return non-empty text.
 
     Raises:
@@ -78,7 +78,7 @@ def text(node: Node) -> str:
     raise refused(node, "a text", todo)
 
 
-def name(node: Node) -> str:
+def name(node: YamlNode) -> str:
     """Return text that can be a name or a path.
 
     Raises:
@@ -90,7 +90,7 @@ def name(node: Node) -> str:
     return found
 
 
-def flag(node: Node) -> bool:
+def flag(node: YamlNode) -> bool:
     """Return true or false.
 
     Raises:
@@ -101,7 +101,7 @@ def flag(node: Node) -> bool:
     raise refused(node, "true or false", "write true or false")
 
 
-def whole(node: Node) -> int:
+def whole(node: YamlNode) -> int:
     """Return a whole number, 0 or more.
 
     Raises:
@@ -112,7 +112,7 @@ def whole(node: Node) -> int:
     raise refused(node, "a whole number of 0 or more", "write one, such as 0, or remove the line for no limit")
 
 
-def percent(node: Node) -> float:
+def percent(node: YamlNode) -> float:
     """Return a number from 0 to 100.
 
     Raises:
@@ -123,7 +123,7 @@ def percent(node: Node) -> float:
     raise refused(node, "a percentage", "write a number from 0 to 100, such as 99.5")
 
 
-def size(node: Node) -> int:
+def size(node: YamlNode) -> int:
     """Return a number of bytes, written as 4096 or as 1.5MiB.
 
     Raises:
@@ -135,7 +135,7 @@ def size(node: Node) -> int:
     raise refused(node, "a number of bytes", "write 0, 4096, 64KiB, 1MiB or 2GiB")
 
 
-def seconds(node: Node) -> float:
+def seconds(node: YamlNode) -> float:
     """Return a duration in seconds, written as 600, 90s, 10m or 1h.
 
     Raises:
@@ -147,7 +147,7 @@ def seconds(node: Node) -> float:
     raise refused(node, "a time", "write seconds, such as 600, or 90s, 10m or 1h; at most a week")
 
 
-def day(node: Node) -> date:
+def day(node: YamlNode) -> date:
     """Return a day, written as 2027-01-31.
 
     Raises:
@@ -161,12 +161,12 @@ def day(node: Node) -> date:
     raise refused(node, "a day", "write year, month and day, such as 2027-01-31")
 
 
-def refused(node: Node, expected: str, todo: str) -> PolicyError:
+def refused(node: YamlNode, expected: str, todo: str) -> PolicyError:
     """Return an error that says what a value is and what it should be."""
     return wrong(node, f"{node.name or 'the file'} is {_kind_words(node.value)}, not {expected}", todo)
 
 
-def _measure(node: Node, units: Mapping[str, int]) -> tuple[float, int] | None:
+def _measure(node: YamlNode, units: Mapping[str, int]) -> tuple[float, int] | None:
     """Split a measure into its number and the factor of its unit; return None for any other text."""
     if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
         return None

@@ -34,10 +34,10 @@ _TODO = {
 }
 """Advice, keyed by a fragment of PyYAML's message (6.0.3)."""
 
-Value = None | bool | int | float | str | tuple["Node", ...] | dict[str, "Node"]
+Value = None | bool | int | float | str | tuple["YamlNode", ...] | dict[str, "YamlNode"]
 
 
-class Node(Struct, frozen=True):
+class YamlNode(Struct, frozen=True):
     """A value and its place."""
 
     value: Value
@@ -48,7 +48,7 @@ class Node(Struct, frozen=True):
     """The keys that lead to it, such as `limits.breaks`; an entry of a list has the path of the list."""
 
 
-def wrong(node: Node, what: str, todo: str) -> PolicyError:
+def wrong(node: YamlNode, what: str, todo: str) -> PolicyError:
     """Return an error about a value."""
     return _error(node.file, node.line, what, todo)
 
@@ -59,7 +59,7 @@ def named(path: Path) -> str:
     return _one_line(str(full.relative_to(here) if full.is_relative_to(here) else full))
 
 
-def read_yaml(path: Path) -> Node:
+def read_yaml(path: Path) -> YamlNode:
     """Read a file.
 
     Raises:
@@ -75,7 +75,7 @@ def read_yaml(path: Path) -> Node:
     return parse_yaml(data, named(path))
 
 
-def parse_yaml(data: bytes, file: str) -> Node:
+def parse_yaml(data: bytes, file: str) -> YamlNode:
     """Parse the bytes of a file to values.
 
     Raises:
@@ -89,7 +89,7 @@ def parse_yaml(data: bytes, file: str) -> Node:
         line = data.count(b"\n", 0, error.start) + 1
         raise _error(file, line, "it is not UTF-8 text", "save it as UTF-8") from None
     root = _composed(text, file)
-    return Node(None, file, 1) if root is None else _Plain(file).made(root, 1, "", 0)
+    return YamlNode(None, file, 1) if root is None else _Plain(file).made(root, 1, "", 0)
 
 
 def _error(file: str, line: int, what: str, todo: str) -> PolicyError:
@@ -167,22 +167,22 @@ class _Plain:
         self._file = file
         self._left = _MOST
 
-    def made(self, node: yaml.Node, line: int, name: str, depth: int) -> Node:
+    def made(self, node: yaml.Node, line: int, name: str, depth: int) -> YamlNode:
         """Convert a node and its children to a value."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             raise _error(self._file, line, "aliases repeat too much", "write it out, without & and *")
         match node:
             case yaml.MappingNode(tag=tag) if tag == f"{_TAG}map":
-                return Node(dict(self._pairs(node, name, depth)), self._file, line, name)
+                return YamlNode(dict(self._pairs(node, name, depth)), self._file, line, name)
             case yaml.SequenceNode(tag=tag) if tag == f"{_TAG}seq":
                 entries = (self.made(each, each.start_mark.line + 1, name, depth + 1) for each in node.value)
-                return Node(tuple(entries), self._file, line, name)
+                return YamlNode(tuple(entries), self._file, line, name)
             case yaml.ScalarNode(tag=tag) if tag.removeprefix(_TAG) in _TEXTS:
-                return Node(self._scalar(node, line), self._file, line, name)
+                return YamlNode(self._scalar(node, line), self._file, line, name)
         raise _error(self._file, line, f"the tag {_shown_tag(node.tag)} is not allowed", "leave it out")
 
-    def _pairs(self, table: yaml.MappingNode, name: str, depth: int) -> Iterator[tuple[str, Node]]:
+    def _pairs(self, table: yaml.MappingNode, name: str, depth: int) -> Iterator[tuple[str, YamlNode]]:
         seen: dict[str, int] = {}
         for key_node, node in table.value:
             line = key_node.start_mark.line + 1

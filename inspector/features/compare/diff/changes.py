@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.features.compare.diff.worse_side import Judgement
+from ctrace.inspector.features.compare.diff.worse_side import WorseSide
 
 
 class What(StrEnum):
@@ -24,7 +24,7 @@ class What(StrEnum):
     CACHE = "cache"
 
 
-class How(StrEnum):
+class ChangeKind(StrEnum):
     """How it differs."""
 
     ADDED = "added"
@@ -36,7 +36,7 @@ class Change(Struct, frozen=True):
     """One difference between two runs."""
 
     what: What
-    how: How
+    how: ChangeKind
     where: str
     """A file and line, a function, or a name; `run` for the run as a whole."""
     was: str | None = None
@@ -57,7 +57,7 @@ class RunDiff(Struct, frozen=True):
     """The kinds that were not compared, each with the reason."""
     notes: tuple[str, ...] = ()
     """How the environments of the runs differ, such as the version of torch, and what is not known about them."""
-    judgement: Judgement = Judgement()
+    judgement: WorseSide = WorseSide()
     """Which run compiled better."""
     by_settings: bool = False
     """Whether both runs compiled the same code with the same torch under other settings, so that kernels differ."""
@@ -80,4 +80,4 @@ def size_of(change: Change) -> int:
 
 def edited(what: What, where: str, was: str, now: str, detail: tuple[str, ...] = ()) -> Change:
     """Return a change of something that both runs have."""
-    return Change(what, How.CHANGED, where, was, now, detail)
+    return Change(what, ChangeKind.CHANGED, where, was, now, detail)

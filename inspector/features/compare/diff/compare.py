@@ -14,12 +14,12 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.compile_time import CacheLookup, Outcome
+from ctrace.inspector.facts.compile_time import CacheLookup, LookupOutcome
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
 from ctrace.inspector.facts.guard_facts import Guard
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, edited, size_of
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What, edited, size_of
 from ctrace.inspector.features.compare.diff.graph_changes import Pairs, RunGraph, changes_of, pairs_of
 from ctrace.inspector.features.compare.diff.kernel_changes import follow_up, kernel_changes, resized_changes
 from ctrace.inspector.features.compare.diff.node_changes import without_numbers
@@ -162,9 +162,9 @@ def _notes(before: Session, after: Session) -> Iterator[str]:
         yield f"{runs}: {line}"
 
 
-def counts(changes: tuple[Change, ...]) -> dict[What, dict[How, int]]:
+def counts(changes: tuple[Change, ...]) -> dict[What, dict[ChangeKind, int]]:
     """Count what differs, by kind."""
-    found: dict[What, dict[How, int]] = {}
+    found: dict[What, dict[ChangeKind, int]] = {}
     for change in changes:
         by_how = found.setdefault(change.what, {})
         by_how[change.how] = by_how.get(change.how, 0) + size_of(change)
@@ -203,9 +203,9 @@ def _named(key: _Key) -> str:
 
 def _caches_between(was: CacheLookup | None, now: CacheLookup | None, where: str) -> Iterator[Change]:
     if was is None and now is not None:
-        yield Change(What.CACHE, How.ADDED, where, now=_cache_text(now))
+        yield Change(What.CACHE, ChangeKind.ADDED, where, now=_cache_text(now))
     elif now is None and was is not None:
-        yield Change(What.CACHE, How.REMOVED, where, was=_cache_text(was))
+        yield Change(What.CACHE, ChangeKind.REMOVED, where, was=_cache_text(was))
     elif was is not None and now is not None and _cache_text(was) != _cache_text(now):
         yield edited(What.CACHE, where, _cache_text(was), _cache_text(now), tuple(_reasons(was, now)))
 
@@ -217,7 +217,7 @@ def _cache_text(lookup: CacheLookup) -> str:
 
 def _reasons(was: CacheLookup, now: CacheLookup) -> Iterator[str]:
     """Yield the components of the key that differ, if one of the two look-ups missed."""
-    if Outcome.MISS not in (was.outcome, now.outcome):
+    if LookupOutcome.MISS not in (was.outcome, now.outcome):
         return
     before, after = components_of(was), components_of(now)
     if not before or not after:
@@ -262,10 +262,10 @@ def _fusion_between(old: Fusion, new: Fusion, where: str) -> Iterator[Change]:
                 yield edited(What.FUSION, where, _fusion_text(group), _fusion_text(near))
     for group in gone:
         if len(group) > 1:
-            yield Change(What.FUSION, How.REMOVED, where, was=_fusion_text(group))
+            yield Change(What.FUSION, ChangeKind.REMOVED, where, was=_fusion_text(group))
     for group in come:
         if len(group) > 1:
-            yield Change(What.FUSION, How.ADDED, where, now=_fusion_text(group))
+            yield Change(What.FUSION, ChangeKind.ADDED, where, now=_fusion_text(group))
 
 
 def _groups(fusion: Fusion) -> Iterator[_Group]:
@@ -327,11 +327,11 @@ def _guards_between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
     _, only_new, only_old = paired(news, olds, lambda guard: (guard.kind, guard.source, content(guard)))
     both, added, removed = paired(only_new, only_old, lambda guard: (guard.kind, guard.source))
     for guard in removed:
-        yield Change(What.GUARD, How.REMOVED, old.where, was=_guard_text(guard))
+        yield Change(What.GUARD, ChangeKind.REMOVED, old.where, was=_guard_text(guard))
     for guard, before in both:
         yield edited(What.GUARD, new.where, *_differing(before, guard))
     for guard in added:
-        yield Change(What.GUARD, How.ADDED, new.where, now=_guard_text(guard))
+        yield Change(What.GUARD, ChangeKind.ADDED, new.where, now=_guard_text(guard))
 
 
 def content(guard: Guard) -> str:

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Compilation, Graph, Session
-from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What, edited
 from ctrace.inspector.features.compare.diff.node_changes import NodeChange, fingerprint, graph_changes
 from ctrace.inspector.features.compare.diff.site_changes import place, root_of
-from ctrace.inspector.findings.graphs.graph_view import Compiled, compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled
 from ctrace.inspector.findings.graphs.text.fx import FxGraph
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.words.counting import named
@@ -28,7 +28,7 @@ class RunGraph(Struct, frozen=True):
     session: Session
     graph: Graph
     compilation: Compilation | None
-    compiled: Compiled | None
+    compiled: CompiledGraph | None
     file: str
     function: str
     resumes: str
@@ -105,12 +105,12 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
         follow: What follows from a difference, by the id of the later graph. What a change explains is taken out.
     """
     for old in pairs.gone:
-        yield Change(What.GRAPH, How.REMOVED, old.where, was=_summary(old))
+        yield Change(What.GRAPH, ChangeKind.REMOVED, old.where, was=_summary(old))
     for old, new in pairs.both:
         for number, change in enumerate(_between(old, new)):
             yield change if number else replace(change, follows=follow.pop(new.graph.id, ()))
     for new in pairs.new:
-        yield Change(What.GRAPH, How.ADDED, new.where, now=_summary(new))
+        yield Change(What.GRAPH, ChangeKind.ADDED, new.where, now=_summary(new))
 
 
 def _summary(seen: RunGraph) -> str:
@@ -147,11 +147,11 @@ def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
     where = place(seen.session, at.file, at.line) if at else seen.where
     was, now = _listed(found.was), _listed(found.now)
     if was is None:
-        how = How.ADDED
+        how = ChangeKind.ADDED
     elif now is None:
-        how = How.REMOVED
+        how = ChangeKind.REMOVED
     else:
-        how = How.CHANGED
+        how = ChangeKind.CHANGED
     return Change(What.GRAPH, how, where, was, now)
 
 

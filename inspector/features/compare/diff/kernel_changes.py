@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.wire import titled
-from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What, edited
 from ctrace.inspector.features.compare.diff.graph_changes import Pairs, RunGraph
 from ctrace.inspector.findings.kernels.kernel_view import label_of
 from ctrace.inspector.findings.site_matching import paired
@@ -176,9 +176,9 @@ def _between(
         else:
             yield from _compared(old, new, where)
     for old in olds:
-        yield Change(What.KERNEL, How.REMOVED, where, was=_text(old, tuple(old.facts)))
+        yield Change(What.KERNEL, ChangeKind.REMOVED, where, was=_text(old, tuple(old.facts)))
     for new in news:
-        yield Change(What.KERNEL, How.ADDED, where, now=_text(new, tuple(new.facts)))
+        yield Change(What.KERNEL, ChangeKind.ADDED, where, now=_text(new, tuple(new.facts)))
 
 
 def _nearest(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 
 from msgspec import Struct
 
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, Kind, TensorType
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind, TensorType
 from ctrace.inspector.findings.graphs.text.ops import op_name, overload
 from ctrace.inspector.source.source_names import user_name
 
@@ -49,7 +49,7 @@ def graph_changes(before: FxGraph, after: FxGraph) -> Iterator[NodeChange]:
 
 
 def _nodes(graph: FxGraph) -> list[FxNode]:
-    return [node for node in graph.everything() if node.kind is not Kind.PLACEHOLDER]
+    return [node for node in graph.everything() if node.kind is not FxNodeKind.PLACEHOLDER]
 
 
 def _input_changes(
@@ -101,7 +101,7 @@ def _node_changes(
         if is_other_type:
             other_type.add(new.name)
         is_rewired = _is_rewired(old, new, known, values)
-        is_output = new.kind is Kind.OUTPUT  # collects the nodes, which are compared themselves
+        is_output = new.kind is FxNodeKind.OUTPUT  # collects the nodes, which are compared themselves
         if not is_output and (_token(old) != _token(new) or is_rewired or (is_other_type and not follows)):
             yield old, new
 
@@ -154,9 +154,9 @@ def _token(node: FxNode) -> tuple[str, str, str]:
     """Return a node's op and its arguments, with a placeholder for each node that it reads."""
     uses = set(node.uses)
     args = _WORD.sub(lambda match: "%" if match[0] in uses else match[0], node.args)
-    if node.kind is Kind.OUTPUT:
+    if node.kind is FxNodeKind.OUTPUT:
         args = ""  # the returned nodes are compared themselves; an output only collects them
-    target = node.target if node.kind is not Kind.PLACEHOLDER else ""
+    target = node.target if node.kind is not FxNodeKind.PLACEHOLDER else ""
     return node.kind, without_numbers(target), _SYMBOL.sub("s", without_numbers(args))
 
 
@@ -202,4 +202,4 @@ def _text(node: FxNode) -> str:
     name = ".".join(filter(None, (op_name(node), overload(node))))
     result = f" -> {type_text(node.type)}" if node.type else ""
     args = _WORD.sub(lambda match: _source(match[0]), node.args)
-    return f"{name}({args}){result}" if node.kind is not Kind.OUTPUT else f"return {args}"
+    return f"{name}({args}){result}" if node.kind is not FxNodeKind.OUTPUT else f"return {args}"

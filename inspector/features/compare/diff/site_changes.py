@@ -6,7 +6,7 @@ from pathlib import Path
 from ctrace.inspector.diagnosis.advice_sites import sites_of
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What, edited
 from ctrace.inspector.findings.site_matching import matched
 from ctrace.inspector.source.relative_paths import relative_path
 from ctrace.inspector.source.statements import put_aside_names, put_aside_roots
@@ -39,11 +39,11 @@ def site_changes(before: Session, after: Session) -> Iterator[Change]:
     )
     for key in found.gone:
         old = olds[key.key]
-        yield Change(_WHAT[old.key.kind], How.REMOVED, _where(before, old), was=_described(old))
+        yield Change(_WHAT[old.key.kind], ChangeKind.REMOVED, _where(before, old), was=_described(old))
     for new, known in found.pairs:
         yield from _changed(after, olds[known.key], new)
     for new in found.new:
-        yield Change(_WHAT[new.key.kind], How.ADDED, _where(after, new), now=_described(new))
+        yield Change(_WHAT[new.key.kind], ChangeKind.ADDED, _where(after, new), now=_described(new))
 
 
 def _changed(after: Session, old: Site, new: Site) -> Iterator[Change]:

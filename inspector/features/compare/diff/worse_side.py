@@ -56,7 +56,7 @@ class Measure(Struct, frozen=True):
         return Direction.WORSE if self.now > self.was else Direction.BETTER
 
 
-class Judgement(Struct, frozen=True):
+class WorseSide(Struct, frozen=True):
     """Which of two runs compiled better, and by which numbers."""
 
     direction: Direction = Direction.SAME
@@ -71,7 +71,7 @@ class Judgement(Struct, frozen=True):
         return tuple(each for each in self.measures if each.was != each.now)
 
 
-def judge(before: Session, after: Session) -> Judgement:
+def judge(before: Session, after: Session) -> WorseSide:
     """Compare the numbers of two runs.
 
     A run that failed has no other numbers: it ended before it showed them.
@@ -83,12 +83,12 @@ def judge(before: Session, after: Session) -> Judgement:
     return _judged(tuple(_measures(before, after)), why)
 
 
-def without_direction(judgement: Judgement, why: str) -> Judgement:
+def without_direction(judgement: WorseSide, why: str) -> WorseSide:
     """Return a judgement that calls neither run worse."""
-    return Judgement(Direction.UNKNOWN, judgement.measures, why)
+    return WorseSide(Direction.UNKNOWN, judgement.measures, why)
 
 
-def _judged(measures: tuple[Measure, ...], why_unknown: str) -> Judgement:
+def _judged(measures: tuple[Measure, ...], why_unknown: str) -> WorseSide:
     found = {each.direction for each in measures} - {Direction.SAME}
     if why_unknown:
         direction = Direction.UNKNOWN
@@ -96,7 +96,7 @@ def _judged(measures: tuple[Measure, ...], why_unknown: str) -> Judgement:
         direction = Direction.MIXED
     else:
         direction = next(iter(found), Direction.SAME)
-    return Judgement(direction, measures, why_unknown)
+    return WorseSide(direction, measures, why_unknown)
 
 
 def _why_unknown(before: Session, after: Session) -> str:

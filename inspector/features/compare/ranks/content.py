@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.log.fields import loaded
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import LogEntry
 
 
-class Item(Struct, frozen=True):
+class RankItem(Struct, frozen=True):
     """One item that may differ between ranks."""
 
     key: str
@@ -49,7 +49,7 @@ _PICKED = re.compile(r"picked_rank_idx=\d+")
 _LONGEST = 2_000
 
 
-def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
+def items_of(entry: LogEntry) -> Iterator[tuple[str, list[RankItem]]]:
     """Yield the kinds that a record contains, each with its items."""
     match entry.kind:
         case "dynamo_output_graph":
@@ -63,12 +63,12 @@ def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
         case "dynamo_cpp_guards_str":
             yield from _checks(list(_guards(entry.payload)))
         case "artifact:recompile_reasons":
-            yield "recompile", [Item("reason", _neutral(line), line) for line in entry.payload.split("\n")]
+            yield "recompile", [RankItem("reason", _neutral(line), line) for line in entry.payload.split("\n")]
         case "artifact:inductor_collective_schedule":
             yield "collective", list(_schedule(entry.payload))
         case "artifact:aot_joint_graph_sync_decision_cross_ranks":
             if match := _PICKED.search(entry.payload):
-                yield "collective", [Item("torch's choice of what to save for the backward", match[0], match[0])]
+                yield "collective", [RankItem("torch's choice of what to save for the backward", match[0], match[0])]
         case str(kind) if kind.startswith(("artifact:fx_graph_cache_", "artifact:aotautograd_cache_")):
             if items := list(_components(entry.payload)):
                 yield "cache_key", items
@@ -80,12 +80,12 @@ def _neutral(text: str) -> str:
     return _UNIQUE.sub("", _ID.sub("#", _DEVICE.sub(r"\1#", text)))
 
 
-def _inputs(lines: list[str]) -> Iterator[Item]:
+def _inputs(lines: list[str]) -> Iterator[RankItem]:
     """Yield the arguments of the printed graph, each with its type."""
     for line in lines:
         if line.lstrip().startswith("def forward("):
             for match in _INPUT.finditer(line):
-                yield Item(_name(match["name"]), _neutral(match["type"]), match["type"])
+                yield RankItem(_name(match["name"]), _neutral(match["type"]), match["type"])
             return
 
 
@@ -95,7 +95,7 @@ def _name(argument: str) -> str:
     return re.sub(r"_(?:modules|parameters|buffers)_", ".", match[1]).strip("_") if match else argument
 
 
-def _nodes(lines: list[str]) -> Iterator[Item]:
+def _nodes(lines: list[str]) -> Iterator[RankItem]:
     """Yield the statements of the printed graph without types, each with the user's line."""
     file, at = "", 0
     for line in lines:
@@ -105,10 +105,10 @@ def _nodes(lines: list[str]) -> Iterator[Item]:
         if not text or text.startswith(("#", "def forward(", "class ")) or _RENAMED.fullmatch(text):
             continue
         text = _ANNOTATION.sub("", text).partition(";  ")[0]
-        yield Item("node", _GROUP.sub("'group'", _neutral(text)), text[:_LONGEST], file, at)
+        yield RankItem("node", _GROUP.sub("'group'", _neutral(text)), text[:_LONGEST], file, at)
 
 
-def _collectives(nodes: list[Item]) -> Iterator[Item]:
+def _collectives(nodes: list[RankItem]) -> Iterator[RankItem]:
     """Yield the collective calls of a graph in order; process groups are numbered in the order of their first call."""
     groups: dict[str, str] = {}
     number = 0
@@ -119,43 +119,43 @@ def _collectives(nodes: list[Item]) -> Iterator[Item]:
         args = _GROUP.sub(lambda found: groups.setdefault(found["name"], f"group {len(groups)}"), match["args"])
         text = f"{match['op']}({match['args']})"
         number += 1
-        yield Item(f"collective {number}", f"{match['op']}({args})", text[:_LONGEST], node.file, node.line)
+        yield RankItem(f"collective {number}", f"{match['op']}({args})", text[:_LONGEST], node.file, node.line)
 
 
-def _schedule(payload: str) -> Iterator[Item]:
+def _schedule(payload: str) -> Iterator[RankItem]:
     """Yield Inductor's schedule of collectives."""
     try:
         schedule = loaded(payload)
     except (ValueError, RecursionError):
         return
     for number, each in enumerate(schedule if isinstance(schedule, list) else (), 1):
-        yield Item(f"collective {number} of Inductor's schedule", _neutral(str(each)), str(each)[:_LONGEST])
+        yield RankItem(f"collective {number} of Inductor's schedule", _neutral(str(each)), str(each)[:_LONGEST])
 
 
-def _guards(payload: str) -> Iterator[Item]:
+def _guards(payload: str) -> Iterator[RankItem]:
     """Yield the checks of a printed guard tree, without comments."""
     for line in payload.split("\n"):
         text = line.partition("  # ")[0].strip(" |+-")
         if text and not text.startswith(_LATENCY):
-            yield Item("guard", _neutral(text), text[:_LONGEST])
+            yield RankItem("guard", _neutral(text), text[:_LONGEST])
 
 
-def _checks(guards: list[Item]) -> Iterator[tuple[str, list[Item]]]:
+def _checks(guards: list[RankItem]) -> Iterator[tuple[str, list[RankItem]]]:
     """Yield the guards, and the inputs that they describe, as the graph of torch's wrapper around a module has none."""
     if tensors := list(_tensors(guards)):
         yield "input", tensors
     yield "guard", guards
 
 
-def _tensors(guards: list[Item]) -> Iterator[Item]:
+def _tensors(guards: list[RankItem]) -> Iterator[RankItem]:
     for each in guards:
         if match := _TENSOR.fullmatch(each.text):
             text = match["text"]
             name = _LOCAL.sub(r"\1", match["source"])
-            yield Item(f"{name}, as guarded", _neutral(text), text)
+            yield RankItem(f"{name}, as guarded", _neutral(text), text)
 
 
-def _components(payload: str) -> Iterator[Item]:
+def _components(payload: str) -> Iterator[RankItem]:
     """Yield the parts of a cache key; a part that names a device is compared by its text, any other by its hash."""
     try:
         data: Any = loaded(payload)
@@ -169,4 +169,4 @@ def _components(payload: str) -> Iterator[Item]:
         value = match["value"]
         is_of_device = _DEVICE.search(value) is not None
         same = _neutral(value) if is_of_device else match["hash"]
-        yield Item(match["name"], same, value[:_LONGEST])
+        yield RankItem(match["name"], same, value[:_LONGEST])

@@ -12,8 +12,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.features.compare.ranks.content import Item, items_of
-from ctrace.inspector.features.compare.ranks.rank_summary import Digest, Kind, Lines, Places, Summary, summary_of
+from ctrace.inspector.features.compare.ranks.content import RankItem, items_of
+from ctrace.inspector.features.compare.ranks.rank_summary import (
+    Apart,
+    Digest,
+    Places,
+    Summary,
+    SummaryRecords,
+    summary_of,
+)
 from ctrace.inspector.log.files import first_record
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
 from ctrace.inspector.log.reader import Broken
@@ -37,14 +44,14 @@ class Divergence(Struct, frozen=True):
     function: str
     file: str
     line: int
-    kind: Kind
+    kind: Apart
     subject: str
     """Which input, guard, node, collective or part of a cache key differs."""
     values: dict[int, str]
     """By rank."""
 
 
-class Compiled(Struct, frozen=True):
+class CompiledOnRanks(Struct, frozen=True):
     """One compilation, on all ranks."""
 
     id: str
@@ -63,7 +70,7 @@ class Job(Struct, frozen=True):
     """Ranks without a log; ranges, because a wrong name or --world-size can make them a billion."""
     cut: dict[int, str]
     """Ranks whose log is incomplete, each with the evidence."""
-    compilations: tuple["Compiled", ...]
+    compilations: tuple["CompiledOnRanks", ...]
     """Every compilation of any rank, in the order of the rank with the most."""
     groups: tuple[tuple[int, ...], ...]
     """Ranks that compiled the same, the largest group first."""
@@ -91,7 +98,7 @@ class Job(Struct, frozen=True):
     @property
     def agree(self) -> bool | None:
         """Whether all ranks compiled the same; None if unknown, because a rank is missing or cut off."""
-        if self.divergence is not None and self.divergence.kind is not Kind.MISSING:
+        if self.divergence is not None and self.divergence.kind is not Apart.MISSING:
             return False
         is_partial = self.missing or self.cut or self.has_unread or self.divergence is not None
         return None if is_partial else True
@@ -204,7 +211,7 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
         missing=tuple(_missing(ranks, world_size or 0)),
         cut={each.rank: each.cut for each in summaries if each.cut},
         compilations=tuple(
-            Compiled(one.id, one.function, one.file, one.line, tuple(each.get(place) for each in known))
+            CompiledOnRanks(one.id, one.function, one.file, one.line, tuple(each.get(place) for each in known))
             for place, one in rows.items()
         ),
         groups=tuple(tuple(each.rank for each in group) for group in ordered),
@@ -266,11 +273,11 @@ def _at(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence | 
         return _ended(groups, here)
     if len({_place(one) for one in there}) > 1:
         return _other_function(groups, there)
-    differing = [kind for kind in Kind if len({one.digests.get(kind) for one in there}) > 1]
+    differing = [kind for kind in Apart if len({one.digests.get(kind) for one in there}) > 1]
     for kind in differing:
         found = _within(groups, there, kind)
         # An input that only some ranks have follows from another graph, which says more.
-        is_lone = kind is Kind.INPUT and _NOTHING in found.values.values()
+        is_lone = kind is Apart.INPUT and _NOTHING in found.values.values()
         if not is_lone or kind is differing[-1]:
             return found
     return None
@@ -280,7 +287,7 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
     """Describe ranks without a further compilation: they did not recompile, or their logs were cut off."""
     one = next(each for each in here if each is not None)
     is_cut = all(group[0].cut for group, each in zip(groups, here, strict=True) if each is None)
-    kind = Kind.RECOMPILE if one.is_recompile and not is_cut else Kind.MISSING
+    kind = Apart.RECOMPILE if one.is_recompile and not is_cut else Apart.MISSING
     texts = []
     for group, each in zip(groups, here, strict=True):
         if each is None:
@@ -295,14 +302,14 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
 def _reason(summary: Summary, one: Digest) -> str:
     if not one.is_recompile:
         return "compiles it"
-    items = items_in(summary.log, one.id, Kind.RECOMPILE)
+    items = items_in(summary.log, one.id, Apart.RECOMPILE)
     reason = next((item.text for item in items if item.text.strip(" []")), "")
     return f"recompiles: {reason}" if reason else "recompiles"
 
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
     """Describe ranks that compile different functions next."""
-    kind = Kind.RECOMPILE if any(one.is_recompile for one in there) else Kind.GRAPH
+    kind = Apart.RECOMPILE if any(one.is_recompile for one in there) else Apart.GRAPH
     texts = [f"compiles {one.function} ({Path(one.file).name}:{one.line}) as {one.id}" for one in there]
     return _made(there[0], kind, "the next function", dict(zip(map(_ranks, groups), texts, strict=True)))
 
@@ -311,12 +318,12 @@ def _ranks(group: list[Summary]) -> tuple[int, ...]:
     return tuple(each.rank for each in group)
 
 
-def _made(one: Digest, kind: Kind, subject: str, texts: dict[tuple[int, ...], str]) -> Divergence:
+def _made(one: Digest, kind: Apart, subject: str, texts: dict[tuple[int, ...], str]) -> Divergence:
     values = {rank: text for ranks, text in texts.items() for rank in ranks}
     return Divergence(one.id, one.function, one.file, one.line, kind, subject, dict(sorted(values.items())))
 
 
-def _within(groups: list[list[Summary]], there: list[Digest], kind: Kind) -> Divergence:
+def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Divergence:
     """Read the text of the differing ranks again, and find the first item that differs."""
     by_digest: dict[str | None, list[int]] = {}
     first: dict[str | None, Summary] = {}
@@ -338,7 +345,7 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Kind) -> Div
     return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())))
 
 
-def _value(items: Mapping[str | None, Item | None], digest: str | None) -> str:
+def _value(items: Mapping[str | None, RankItem | None], digest: str | None) -> str:
     """Return what ranks with a digest have; `items` has the differing item of each digest that was read."""
     if digest not in items:
         return "other"
@@ -350,26 +357,26 @@ def _subject(item: object) -> str:
     return getattr(item, "key", "") or "not known"
 
 
-_NAMED = (Kind.INPUT, Kind.CACHE_KEY)
+_NAMED = (Apart.INPUT, Apart.CACHE_KEY)
 """Kinds whose items have names, so that their order does not matter."""
 
 
-def items_in(log: LogFile, compile_id: str, kind: Kind) -> list[Item]:
+def items_in(log: LogFile, compile_id: str, kind: Apart) -> list[RankItem]:
     """Return the items of a kind that the last attempt of a compilation recorded.
 
     Raises:
         RunError: it cannot be read, or its parts cannot be joined.
     """
     places = Places()
-    found: list[Item] = []
+    found: list[RankItem] = []
     with opened_log(log) as file:
-        for entry in Lines().wanted(file):
+        for entry in SummaryRecords().wanted(file):
             if isinstance(entry, Broken):
                 continue
             places.learn(entry)
             if places.id_of(entry) != compile_id:
                 continue
-            if entry.kind == "dynamo_start" and kind is not Kind.RECOMPILE:
+            if entry.kind == "dynamo_start" and kind is not Apart.RECOMPILE:
                 found.clear()
             for each, items in items_of(entry):
                 if each == kind:
@@ -377,7 +384,9 @@ def items_in(log: LogFile, compile_id: str, kind: Kind) -> list[Item]:
     return found
 
 
-def first_difference(base: list[Item], other: list[Item], kind: Kind) -> tuple[Item | None, Item | None]:
+def first_difference(
+    base: list[RankItem], other: list[RankItem], kind: Apart
+) -> tuple[RankItem | None, RankItem | None]:
     """Return the first item in which two ranks differ, on both sides; None where a side has no such item."""
     if kind in _NAMED:
         return _by_name(base, other)
@@ -388,7 +397,7 @@ def first_difference(base: list[Item], other: list[Item], kind: Kind) -> tuple[I
     return next(iter(base[at:]), None), next(iter(other[at:]), None)
 
 
-def _by_name(base: list[Item], other: list[Item]) -> tuple[Item | None, Item | None]:
+def _by_name(base: list[RankItem], other: list[RankItem]) -> tuple[RankItem | None, RankItem | None]:
     """Compare named items in any order; first those that both ranks have."""
     named = {item.key: item for item in other}
     for one in base:

@@ -8,7 +8,7 @@ from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.log_marks import Marks
-from ctrace.inspector.log.reader import Entry, Reader, whole
+from ctrace.inspector.log.reader import LogEntry, Reader, whole
 from ctrace.inspector.log.reading_limits import longest_record
 
 _STEP = b'"chromium_event"'
@@ -41,7 +41,7 @@ def steps_of(log: LogFile) -> Steps:
                 if _STEP not in header:
                     continue
                 entry = reader.entry(0, header, piece[line:end], 0, is_last=False)
-                mark = decode(entry) if isinstance(entry, Entry) else None
+                mark = decode(entry) if isinstance(entry, LogEntry) else None
                 if isinstance(mark, SpanMarked):
                     marks.append(mark)
                     _learn(mark, starts)

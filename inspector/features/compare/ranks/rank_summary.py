@@ -15,11 +15,11 @@ from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.files import DAMAGED, STOPPED
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import TooLong, pieces, records
-from ctrace.inspector.log.reader import Broken, Entry, Generations, Reader, settled, whole
+from ctrace.inspector.log.reader import Broken, Generations, LogEntry, Reader, settled, whole
 from ctrace.inspector.log.reading_limits import longest_record
 
 
-class Kind(StrEnum):
+class Apart(StrEnum):
     """What two ranks may differ in, in the order in which a comparison looks."""
 
     INPUT = "input"
@@ -93,7 +93,7 @@ def summary_of(log: LogFile) -> Summary:
     Raises:
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    lines, fold, unread = Lines(), _Fold(), ""
+    lines, fold, unread = SummaryRecords(), _Fold(), ""
     try:
         with opened_log(log) as file:
             for entry in lines.wanted(file):
@@ -113,7 +113,7 @@ def summary_of(log: LogFile) -> Summary:
     )
 
 
-class Lines:
+class SummaryRecords:
     """Yields the records that a summary needs, and keeps how the log begins and ends."""
 
     def __init__(self) -> None:
@@ -124,10 +124,10 @@ class Lines:
         self.changed = 0
         """How many of the wanted records were changed after torch wrote them."""
 
-    def wanted(self, file: BinaryIO) -> Iterator[Entry | Broken]:
+    def wanted(self, file: BinaryIO) -> Iterator[LogEntry | Broken]:
         """Yield the records that a summary needs."""
         reader, is_wanted = Reader(), _WANTED.search
-        held: Entry | None = None
+        held: LogEntry | None = None
         for piece in pieces(whole(file), longest_record()):
             if isinstance(piece, TooLong):
                 yield Broken(0, piece.why)
@@ -145,7 +145,7 @@ class Lines:
                     held = None
                 if not is_needed:
                     continue
-                if isinstance(item, Entry) and item.changed is not None:
+                if isinstance(item, LogEntry) and item.changed is not None:
                     held = item
                     self.changed += 1
                 else:
@@ -177,19 +177,19 @@ class Places:
         self.files: dict[int, str] = {}
         self._generations = Generations()
 
-    def id_of(self, entry: Entry) -> str | None:
+    def id_of(self, entry: LogEntry) -> str | None:
         """Return the id of an entry's compilation; None outside of one."""
         if entry.compile_id is None:
             return None
         generation = self._generations.generation_of(entry)
         return entry.compile_id if generation == 1 else f"{generation}.{entry.compile_id}"
 
-    def learn(self, entry: Entry) -> None:
+    def learn(self, entry: LogEntry) -> None:
         """Keep the name of a file."""
         if entry.kind == "str" and isinstance(entry.data, list) and len(entry.data) == 2:
             self.files[entry.data[1]] = str(entry.data[0])
 
-    def function_of(self, entry: Entry) -> tuple[str, str, int]:
+    def function_of(self, entry: LogEntry) -> tuple[str, str, int]:
         """Return function, file and line of a `dynamo_start`; for torch's wrapper, the user's line that calls it."""
         stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
         frames = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
@@ -221,7 +221,7 @@ class _Fold:
         """Compilations whose backward compiles."""
         self._broken = 0
 
-    def add(self, entry: Entry | Broken) -> None:
+    def add(self, entry: LogEntry | Broken) -> None:
         if isinstance(entry, Broken):
             self._broken += 1
             return
@@ -245,20 +245,20 @@ class _Fold:
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
 
-    def _start(self, compile_id: str, entry: Entry) -> None:
+    def _start(self, compile_id: str, entry: LogEntry) -> None:
         """Begin an attempt; records of an abandoned one do not count, but for the reason of a recompilation."""
         self._starts.setdefault(compile_id, self._places.function_of(entry))
         kept = self._parts.get(compile_id, {})  # the reason comes before the start
-        self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
+        self._parts[compile_id] = {kind: kept[kind] for kind in (Apart.RECOMPILE,) if kind in kept}
 
-    def _step(self, compile_id: str, entry: Entry) -> None:
+    def _step(self, compile_id: str, entry: LogEntry) -> None:
         """Keep which backwards compile."""
         if '"ph": "B"' in entry.payload:
             self._backwards.append(compile_id)
         elif compile_id in self._backwards:
             self._backwards.remove(compile_id)
 
-    def _measure(self, compile_id: str, entry: Entry) -> None:
+    def _measure(self, compile_id: str, entry: LogEntry) -> None:
         if entry.kind == "compilation_metrics":
             self._finished.add(compile_id)
         data = entry.data if isinstance(entry.data, dict) else {}
@@ -273,7 +273,7 @@ class _Fold:
             digests = {kind: digest.hexdigest() for kind, digest in sorted(self._parts.get(compile_id, {}).items())}
             yield Digest(compile_id, *place, digests)
 
-    def cut(self, lines: Lines) -> str:
+    def cut(self, lines: SummaryRecords) -> str:
         """Return the evidence that the log is incomplete; empty if there is none."""
         open_ = [compile_id for compile_id in self._starts if compile_id not in self._finished]
         if not lines.record and not lines.payload:

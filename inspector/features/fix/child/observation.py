@@ -27,9 +27,9 @@ from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Entry, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.both_sides import SideWatch
 from ctrace.inspector.features.fix.child.digests import without_addresses
-from ctrace.inspector.features.fix.child.observed_calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.observed_calls import Rounding, SeenCall, observe
 from ctrace.inspector.features.fix.child.observed_effects import noting_effects
-from ctrace.inspector.features.fix.child.observed_state import State
+from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint
 from ctrace.inspector.features.fix.child.probing import Probing, callable_of
 from ctrace.inspector.files.writing import write_text
 
@@ -120,7 +120,7 @@ class ModelObserver:
         """The probes that were run."""
         return tuple(self._probed)
 
-    def observe(self) -> Iterator[Seen]:
+    def observe(self) -> Iterator[SeenCall]:
         """Call the model in its scenarios, then with probes."""
         pristine = self._pristine()
         for name, way in self._ways.items():
@@ -136,7 +136,7 @@ class ModelObserver:
             self.uncopied = telling_line(kind_and_message(error))
             return None
 
-    def _scenario(self, name: str, way: Way) -> Iterator[Seen]:
+    def _scenario(self, name: str, way: Way) -> Iterator[SeenCall]:
         called = callable_of(self._model, self._request)
         is_asked = way.kind is not ScenarioKind.PROVOKED
         if self._request.compiled and not is_asked:
@@ -165,7 +165,7 @@ class ModelObserver:
                 self._slowest = max(self._slowest, time.monotonic() - began)
                 yield seen
 
-    def _probes(self, pristine: Any) -> Iterator[Seen]:
+    def _probes(self, pristine: Any) -> Iterator[SeenCall]:
         name, way = next(iter(self._ways.items()))
         probing = Probing(self._request, self._watch, self.rounding, self._slowest)
 
@@ -331,7 +331,7 @@ class ProgramObserver:
 
 
 def _state(subject: Any) -> list[Any]:
-    return State(()).changes(State(subject))
+    return StateCheckpoint(()).changes(StateCheckpoint(subject))
 
 
 def _first(subject: Any, call: Call) -> _First | None:

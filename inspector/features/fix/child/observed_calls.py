@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import agree, rms, wide
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement, judged
@@ -30,7 +30,7 @@ from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, without_addresses
 from ctrace.inspector.features.fix.child.observed_effects import noting_effects, random_digest
-from ctrace.inspector.features.fix.child.observed_state import State, leaves_of
+from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, leaves_of
 
 _NOISY = 2
 Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
@@ -76,7 +76,7 @@ class Reference:
         kept = [None if each is None else [each.outputs, each.gradients] for each in others]
         torch.save([[values.outputs, values.gradients], kept], self._folder / name)
 
-    def _again(self, arithmetic: Watched, gradients: Gradients) -> Values | None:
+    def _again(self, arithmetic: WatchedArithmetic, gradients: Gradients) -> Values | None:
         """Call a copy with different arithmetic; None: that is impossible."""
         if self._before is None:
             return None
@@ -138,7 +138,7 @@ _MOST_STORED = 16
 """Tensors in the state from which a backward pass starts."""
 
 
-class Seen(Struct, frozen=True):
+class SeenCall(Struct, frozen=True):
     """An observed call, and the values for a comparison within rounding."""
 
     entry: Entry
@@ -156,7 +156,7 @@ def observe(
     running: Running = nullcontext,
     backward: bool = True,
     rounding: "Rounding | None" = None,
-) -> Seen:
+) -> SeenCall:
     """Call a subject and describe the call.
 
     Args:
@@ -168,7 +168,7 @@ def observe(
         backward: whether to compute gradients of what the call returns.
         rounding: saves the call's values, or compares them with those of another run.
     """
-    before = State(subject)
+    before = StateCheckpoint(subject)
     storages = Storages()
     leaves = tensors(call)
     for index, leaf in enumerate(leaves):
@@ -191,7 +191,7 @@ def observe(
     if not raised:
         described = describe(outputs, storages, name="output")
         failed = _backward(outputs, running) if backward else None
-    after = State(subject)  # with what hooks of the backward pass changed
+    after = StateCheckpoint(subject)  # with what hooks of the backward pass changed
     reached = leaves_of(subject, after)
     if not raised:
         gradients = _collected(call, reached, failed) if backward else None
@@ -221,7 +221,7 @@ def observe(
     changes = before.changes(after)
     memory = _moved(shared, after.sharing(storages))
     stored = _stored_gradients(call, after, reached, running) if backward and not raised else None
-    return Seen(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
+    return SeenCall(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
 
 
 class Rounding:
@@ -317,7 +317,9 @@ def _collected(call: Call, reached: list[tuple[str, Any]], failed: str | None) -
     return [(name, leaf.grad) for name, leaf in every]
 
 
-def _stored_gradients(call: Call, state: State, reached: list[tuple[str, Any]], running: Running) -> list[Any] | None:
+def _stored_gradients(
+    call: Call, state: StateCheckpoint, reached: list[tuple[str, Any]], running: Running
+) -> list[Any] | None:
     """Run a backward pass from each tensor that a call left in the state; return the gradients by its path.
 
     None: it left none that has a history.

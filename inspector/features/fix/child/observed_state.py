@@ -13,7 +13,7 @@ _MODULE = ("method", "Module")
 _MISSING = ["not set"]
 
 
-class State:
+class StateCheckpoint:
     """A checkpoint of everything that is reachable from a model or function, by path."""
 
     def __init__(self, subject: Any) -> None:
@@ -36,7 +36,7 @@ class State:
                 found[path] = shared
         return found
 
-    def changes(self, later: "State") -> list[Any]:
+    def changes(self, later: "StateCheckpoint") -> list[Any]:
         """List what differs in a later checkpoint, sorted: path, value before, value after."""
         found = []
         for path in sorted({*self._items, *later._items}):
@@ -46,7 +46,7 @@ class State:
         return found
 
 
-def leaves_of(subject: Any, state: State | None = None) -> list[tuple[str, Any]]:
+def leaves_of(subject: Any, state: StateCheckpoint | None = None) -> list[tuple[str, Any]]:
     """Return what a subject holds that can have gradients, by path: parameters, and plain tensors in attributes.
 
     `state` is a checkpoint of the subject, if there is one already.
@@ -57,7 +57,7 @@ def leaves_of(subject: Any, state: State | None = None) -> list[tuple[str, Any]]
     known = {id(leaf) for _, leaf in named}
     if isinstance(subject, torch.nn.Module):
         known |= {id(leaf) for leaf in subject.buffers()}
-    for path, leaf in (state or State(subject)).tensors:
+    for path, leaf in (state or StateCheckpoint(subject)).tensors:
         if id(leaf) not in known and leaf.is_leaf and leaf.is_floating_point():
             known.add(id(leaf))
             named.append((path, leaf))

@@ -22,7 +22,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.both_sides import SideWatch
 from ctrace.inspector.features.fix.child.digests import without_addresses
-from ctrace.inspector.features.fix.child.observed_calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.observed_calls import Rounding, SeenCall, observe
 from ctrace.inspector.features.fix.child.observed_effects import Outside, noting_effects
 from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
 from ctrace.inspector.features.fix.child.probes import mined, probes, searches
@@ -69,7 +69,7 @@ class Probing:
         self.left_out = ""
         self._outside = Outside(request.values)
 
-    def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+    def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[SeenCall]:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
         more = {**searches(), **redrawn(_SEARCHED)}
@@ -95,7 +95,7 @@ class Probing:
         if asked is None:
             yield from self._other_sides(subject_name, fresh, way)
 
-    def _other_sides(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+    def _other_sides(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[SeenCall]:
         """Repeat what was done with the model with inputs that take the other side of a condition.
 
         A frozen parameter shows only where the side that uses it, or the one that does not, is taken. A side that is
@@ -143,7 +143,7 @@ class Probing:
                 found[name] = _crossed(found[missed], found[inputs])
         return found
 
-    def _probe(self, observer: Observer, full: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+    def _probe(self, observer: Observer, full: str, fresh: Callable[[], Any], way: Way) -> Iterator[SeenCall]:
         seed()
         try:
             call = _changed(observer, way)
@@ -158,7 +158,7 @@ class Probing:
         except Exception as error:
             self.run_names.append(full)
             raised = f"before the call: {without_addresses(kind_and_message(error))}"
-            yield Seen(Entry(full, raised=raised))
+            yield SeenCall(Entry(full, raised=raised))
             return
         self.run_names.append(full)
         called = callable_of(subject, self._request)
@@ -173,7 +173,7 @@ class Probing:
             after = self._observed(subject, way.make(), full, called, way)
             yield replace(after, entry=replace(after.entry, call=1))
 
-    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> Seen:
+    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> SeenCall:
         """Observe one probe; end it if it takes too long."""
         try:
             with ending_after(self._limit), self._outside.refused():
@@ -189,7 +189,7 @@ class Probing:
                 )
         except CallTooLongError:
             self._unended += 1
-            return Seen(Entry(name, unended=self._limit))
+            return SeenCall(Entry(name, unended=self._limit))
 
     # Times
 

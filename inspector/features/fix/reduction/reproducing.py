@@ -43,8 +43,8 @@ from ctrace.inspector.features.fix.reduction.reducer import Reducer
 from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
 from ctrace.inspector.features.fix.reduction.reduction_trials import NAME, Tries
 from ctrace.inspector.features.fix.reduction.reduction_writing import written
-from ctrace.inspector.features.fix.reduction.starts import SEED, Described, Start, Starts, imports_of
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+from ctrace.inspector.features.fix.reduction.starts import SEED, Described, StartProgram, Starts, imports_of
+from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
@@ -61,7 +61,7 @@ class Reproduction:
     """One search for a reproducer."""
 
     def __init__(
-        self, session: Session, sought: Sought, resolved: Resolved, options: Options, budget: Budget, say: Say
+        self, session: Session, sought: Sought, resolved: Resolved, options: Options, budget: SearchBudget, say: Say
     ) -> None:
         self._session = session
         self._sought = sought
@@ -157,7 +157,7 @@ class Reproduction:
                 yield from ((one.file, one.line) for one in reversed(path) if Path(one.file).is_file())
                 return
 
-    def _first(self, starts: list[Start], tries: Tries, described: Described) -> Start:
+    def _first(self, starts: list[StartProgram], tries: Tries, described: Described) -> StartProgram:
         """Return the first start that shows the finding."""
         tried: set[str] = set()
         for each in starts:
@@ -279,7 +279,7 @@ _RAISED = re.compile(r"(?:\w+\.)*(\w+): ?(.*)")
 _LONGEST = 20_000
 
 
-class Ran(Struct, frozen=True):
+class FreshRun(Struct, frozen=True):
     """A fresh run."""
 
     status: int
@@ -287,7 +287,7 @@ class Ran(Struct, frozen=True):
     shows: bool
 
 
-def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) -> Ran:
+def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) -> FreshRun:
     """Run a program as `python repro.py`, in an empty folder."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("TORCH_", "TORCHDYNAMO", "CTRACE"))
@@ -306,10 +306,10 @@ def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) 
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Ran(-1, "", shows=False)
+            return FreshRun(-1, "", shows=False)
         output = done.stdout.decode("utf-8", "replace")[-_LONGEST:].replace(f"{os.path.realpath(folder)}/", "")
         output = output.replace(f"{folder}/", "")
-    return Ran(done.returncode, output, is_in(output, done.returncode, sought, lines))
+    return FreshRun(done.returncode, output, is_in(output, done.returncode, sought, lines))
 
 
 def is_in(output: str, status: int, sought: Sought, lines: tuple[int, ...]) -> bool:

@@ -24,7 +24,7 @@ from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
 _MOST_FILES = 60
 
 
-class Place(Struct, frozen=True):
+class FindingPlace(Struct, frozen=True):
     """The line that shows the finding; `file` is empty if it is in a package."""
 
     file: str = ""
@@ -38,7 +38,7 @@ class Place(Struct, frozen=True):
 class OneFile:
     """Joins files."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, place: FindingPlace) -> None:
         self._folder = folder.resolve()
         self._place = place
         self._done: set[Path] = set()
@@ -160,7 +160,7 @@ class Described(Struct, frozen=True):
     is_module: bool = False
 
 
-class Start(Struct, frozen=True):
+class StartProgram(Struct, frozen=True):
     """A program to start from."""
 
     program: Program
@@ -176,7 +176,7 @@ class Starts(Struct, frozen=True):
     sought: Sought
     described: Described = field(default_factory=Described)
 
-    def all(self) -> Iterator[Start]:
+    def all(self) -> Iterator[StartProgram]:
         """Yield starts, the most promising first: the innermost function, then those around it, then everything."""
         if not isinstance(self.resolved, ProgramTarget):
             for each in self.described.frames:
@@ -229,11 +229,11 @@ class Starts(Struct, frozen=True):
 
     # The target
 
-    def _place(self) -> Place:
+    def _place(self) -> FindingPlace:
         if self.sought.library or not self.sought.file:
-            return Place()
+            return FindingPlace()
         sought = self.sought
-        return Place(sought.file, sought.line, sought.column, sought.what in _OF_WHOLE_FUNCTIONS)
+        return FindingPlace(sought.file, sought.line, sought.column, sought.what in _OF_WHOLE_FUNCTIONS)
 
     def _path(self) -> Path | None:
         if self.resolved.path is not None:
@@ -265,7 +265,7 @@ class Starts(Struct, frozen=True):
                     return f"{name}()" if is_made else name
         return name
 
-    def _whole(self) -> Iterator[Start]:
+    def _whole(self) -> Iterator[StartProgram]:
         if isinstance(self.resolved, ProgramTarget):
             yield from self._program()
             return
@@ -299,7 +299,7 @@ class Starts(Struct, frozen=True):
                 line = f"model_.train({each['training']})\n{line}"
             yield line
 
-    def _joined(self, driver: str, imports: Sequence[str], what: str) -> Iterator[Start]:
+    def _joined(self, driver: str, imports: Sequence[str], what: str) -> Iterator[StartProgram]:
         try:
             tree = self._tree()
             extra = ast.parse("\n".join(["import torch", *imports])).body
@@ -316,9 +316,9 @@ class Starts(Struct, frozen=True):
         whole = Program(ast.fix_missing_locations(ast.Module([*extra, *own, *tail], [])))
         clean = whole.edited(drop_unused)  # an import may matter although no name of it is read
         alone = whole.edited(without_all(self.sought.others, self.sought.same)) if self.sought.others else None
-        yield from (Start(each, what) for each in (alone, clean, whole) if each is not None)
+        yield from (StartProgram(each, what) for each in (alone, clean, whole) if each is not None)
 
-    def _program(self) -> Iterator[Start]:
+    def _program(self) -> Iterator[StartProgram]:
         backends = _BACKENDS if self.sought.what is Finding.FAILURE else ("'eager'",)
         for backend in backends:
             for fullgraph in (True, False) if self.sought.what is Finding.BREAK else (False,):
@@ -326,10 +326,10 @@ class Starts(Struct, frozen=True):
                 _seeded(tree)
                 changed = with_backend(tree, ast.literal_eval(backend)) if backend else True
                 if changed and (not fullgraph or with_fullgraph(tree)):
-                    yield Start(Program(ast.fix_missing_locations(tree)), "the whole program")
+                    yield StartProgram(Program(ast.fix_missing_locations(tree)), "the whole program")
         tree = self._tree()
         _seeded(tree)
-        yield Start(Program(ast.fix_missing_locations(tree)), "the whole program")
+        yield StartProgram(Program(ast.fix_missing_locations(tree)), "the whole program")
 
 
 def _seeded(tree: ast.Module) -> None:
@@ -342,7 +342,7 @@ def _has_mode(call: dict[str, Any]) -> bool:
     return call["training"] is not None or call["grad"] is not None
 
 
-def imports_of(starts: Sequence[Start]) -> list[str]:
+def imports_of(starts: Sequence[StartProgram]) -> list[str]:
     """Return the import statements of all starts, for the server to run once."""
     found: dict[str, None] = {}
     for each in starts:

@@ -42,7 +42,7 @@ class Replaced(Struct, frozen=True):
     after: str
 
 
-class Applied(Struct, frozen=True):
+class AppliedRepair(Struct, frozen=True):
     """An applied repair, as it is kept on disk."""
 
     names: tuple[str, ...]
@@ -88,7 +88,7 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
         if _read(each.file) != each.before:
             what = f"{each.file} has changed since the repair was proved"
             raise RunError(what, "run ctrace fix again")
-    patch = _saved(root, Applied(tuple(names), changed), reversed_patch(base, files, cwd))
+    patch = _saved(root, AppliedRepair(tuple(names), changed), reversed_patch(base, files, cwd))
     try:
         _replace_all((each.file, each.before, each.after) for each in changed)
     except BaseException:
@@ -99,7 +99,7 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
     return patch
 
 
-def _saved(root: Path, applied: Applied, patch: str) -> Path:
+def _saved(root: Path, applied: AppliedRepair, patch: str) -> Path:
     folder = root / _FOLDER
     name = time.strftime("%Y%m%d-%H%M%S")
     number = 1
@@ -120,7 +120,7 @@ def _saved(root: Path, applied: Applied, patch: str) -> Path:
     return record.with_suffix(".patch")
 
 
-def undo(root: Path) -> Applied:
+def undo(root: Path) -> AppliedRepair:
     """Undo the last applied repair.
 
     Raises:
@@ -134,7 +134,7 @@ def undo(root: Path) -> Applied:
     patch = record.with_suffix(".patch")
     try:
         text = record.read_text(encoding="utf-8")
-        applied = json.decode(text, type=Applied)
+        applied = json.decode(text, type=AppliedRepair)
     except (OSError, UnicodeDecodeError, DecodeError, ValidationError) as error:
         raise RunError(f"{record} cannot be read: {error}", f"apply {patch} by hand") from None
     if not provenance.is_ours(text, _proof_beside(record)):

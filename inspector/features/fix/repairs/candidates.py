@@ -7,14 +7,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.features.fix.repairs.setting import Setting
 from ctrace.inspector.features.fix.repairs.source import all_repairs
@@ -31,7 +31,7 @@ _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
 
 
-class Candidate(Struct, frozen=True):
+class RepairCandidate(Struct, frozen=True):
     """A change that may remove findings."""
 
     finding: str
@@ -87,7 +87,7 @@ class Files:
         return dict(self._texts)
 
 
-def candidates(scene: Scene, files: Files, target: str | None) -> Iterator[Candidate]:
+def candidates(scene: DiagnosisScene, files: Files, target: str | None) -> Iterator[RepairCandidate]:
     """Yield candidates that may remove the findings of a run, source changes first.
 
     Args:
@@ -104,7 +104,7 @@ def candidates(scene: Scene, files: Files, target: str | None) -> Iterator[Candi
         yield each
 
 
-def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
+def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]:
     for cause in scene.causes:
         if cause.expected:
             continue
@@ -112,7 +112,7 @@ def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
             package = "" if scene.is_users(place.file) else package_of(place.file) or "the standard library"
             for repair in all_repairs():
                 for rewrite in _found(repair.find, place, repair.name, files):
-                    yield Candidate(
+                    yield RepairCandidate(
                         cause.id,
                         (cause.id,),
                         repair.name,
@@ -127,7 +127,7 @@ def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
                     )
 
 
-def _conditions(place: Place, rewrite: Rewrite) -> tuple[Condition, ...]:
+def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, ...]:
     """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
     declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
     known = {_plain(each.expression) for each in declared}
@@ -177,7 +177,7 @@ def _does_something(node: ast.stmt) -> bool:
     return not isinstance(node, (*_NOT_RUN, ast.Pass, ast.Try, ast.With)) and not is_text
 
 
-def _found(find: object, place: Place, name: str, files: Files) -> Iterator[Rewrite]:
+def _found(find: object, place: RepairPlace, name: str, files: Files) -> Iterator[SourceRewrite]:
     """Yield the rewrites that change something; a rewrite that is not Python is the repair's fault."""
     for rewrite in find(place):  # type: ignore[operator]
         if rewrite.source == place.source:
@@ -188,19 +188,19 @@ def _found(find: object, place: Place, name: str, files: Files) -> Iterator[Rewr
         yield rewrite
 
 
-def places(scene: Scene, cause: RootCause, files: Files) -> Iterator[Place]:
+def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[RepairPlace]:
     """Yield where a cause shows, in files that can be read."""
     for found in (*_of_breaks(scene, cause), *_of_others(scene, cause)):
         file, line, end, function, gb, why, names = found
         text = files.text(file) if not file.startswith("<") else None
         if text is not None and 0 < line <= len(text.splitlines()):
-            yield Place(file, text, line, end, function, str(cause.kind), gb, why, names)
+            yield RepairPlace(file, text, line, end, function, str(cause.kind), gb, why, names)
 
 
 _Found = tuple[str, int, int | None, str, str, str, tuple[str, ...]]
 
 
-def _of_breaks(scene: Scene, cause: RootCause) -> Iterator[_Found]:
+def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for each in scene.breaks(cause):
         names = tuple(dict.fromkeys((*_names(each.expression or each.source), *([each.called] if each.called else []))))
         yield each.file, each.line, None, each.function, _gb(each), each.reason, names
@@ -217,7 +217,7 @@ def _gb(each: Break) -> str:
     return next(iter(each.gb), "")
 
 
-def _of_others(scene: Scene, cause: RootCause) -> Iterator[_Found]:
+def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for skip in scene.skips(cause):
         if skip.break_index is None:
             yield skip.file, skip.line, None, skip.function, "", skip.reason, ()
@@ -242,7 +242,7 @@ def _names(source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)))
 
 
-def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
+def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]:
     """Yield the edits that check advice, if they are repairs."""
     from ctrace.inspector.diagnosis.rules import RULES
 
@@ -257,7 +257,7 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
             if texts is None:
                 continue
             own = all(scene.is_users(text.file) for text in texts)
-            yield Candidate(
+            yield RepairCandidate(
                 each.causes[0],
                 each.causes,
                 rule.__name__,
@@ -291,14 +291,14 @@ def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:
     return tuple(NewText(file, "\n".join(lines)) for file, lines in changed.items())
 
 
-def _of_settings(scene: Scene, files: Files, target: str | None) -> Iterator[Candidate]:
+def _of_settings(scene: DiagnosisScene, files: Files, target: str | None) -> Iterator[RepairCandidate]:
     for repair in all_settings():
         for setting in repair.find(scene):
             if setting.findings:
                 yield from _of_setting(repair.name, setting, files, target)
 
 
-def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -> Iterator[Candidate]:
+def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -> Iterator[RepairCandidate]:
     text = files.text(target) if target is not None else None
     changed: tuple[NewText, ...] = ()
     trial, how = setting.trial, setting.how
@@ -311,7 +311,7 @@ def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -
         new = with_compile_argument(text, setting.compile_argument)
         if new is not None:
             changed, trial, how = (NewText(target, new),), Trial(), ""
-    yield Candidate(
+    yield RepairCandidate(
         setting.findings[0],
         setting.findings,
         name,

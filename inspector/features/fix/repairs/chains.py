@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
-from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates, conditions_of
+from ctrace.inspector.features.fix.repairs.candidates import Files, RepairCandidate, candidates, conditions_of
 from ctrace.inspector.features.fix.repairs.finding_differences import Key, keys_of, keys_of_cause, scene_of
 from ctrace.inspector.features.fix.repairs.proving import Attempt
 from ctrace.inspector.features.fix.repairs.repair_texts import merged_files
@@ -43,9 +43,9 @@ def gets_on(attempt: Attempt, gone: Counter[Key], before: Session) -> bool:
     return failed == {"finding_gone"} and any(now[key] < was[key] for key in gone)
 
 
-def together(parts: Iterable[Candidate], base: Mapping[str, str]) -> Candidate | None:
+def together(parts: Iterable[RepairCandidate], base: Mapping[str, str]) -> RepairCandidate | None:
     """Return repairs of several places as one, each place by the first of its repairs; None: there is one place."""
-    members: list[Candidate] = []
+    members: list[RepairCandidate] = []
     files: tuple[NewText, ...] = ()
     for each in parts:
         both = merged_files(base, files, each.files) if each.files and each.trial == Trial() else None
@@ -67,7 +67,7 @@ def together(parts: Iterable[Candidate], base: Mapping[str, str]) -> Candidate |
     )
 
 
-def chained(first: Candidate, attempt: Attempt, files: Files, target: str | None) -> Iterator[Candidate]:
+def chained(first: RepairCandidate, attempt: Attempt, files: Files, target: str | None) -> Iterator[RepairCandidate]:
     """Yield the repair together with repairs of what it uncovers.
 
     Args:
@@ -94,13 +94,15 @@ def chained(first: Candidate, attempt: Attempt, files: Files, target: str | None
             return
 
 
-def _repairs(second: Candidate, scene: Scene, attempt: Attempt) -> bool:
+def _repairs(second: RepairCandidate, scene: DiagnosisScene, attempt: Attempt) -> bool:
     """Whether a candidate is for a finding that the first repair uncovered."""
     causes = [each for each in scene.causes if each.id in (second.finding, *second.findings)]
     return any(key in attempt.uncovered for each in causes for key in keys_of_cause(each, scene.session))
 
 
-def _joined(first: Candidate, second: Candidate, files: Files, texts: Mapping[str, str]) -> Candidate | None:
+def _joined(
+    first: RepairCandidate, second: RepairCandidate, files: Files, texts: Mapping[str, str]
+) -> RepairCandidate | None:
     after = {**texts, **{each.file: each.text for each in second.files}}
     before = {file: files.text(file) for file in after}
     conditions: dict[Condition, None] = dict.fromkeys(first.conditions)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ctrace.inspector.facts.trial import Entry, Observed, Sides
-from ctrace.inspector.features.fix.repairs.repair_result import Check
+from ctrace.inspector.features.fix.repairs.repair_result import ProofCheck
 
 KINDS = (
     "raised",
@@ -58,7 +58,7 @@ _NO_COPY = "implementation of __deepcopy__()"
 _LONG = 120
 
 
-class Difference(Struct, frozen=True):
+class CallDifference(Struct, frozen=True):
     """An observed call that differs in one way."""
 
     entry: str
@@ -73,7 +73,7 @@ class Difference(Struct, frozen=True):
 
 def differences(
     before: Observed, after: Observed, *, rounded: bool = False, gradients: bool = True
-) -> tuple[Difference, ...]:
+) -> tuple[CallDifference, ...]:
     """List how the calls of two runs differ.
 
     Args:
@@ -82,7 +82,7 @@ def differences(
         rounded: whether float values may differ.
         gradients: whether to compare gradients, and whether results have any.
     """
-    found: list[Difference] = []
+    found: list[CallDifference] = []
     later = {(each.name, each.call): each for each in after.entries}
     # A probe that raises is called again, so a second call that one run lacks follows from how the first one ended.
     raising = {each.name for each in (*before.entries, *after.entries) if each.raised and not each.call}
@@ -91,18 +91,18 @@ def differences(
         if other is not None:
             found += _of_entry(one, other, rounded=rounded, gradients=gradients)
         elif not (one.call and one.name in raising):
-            found.append(Difference(one.name, one.call, "raised", "this call is missing"))
+            found.append(CallDifference(one.name, one.call, "raised", "this call is missing"))
     new = ((name, call) for name, call in later if not (call and name in raising))
-    found += [Difference(name, call, "raised", "this call is new") for name, call in new]
+    found += [CallDifference(name, call, "raised", "this call is new") for name, call in new]
     return tuple(found)
 
 
-def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> Iterator[Difference]:
+def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> Iterator[CallDifference]:
     if one.unended or other.unended:
         if not (one.unended and other.unended):
             limit, when = (one.unended, "before") if one.unended else (other.unended, "after")
             detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
-            yield Difference(one.name, one.call, "raised", detail)
+            yield CallDifference(one.name, one.call, "raised", detail)
         return
     skipped = set() if gradients else {"gradients", "stored"}
     if bool(one.raised) != bool(other.raised):
@@ -117,7 +117,7 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             was, now = _without_flags(was), _without_flags(now)
         if was != now:
             refuses = kind == "raised" and (not now if _NO_COPY in was else not was and bool(now))
-            yield Difference(one.name, one.call, kind, described(kind, was, now), refuses)
+            yield CallDifference(one.name, one.call, kind, described(kind, was, now), refuses)
             if refuses and one.name.endswith(_SUBCLASS):
                 return  # what a call that raises does not return or print follows from that
 
@@ -253,25 +253,25 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
-def checks_of(found: Iterable[Difference], compared: int) -> tuple[Check, ...]:
+def checks_of(found: Iterable[CallDifference], compared: int) -> tuple[ProofCheck, ...]:
     """Return one check for each kind of difference."""
-    by_kind: dict[str, list[Difference]] = {}
+    by_kind: dict[str, list[CallDifference]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
     return tuple(_check(kind, by_kind.get(kind, []), compared) for kind in KINDS)
 
 
-def _check(kind: str, found: list[Difference], compared: int) -> Check:
+def _check(kind: str, found: list[CallDifference], compared: int) -> ProofCheck:
     refused = [each for each in found if kind == "raised" and each.entry.endswith(_SUBCLASS) and each.refuses]
     if refused == found:
         note = f"; not for tensor subclasses: {refused[0].detail}" if refused else ""
-        return Check(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")
+        return ProofCheck(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")
     first = found[0]
     times = f" (and in {len(found) - 1} more)" if len(found) > 1 else ""
-    return Check(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")
+    return ProofCheck(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")
 
 
-def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) -> Check | None:
+def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) -> ProofCheck | None:
     """Return the check that each call ended, or did not run what changes; None: all ended.
 
     A call that did not end, neither before nor after the change, shows nothing about what it runs.
@@ -284,11 +284,11 @@ def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) 
     one = (doubtful or unended)[0]
     detail = f"the call with {one.name} did not end within {one.unended:g} s, also without the repair"
     if doubtful:
-        return Check("calls_ended", False, f"{detail}: nothing shows that both do the same")
-    return Check("calls_ended", True, f"{detail}; it does not run what the repair changes")
+        return ProofCheck("calls_ended", False, f"{detail}: nothing shows that both do the same")
+    return ProofCheck("calls_ended", True, f"{detail}; it does not run what the repair changes")
 
 
-def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:
+def sides_check(sides: Iterable[Sides], line: int | None) -> ProofCheck | None:
     """Return the check that calls reached both sides of every condition; None: there is no condition."""
     seen = list(sides)
     if not seen:
@@ -296,16 +296,16 @@ def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:
     for each in seen:
         at = f"line {each.condition.line or line}"
         if each.failed:
-            return Check("both_sides", False, f"`{each.condition.expression}` cannot be evaluated: {each.failed}")
+            return ProofCheck("both_sides", False, f"`{each.condition.expression}` cannot be evaluated: {each.failed}")
         if not each.true and not each.false:
-            return Check("both_sides", False, f"{at} was never run")
+            return ProofCheck("both_sides", False, f"{at} was never run")
         if each.condition.expression and not (each.true and each.false):
             side = "true" if not each.true else "false"
-            return Check(
+            return ProofCheck(
                 "both_sides",
                 False,
                 f"no input took the other side of {at}: `{each.condition.expression}` was never {side}",
             )
     number = sum(bool(each.condition.expression) for each in seen)
     what = f"calls took both sides of {number} conditions" if number else "calls reached every changed line"
-    return Check("both_sides", True, what)
+    return ProofCheck("both_sides", True, what)

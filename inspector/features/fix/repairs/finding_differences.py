@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import State, state_of
+from ctrace.inspector.findings.graphs.attention_view import AttentionState, state_of
 
 ATTENTION = "attention"
 """Findings that only Inductor shows."""
@@ -16,9 +16,9 @@ ATTENTION = "attention"
 Key = tuple[Any, ...]
 
 
-def scene_of(session: Session) -> Scene:
+def scene_of(session: Session) -> DiagnosisScene:
     """Return a run with its root causes."""
-    return Scene(session, root_causes(session))
+    return DiagnosisScene(session, root_causes(session))
 
 
 def keys_of(session: Session) -> Counter[Key]:
@@ -76,7 +76,7 @@ def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
     for index, danger in enumerate(session.dangers):
         yield Finding.DANGER, index, ("danger", danger.kind, danger.subject)
     for index, attention in enumerate(session.attention):
-        if state_of(attention) not in (State.FUSED, State.MATCHED):
+        if state_of(attention) not in (AttentionState.FUSED, AttentionState.MATCHED):
             yield Finding.ATTENTION, index, (ATTENTION, str(state_of(attention)))
 
 

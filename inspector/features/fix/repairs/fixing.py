@@ -15,7 +15,7 @@ from ctrace.inspector.facts.diagnosis import Effect, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Mined, NewText, Trial
 from ctrace.inspector.facts.trial import Tried as TriedTrial
-from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates
+from ctrace.inspector.features.fix.repairs.candidates import Files, RepairCandidate, candidates
 from ctrace.inspector.features.fix.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
 from ctrace.inspector.features.fix.repairs.finding_differences import (
     Key,
@@ -29,10 +29,15 @@ from ctrace.inspector.features.fix.repairs.mining import mined
 from ctrace.inspector.features.fix.repairs.missed_repairs import missed_findings
 from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
-from ctrace.inspector.features.fix.repairs.proving import Attempt, Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.features.fix.repairs.proving import Attempt, ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.repair_result import Combined, CombinedStep, Fixes, ProofOutcome, TriedRepair
 from ctrace.inspector.features.fix.repairs.repair_texts import changed_lines, merged_files, patch_of
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.features.fix.repairs.trial_runs import (
+    FailedTrialError,
+    InterruptedTrialError,
+    Runner,
+    SearchBudget,
+)
 from ctrace.inspector.runs.trial_runner import CALLS
 
 _ENOUGH = 2
@@ -74,7 +79,14 @@ class Fixing:
     """One search for repairs."""
 
     def __init__(
-        self, session: Session, runner: Runner, budget: Budget, *, target: str | None, choice: RepairChoice, say: Say
+        self,
+        session: Session,
+        runner: Runner,
+        budget: SearchBudget,
+        *,
+        target: str | None,
+        choice: RepairChoice,
+        say: Say,
     ) -> None:
         self._session = session
         self._runner = runner
@@ -85,10 +97,10 @@ class Fixing:
         self._prover = Prover(runner, session, inference=choice.inference)
         self._files = Files()
         self._scene = scene_of(session)
-        self._tried: list[tuple[Candidate, Attempt]] = []
+        self._tried: list[tuple[RepairCandidate, Attempt]] = []
         self._untried = 0
         self._left_out: list[str] = []
-        self._every: list[Candidate] | None = None
+        self._every: list[RepairCandidate] | None = None
 
     def files_to_change(self) -> tuple[str, ...]:
         """Return the user's files that the repairs to try would change, before any is tried."""
@@ -98,7 +110,7 @@ class Fixing:
     def _findings(self) -> tuple[RootCause, ...]:
         return tuple(each for each in self._scene.causes if not each.expected)
 
-    def _candidates(self) -> list[Candidate]:
+    def _candidates(self) -> list[RepairCandidate]:
         if self._every is None:
             self._every = list(candidates(self._scene, self._files, self._target))
         return self._every
@@ -153,7 +165,7 @@ class Fixing:
             texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
         )
 
-    def _mined(self, waiting: Iterable[Candidate]) -> Mined:
+    def _mined(self, waiting: Iterable[RepairCandidate]) -> Mined:
         """Return what the code near the candidates compares with."""
         changed: dict[str, list[str]] = defaultdict(list)
         for each in waiting:
@@ -200,9 +212,9 @@ class Fixing:
         except FailedTrialError as error:
             return f"the target cannot be observed in eager: {error}"
 
-    def _ordered(self, found: Iterable[Candidate], findings: tuple[RootCause, ...]) -> Iterator[Candidate]:
+    def _ordered(self, found: Iterable[RepairCandidate], findings: tuple[RootCause, ...]) -> Iterator[RepairCandidate]:
         """Yield the best candidate of each finding, then the second best, and so on."""
-        by_finding: dict[str, list[Candidate]] = defaultdict(list)
+        by_finding: dict[str, list[RepairCandidate]] = defaultdict(list)
         for each in found:
             if self._is_wanted(each):
                 by_finding[each.finding].append(each)
@@ -211,7 +223,7 @@ class Fixing:
                 mine = sorted(by_finding[cause.id], key=_worth)
                 yield from mine[number : number + 1]
 
-    def _is_wanted(self, each: Candidate) -> bool:
+    def _is_wanted(self, each: RepairCandidate) -> bool:
         choice = self._choice
         if choice.names and each.name not in choice.names:
             return False
@@ -220,7 +232,7 @@ class Fixing:
             return False
         return not choice.finding or choice.finding in ids or self._is_at(each)
 
-    def _is_at(self, each: Candidate) -> bool:
+    def _is_at(self, each: RepairCandidate) -> bool:
         """Whether a candidate is for a finding at the place that the user named."""
         causes = [cause for cause in self._scene.causes if cause.id in (each.finding, *each.findings)]
         return any(map(self._is_named, causes))
@@ -231,7 +243,7 @@ class Fixing:
         is_there = bool(name) and bool(cause.file) and str(cause.file).endswith(name) and str(cause.line) == line
         return is_there or cause.id in (self._choice.finding, *self._choice.findings)
 
-    def _not_asked(self, every: Iterable[Candidate], findings: Collection[RootCause]) -> Iterator[str]:
+    def _not_asked(self, every: Iterable[RepairCandidate], findings: Collection[RootCause]) -> Iterator[str]:
         """Yield the findings that the user's choice leaves out: others were named, or other repairs."""
         choice = self._choice
         known = {each.id: set[bool]() for each in findings}
@@ -243,7 +255,7 @@ class Fixing:
             if True not in known[cause.id] and (others_are or known[cause.id]):
                 yield cause.id
 
-    def _try_all(self, waiting: list[Candidate]) -> None:
+    def _try_all(self, waiting: list[RepairCandidate]) -> None:
         proved: Counter[str] = Counter()
         for number, each in enumerate(waiting, 1):
             if proved[each.finding] >= _ENOUGH:
@@ -268,7 +280,7 @@ class Fixing:
                 solved |= self._solves(candidate, attempt)
         return solved
 
-    def _solves(self, candidate: Candidate, attempt: Attempt) -> set[str]:
+    def _solves(self, candidate: RepairCandidate, attempt: Attempt) -> set[str]:
         """Return the findings that need no other repair after a proved one: a setting may only save graphs."""
         findings = {candidate.finding, *candidate.findings}
         if candidate.removes and candidate.kind == "configuration":
@@ -277,7 +289,7 @@ class Fixing:
 
     def _try_together(self) -> None:
         """Try the repairs of one finding together where each removes only one of its places."""
-        parts: dict[str, list[Candidate]] = defaultdict(list)
+        parts: dict[str, list[RepairCandidate]] = defaultdict(list)
         for each, attempt in self._tried:
             if gets_on(attempt, self._change(each).gone, self._session):
                 parts[each.finding].append(each)
@@ -312,7 +324,7 @@ class Fixing:
                     break
                 waiting.append((*self._tried[-1], length + 1))
 
-    def _try(self, each: Candidate) -> bool:
+    def _try(self, each: RepairCandidate) -> bool:
         """Try a candidate, and return whether it is proved."""
         attempt = self._prover.attempt(self._change(each))
         if self._budget.is_spent and not attempt.outcome.proved:
@@ -321,7 +333,7 @@ class Fixing:
         self._tried.append((each, attempt))
         return attempt.outcome.proved
 
-    def _outside(self, each: Candidate) -> Candidate | None:
+    def _outside(self, each: RepairCandidate) -> RepairCandidate | None:
         """Return a repair of a package's file as code for the user's file; None: there is no such code."""
         user = self._files.text(self._target) if self._target is not None and each.library else None
         if user is None or self._target is None or len(each.files) != 1 or self._asks(each):
@@ -340,13 +352,13 @@ class Fixing:
             library="",
         )
 
-    def _change(self, each: Candidate, files: tuple[NewText, ...] | None = None) -> Change:
+    def _change(self, each: RepairCandidate, files: tuple[NewText, ...] | None = None) -> ChangeToProve:
         gone: Counter[Key] = Counter()
         mine = {each.finding} if each.kind == "source" else {each.finding, *each.findings}
         for cause in self._scene.causes if each.removes else ():
             if cause.id in mine:
                 gone += keys_of_cause(cause, self._session)
-        return Change(
+        return ChangeToProve(
             trial_with(each.files if files is None else files, each.trial),
             gone,
             each.conditions,
@@ -364,10 +376,10 @@ class Fixing:
         """Add repairs, the best first, as long as the combination is proved and better."""
         free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(*pair)]
         free.sort(key=lambda pair: self._rank(*pair))
-        steps: list[Step] = []
+        steps: list[CombinedStep] = []
         files: tuple[NewText, ...] = ()
         trial = Trial()
-        members: list[Candidate] = []
+        members: list[RepairCandidate] = []
         attempt: Attempt | None = None
         fixed: set[str] = set()
         for each, alone in free:
@@ -387,7 +399,7 @@ class Fixing:
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
             if attempt.session is not None:
-                steps.append(Step(each.name, each.summary, counts(attempt.session)))
+                steps.append(CombinedStep(each.name, each.summary, counts(attempt.session)))
         if attempt is None or not members:
             return None
         change = self._together(members, files, trial)
@@ -399,7 +411,7 @@ class Fixing:
         return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
 
     def _proved_together(
-        self, before: Attempt | None, members: list[Candidate], files: tuple[NewText, ...], trial: Trial
+        self, before: Attempt | None, members: list[RepairCandidate], files: tuple[NewText, ...], trial: Trial
     ) -> Attempt | None:
         """Prove repairs together; None: they are not proved or not better, or ask what none of them asks alone."""
         self._say(f"combining {len(members)} repairs")
@@ -407,7 +419,7 @@ class Fixing:
         is_good = current.outcome.proved and _is_better(before, current)
         return current if is_good and self._is_answered(members, current.outcome) else None
 
-    def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
+    def _finished(self, change: ChangeToProve, outcome: ProofOutcome, *, build: bool) -> ProofOutcome:
         if not self._budget.is_spent:
             self._say("compiling the repaired target with Inductor")
             found = self._prover.through_backend(change, outcome, build=build)
@@ -416,18 +428,18 @@ class Fixing:
         self._left_out.append("the repairs were not compiled with Inductor")
         return replace(outcome, note="the budget was spent before Inductor was tried")
 
-    def _may_combine(self, each: Candidate, alone: Attempt) -> bool:
+    def _may_combine(self, each: RepairCandidate, alone: Attempt) -> bool:
         return not self._question(each, alone.outcome) and not each.library
 
-    def _is_answered(self, members: Iterable[Candidate], outcome: Outcome) -> bool:
+    def _is_answered(self, members: Iterable[RepairCandidate], outcome: ProofOutcome) -> bool:
         accepted = {*self._choice.accepted}
         return not outcome.questions or all(names_of(each) <= accepted for each in members)
 
-    def _together(self, members: list[Candidate], files: tuple[NewText, ...], trial: Trial) -> Change:
+    def _together(self, members: list[RepairCandidate], files: tuple[NewText, ...], trial: Trial) -> ChangeToProve:
         gone: Counter[Key] = Counter()
         for each in members:
             gone |= self._change(each).gone
-        return Change(
+        return ChangeToProve(
             trial_with(files, trial),
             gone,
             tuple(dict.fromkeys(condition for each in members for condition in each.conditions)),
@@ -457,16 +469,16 @@ class Fixing:
     def _cwd(self) -> str:
         return self._session.environment.cwd or "."
 
-    def _ranked(self) -> tuple[Tried, ...]:
+    def _ranked(self) -> tuple[TriedRepair, ...]:
         ordered = sorted(self._tried, key=lambda pair: self._rank(*pair))
         return tuple(self._as_tried(each, attempt) for each, attempt in ordered)
 
-    def _as_tried(self, each: Candidate, attempt: Attempt) -> Tried:
+    def _as_tried(self, each: RepairCandidate, attempt: Attempt) -> TriedRepair:
         fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
         only_saves = attempt.outcome.proved and not self._solves(each, attempt)
         first = () if only_saves else (each.finding,)
         names = (*first, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
-        return Tried(
+        return TriedRepair(
             each.finding,
             (*names, *sorted(fixed - set(names))),
             each.name,
@@ -481,18 +493,18 @@ class Fixing:
             each.library,
         )
 
-    def _question(self, each: Candidate, outcome: Outcome) -> str:
+    def _question(self, each: RepairCandidate, outcome: ProofOutcome) -> str:
         """Return what is left to ask, by the repair and by its proof."""
         if names_of(each) <= set(self._choice.accepted):
             return ""
         return _asked_once((self._asks(each), *(text for _, text in outcome.questions)))
 
-    def _asks(self, each: Candidate) -> str:
+    def _asks(self, each: RepairCandidate) -> str:
         """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
         is_answered = each.drops_gradients and self._choice.inference
         return "" if is_answered else each.question
 
-    def _with_answers(self, each: Candidate, outcome: Outcome) -> Outcome:
+    def _with_answers(self, each: RepairCandidate, outcome: ProofOutcome) -> ProofOutcome:
         """Return an outcome in which questions stand for what they leave open."""
         questions = dict(outcome.questions)
         asks = self._asks(each)
@@ -502,7 +514,7 @@ class Fixing:
         accepted = names_of(each) <= set(self._choice.accepted)
         return replace(outcome, obligations=asked(outcome.obligations, questions, accepted=accepted))
 
-    def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
+    def _rank(self, each: RepairCandidate, attempt: Attempt) -> tuple[object, ...]:
         """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
         outcome = attempt.outcome
         gain = outcome.effect.gain if outcome.effect is not None else 0
@@ -513,17 +525,17 @@ class Fixing:
         return (0, bool(self._question(each, outcome)), bool(each.library), -gain, lines)
 
 
-def names_of(each: Candidate) -> set[str]:
+def names_of(each: RepairCandidate) -> set[str]:
     """Return the names of a repair, or of the repairs that are tried together."""
     return set(each.name.split(TOGETHER))
 
 
-def _keeps_eager(each: Candidate) -> bool:
+def _keeps_eager(each: RepairCandidate) -> bool:
     """Whether a candidate only sets options of torch.compile."""
     return each.kind == "configuration" and not each.changes_arithmetic and each.trial == Trial()
 
 
-def _worth(each: Candidate) -> tuple[bool, bool, bool]:
+def _worth(each: RepairCandidate) -> tuple[bool, bool, bool]:
     """Return a sort key: first candidates for the user's own files, then without a question, then source."""
     return bool(each.library), bool(each.question), each.kind != "source"
 

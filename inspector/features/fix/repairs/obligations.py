@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.trial import ON, Entry, Observed
-from ctrace.inspector.features.fix.repairs.comparing import Difference
+from ctrace.inspector.features.fix.repairs.comparing import CallDifference
 from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
 VALUE, DTYPE, OVERFLOW, GRADIENT, IDENTITY, STATE, EXCEPTIONS, EFFECTS, RANDOM, COST, COMPILED = NAMES = (
@@ -94,7 +94,7 @@ _KEPT = "no statement of the program changes, only an option of torch.compile"
 def tried(
     names: Iterable[str],
     before: Observed,
-    found: Iterable[Difference],
+    found: Iterable[CallDifference],
     *,
     unreached: str = "",
     compiled: str = "",
@@ -171,12 +171,12 @@ def question_about(names: Iterable[str]) -> str:
     return next((_ASKED[name] for name in names if name in _ASKED), VALUE)
 
 
-def about(difference: Difference) -> str:
+def about(difference: CallDifference) -> str:
     """Return the obligation that a difference leaves open."""
     return _about(difference)
 
 
-def _about(difference: Difference) -> str:
+def _about(difference: CallDifference) -> str:
     kind = _BY_KIND.get(difference.kind)
     probe = _probe_for(difference.entry)
     if kind == GRADIENT and probe == OVERFLOW:

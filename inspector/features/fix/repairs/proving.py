@@ -14,7 +14,7 @@ from ctrace.inspector.facts.trial import ON, REDRAWN, Condition, Mined, NewText,
 from ctrace.inspector.features.fix.repairs import obligations
 from ctrace.inspector.features.fix.repairs.comparing import (
     WRITTEN,
-    Difference,
+    CallDifference,
     checks_of,
     differences,
     ended_check,
@@ -28,7 +28,7 @@ from ctrace.inspector.features.fix.repairs.finding_differences import (
     new_keys,
     words_of,
 )
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Obligation, Outcome
+from ctrace.inspector.features.fix.repairs.repair_result import Obligation, ProofCheck, ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner
 from ctrace.inspector.runs.trial_runner import CALLS
 
@@ -57,7 +57,7 @@ PROBE_SECONDS = 120.0
 """Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
 
 
-class Change(Struct, frozen=True):
+class ChangeToProve(Struct, frozen=True):
     """A change to prove."""
 
     trial: Trial
@@ -81,7 +81,7 @@ class Change(Struct, frozen=True):
 class _Behavior(Struct, frozen=True):
     """What observing a change showed."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[ProofCheck, ...]
     obligations: tuple[Obligation, ...] = ()
     eager_slowdown: float | None = None
     questions: tuple[tuple[str, str], ...] = ()
@@ -90,7 +90,7 @@ class _Behavior(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """A proof, and the run with the change; None: the run failed."""
 
-    outcome: Outcome
+    outcome: ProofOutcome
     session: Session | None = None
     uncovered: tuple[Key, ...] = ()
     """Findings that only appear with the change."""
@@ -145,7 +145,7 @@ class Prover:
             return f"every eager call raises: {first.entries[0].raised}" if first.entries else "nothing was called"
         return ""
 
-    def attempt(self, change: Change, baseline: Session | None = None) -> Attempt:
+    def attempt(self, change: ChangeToProve, baseline: Session | None = None) -> Attempt:
         """Try a change; stop at the first part of the proof that fails.
 
         `baseline` is the run without the change, by default the run with the findings.
@@ -158,7 +158,7 @@ class Prover:
             after = self._runner.capture(change.trial, through_backend=needs_backend)
         except FailedTrialError as error:
             why = self._why_failed(str(error), through_backend=needs_backend)
-            return Attempt(Outcome((Check("runs", False, why),), obligations=obligations.not_tried(why)))
+            return Attempt(ProofOutcome((ProofCheck("runs", False, why),), obligations=obligations.not_tried(why)))
         before = baseline or self._session
         effect = Effect(counts(before), counts(after))
         checks = tuple(_graph_checks(before, after, change, effect))
@@ -172,9 +172,9 @@ class Prover:
             try:
                 found = self._behavior(change)
             except FailedTrialError as error:
-                found = _Behavior((Check("runs", False, f"the changed target cannot be observed: {error}"),))
+                found = _Behavior((ProofCheck("runs", False, f"the changed target cannot be observed: {error}"),))
         # A run that raised stopped early: its counts are no measure.
-        outcome = Outcome((*checks, *found.checks), effect if before.failure is None else None, later=later)
+        outcome = ProofOutcome((*checks, *found.checks), effect if before.failure is None else None, later=later)
         closed = found.obligations or obligations.not_tried(outcome.why)
         outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
         return Attempt(outcome, after, new)
@@ -193,7 +193,7 @@ class Prover:
             return f"the target itself fails, before the change: {unchanged}"
         return f"the changed target fails: {error}"
 
-    def _later(self, change: Change) -> tuple[int, int] | None:
+    def _later(self, change: ChangeToProve) -> tuple[int, int] | None:
         """Return the recompilations in many calls, before and after a change; None: it saves none of them."""
         if self._runner.is_program:
             return None
@@ -208,7 +208,7 @@ class Prover:
         numbers = len(before.recompiles), len(after.recompiles)
         return numbers if numbers[1] < numbers[0] else None
 
-    def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
+    def through_backend(self, change: ChangeToProve, outcome: ProofOutcome, *, build: bool) -> ProofOutcome:
         """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
 
         Raises:
@@ -220,17 +220,17 @@ class Prover:
         try:
             session = self._runner.capture(change.trial, through_backend=True, build=build)
         except FailedTrialError as error:
-            check = Check("inductor_equal", False, f"the changed target fails with Inductor: {error}")
+            check = ProofCheck("inductor_equal", False, f"the changed target fails with Inductor: {error}")
             return replace(outcome, checks=(*outcome.checks, check))
         known = Counter(_dangers(self._session))
         wrong = [each for each in _dangers(session) if not known[each]]
         detail = f"compiled by Inductor, {words_of(wrong[0])}" if wrong else f"{session.compared or 0} calls compared"
-        return replace(outcome, checks=(*outcome.checks, Check("inductor_equal", not wrong, detail)), note=note)
+        return replace(outcome, checks=(*outcome.checks, ProofCheck("inductor_equal", not wrong, detail)), note=note)
 
-    def _behavior(self, change: Change) -> _Behavior:
+    def _behavior(self, change: ChangeToProve) -> _Behavior:
         """Observe the calls with and without a change."""
         if change.changes_arithmetic and self._runner.is_program:
-            return _failed(Check("within_rounding", False, "changed arithmetic is only compared for model files"))
+            return _failed(ProofCheck("within_rounding", False, "changed arithmetic is only compared for model files"))
         folder = self._runner.new_folder() if change.changes_arithmetic else ""
         before, failed = self._watched(change, folder)
         if failed is not None:
@@ -257,7 +257,7 @@ class Prover:
             why = "the times of eager calls could not be measured"
             if before.uncopied:
                 why = f"the model cannot be copied ({before.uncopied}), so no two calls begin with the same state"
-            checks.append(Check("eager_cost", False, why))
+            checks.append(ProofCheck("eager_cost", False, why))
         leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
         questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
         cost = _question_of_cost(slowdown, _longer(before, after))
@@ -273,7 +273,7 @@ class Prover:
         questions |= {obligations.COST: cost} if cost else {}
         return _Behavior(_with_hint(checks, of_gradients), closed, slowdown, tuple(questions.items()))
 
-    def _watched(self, change: Change, folder: str) -> tuple[Observed, Check | None]:
+    def _watched(self, change: ChangeToProve, folder: str) -> tuple[Observed, ProofCheck | None]:
         """Observe the unchanged target with the conditions of a change watched; return what failed, too."""
         before = self._before
         assert before is not None
@@ -282,13 +282,13 @@ class Prover:
             return replace(before, sides=sides), None
         watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
         if watched.left_out:
-            return watched, Check("probes", False, watched.left_out)
+            return watched, ProofCheck("probes", False, watched.left_out)
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}
         apart = differences(_only(before, common), _only(watched, common))
         detail = f"evaluating the condition changes the call: {apart[0].detail}" if apart else ""
-        return watched, Check("both_sides", False, detail) if apart else None
+        return watched, ProofCheck("both_sides", False, detail) if apart else None
 
-    def _compiled_check(self, change: Change, before: Observed, after: Observed) -> Check:
+    def _compiled_check(self, change: ChangeToProve, before: Observed, after: Observed) -> ProofCheck:
         """Compare compiled calls of the changed target with its eager calls.
 
         A difference that the unchanged target shows as well is not the repair's fault.
@@ -307,8 +307,10 @@ class Prover:
             found = [each for each in found if (each.entry, each.call, each.kind) not in known]
         number = sum(not each.raised for each in compiled.entries)
         if found:
-            return Check("compiled_equal", False, f"compiled, {found[0].entry} differs from eager: {found[0].detail}")
-        return Check("compiled_equal", True, f"{number} compiled calls equal eager")
+            return ProofCheck(
+                "compiled_equal", False, f"compiled, {found[0].entry} differs from eager: {found[0].detail}"
+            )
+        return ProofCheck("compiled_equal", True, f"{number} compiled calls equal eager")
 
     def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
         """Return how compiled calls of the unchanged target differ from its eager calls."""
@@ -319,7 +321,7 @@ class Prover:
         return {(each.entry, each.call, each.kind) for each in found}
 
 
-def _with_hint(checks: list[Check], of_gradients: set[str]) -> tuple[Check, ...]:
+def _with_hint(checks: list[ProofCheck], of_gradients: set[str]) -> tuple[ProofCheck, ...]:
     """Suggest --inference if only gradients differ, or whether results have some."""
     if {each.name for each in checks if not each.passed} != of_gradients:
         return tuple(checks)
@@ -351,7 +353,7 @@ def _compiled_probes(before: Observed) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
 
 
-def _compiled_differences(eager: Observed, compiled: Observed) -> list[Difference]:
+def _compiled_differences(eager: Observed, compiled: Observed) -> list[CallDifference]:
     """List how compiled calls differ from the same calls in eager.
 
     Of two that both raise, only the state and the inputs that they leave behind are compared: torch has errors of its
@@ -365,7 +367,7 @@ def _compiled_differences(eager: Observed, compiled: Observed) -> list[Differenc
     return [each for each in found if (each.entry, each.call) not in both or each.kind in ("state", "inputs")]
 
 
-def _reach_checks(before: Observed, after: Observed, change: Change) -> Iterable[Check]:
+def _reach_checks(before: Observed, after: Observed, change: ChangeToProve) -> Iterable[ProofCheck]:
     """Yield the checks that the calls ran what changes, ended, and can be compared."""
     if change.conditions or change.changes_arithmetic:
         sides = sides_check(before.sides, None)
@@ -377,10 +379,10 @@ def _reach_checks(before: Observed, after: Observed, change: Change) -> Iterable
     if change.changes_arithmetic:
         wrong = after.rounding or (() if after.compared else ("nothing was compared",))
         detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
-        yield Check("within_rounding", not wrong, detail)
+        yield ProofCheck("within_rounding", not wrong, detail)
 
 
-def _failed(check: Check) -> _Behavior:
+def _failed(check: ProofCheck) -> _Behavior:
     return _Behavior((check,))
 
 
@@ -395,19 +397,19 @@ def _inputs_named(entry: str) -> str:
     return what if other.startswith(REDRAWN) else probe
 
 
-def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Difference]]:
+def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:
     """Return differences for inputs that the author may rule out, and all others."""
     every = list(found)
     unusual = [each for each in every if _is_unusual(each.entry)]
     return unusual, [each for each in every if not _is_unusual(each.entry)]
 
 
-def _inputs_of(difference: Difference) -> str:
+def _inputs_of(difference: CallDifference) -> str:
     """Return the name of the inputs of a probe."""
     return _inputs_named(difference.entry)
 
 
-def _question_about(difference: Difference) -> str:
+def _question_about(difference: CallDifference) -> str:
     words = _UNUSUAL[_inputs_of(difference)]
     return f"{words.format(f'eager differs: {difference.detail}')}."
 
@@ -430,7 +432,7 @@ def _question_of_cost(slowdown: float | None, longer: float) -> str:
     return f"May eager calls take {slowdown:.1f} times as long?"
 
 
-def _graph_checks(before: Session, after: Session, change: Change, effect: Effect) -> Iterable[Check]:
+def _graph_checks(before: Session, after: Session, change: ChangeToProve, effect: Effect) -> Iterable[ProofCheck]:
     now = keys_of(after)
     expected = keys_of(before) - change.gone
     new, renamed = new_keys(before, after)
@@ -438,29 +440,31 @@ def _graph_checks(before: Session, after: Session, change: Change, effect: Effec
     saves = effect.gain > 0
     if not change.gone or (left and saves and change.may_leave):
         detail = "fewer graphs or recompilations" if saves else "it saves no graph, break or recompilation"
-        yield Check("finding_gone", saves, f"{detail}, but {words_of(left[0])} is left" if left else detail)
+        yield ProofCheck("finding_gone", saves, f"{detail}, but {words_of(left[0])} is left" if left else detail)
     else:
         detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
-        yield Check("finding_gone", not left, detail)
+        yield ProofCheck("finding_gone", not left, detail)
     if before.failure is not None and after.failure is None:
         # What comes after the place that raised was never run, so it cannot be told from what is new.
-        yield Check("nothing_new", True, "the run raised before, and goes on now")
+        yield ProofCheck("nothing_new", True, "the run raised before, and goes on now")
     elif new:
-        yield Check("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")
+        yield ProofCheck("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")
     elif renamed and not saves:
-        yield Check("nothing_new", False, f"nothing is saved: there is {words_of(next(iter(renamed)))}, as before")
+        yield ProofCheck("nothing_new", False, f"nothing is saved: there is {words_of(next(iter(renamed)))}, as before")
     else:
-        yield Check("nothing_new", True, "nothing breaks that did not break before" if renamed else "no new finding")
+        yield ProofCheck(
+            "nothing_new", True, "nothing breaks that did not break before" if renamed else "no new finding"
+        )
     was, is_now = effect.before.coverage, effect.after.coverage
     lower = was is not None and is_now is not None and is_now < was - _SAME_COVERAGE
     if was is not None and is_now is not None:
-        yield Check("coverage", not lower, f"{was:g}% of ops compiled before, {is_now:g}% after")
+        yield ProofCheck("coverage", not lower, f"{was:g}% of ops compiled before, {is_now:g}% after")
     lost = not after.graphs and bool(before.graphs)
     if lost:
-        yield Check("graphs", False, "nothing is compiled any more")
+        yield ProofCheck("graphs", False, "nothing is compiled any more")
 
 
-def _only_left(checks: Iterable[Check], change: Change) -> bool:
+def _only_left(checks: Iterable[ProofCheck], change: ChangeToProve) -> bool:
     """Whether the only trouble of a change is that recompilations are left, which many calls may have fewer of."""
     failed = [each.name for each in checks if not each.passed]
     return failed == ["finding_gone"] and any(key[0] == "recompile" for key in change.gone)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 
-class Place(Struct, frozen=True):
+class RepairPlace(Struct, frozen=True):
     """Where a finding is, and the file as it stands on disk."""
 
     file: str
@@ -28,7 +28,7 @@ class Place(Struct, frozen=True):
     """Attributes and variables that the finding names."""
 
 
-class Rewrite(Struct, frozen=True):
+class SourceRewrite(Struct, frozen=True):
     """A new text of the file to try."""
 
     source: str
@@ -47,4 +47,4 @@ class SourceRepair(Struct, frozen=True):
 
     name: str
     title: str
-    find: Callable[[Place], Iterator[Rewrite]]
+    find: Callable[[RepairPlace], Iterator[SourceRewrite]]

@@ -10,7 +10,7 @@ from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.missed_repairs import MissedFinding
 
 
-class Check(Struct, frozen=True):
+class ProofCheck(Struct, frozen=True):
     """One part of a proof."""
 
     name: str
@@ -37,10 +37,10 @@ class Obligation(Struct, frozen=True):
     """What closes it, or how the programs differ."""
 
 
-class Outcome(Struct, frozen=True):
+class ProofOutcome(Struct, frozen=True):
     """What the proof of a change showed."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[ProofCheck, ...]
     effect: Effect | None = None
     note: str = ""
     """How far the proof reaches, such as `proved up to Inductor`."""
@@ -63,7 +63,7 @@ class Outcome(Struct, frozen=True):
         return next((each.detail for each in self.checks if not each.passed), "" if self.checks else "it was not tried")
 
 
-class Tried(Struct, frozen=True):
+class TriedRepair(Struct, frozen=True):
     """A repair, and the outcome of its proof."""
 
     finding: str
@@ -74,7 +74,7 @@ class Tried(Struct, frozen=True):
     kind: str
     """`configuration` or `source`."""
     summary: str
-    outcome: Outcome
+    outcome: ProofOutcome
     files: tuple[NewText, ...] = ()
     """The changed files, whole."""
     patch: str = ""
@@ -97,7 +97,7 @@ class Tried(Struct, frozen=True):
         return self.proved and not self.question
 
 
-class Step(Struct, frozen=True):
+class CombinedStep(Struct, frozen=True):
     """One repair of a combination, and the counts after it."""
 
     name: str
@@ -108,8 +108,8 @@ class Step(Struct, frozen=True):
 class Combined(Struct, frozen=True):
     """Repairs that are proved together."""
 
-    steps: tuple[Step, ...]
-    outcome: Outcome
+    steps: tuple[CombinedStep, ...]
+    outcome: ProofOutcome
     files: tuple[NewText, ...]
     patch: str
     how: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Fixes(Struct, frozen=True):
     """The run that the repairs are for."""
     findings: tuple[RootCause, ...]
     missed: tuple[MissedFinding, ...] = ()
-    repairs: tuple[Tried, ...] = ()
+    repairs: tuple[TriedRepair, ...] = ()
     combined: Combined | None = None
     unstable: str = ""
     """How two eager runs of the unchanged target differ; then nothing can be proved."""
@@ -147,7 +147,7 @@ class Fixes(Struct, frozen=True):
     proved_at: float | None = None
     """When an earlier command proved it, in seconds since the epoch; None: this one did."""
 
-    def proved_for(self, finding: str) -> tuple[Tried, ...]:
+    def proved_for(self, finding: str) -> tuple[TriedRepair, ...]:
         """Return the proved repairs of a finding, best first."""
         return tuple(each for each in self.repairs if each.proved and finding in (each.finding, *each.findings))
 

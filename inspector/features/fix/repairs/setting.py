@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.facts.trial import Trial
 
 
@@ -40,10 +40,10 @@ class ConfigurationRepair(Struct, frozen=True):
 
     name: str
     title: str
-    find: Callable[[Scene], Iterator[Setting]]
+    find: Callable[[DiagnosisScene], Iterator[Setting]]
 
 
-def advised(scene: Scene) -> Iterator[Candidate]:
+def advised(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Yield the advice for a run, in its order."""
     from ctrace.inspector.diagnosis.rules import RULES
 
@@ -51,7 +51,7 @@ def advised(scene: Scene) -> Iterator[Candidate]:
         yield from rule(scene)
 
 
-def with_settings(scene: Scene, names: frozenset[str]) -> Iterator[Candidate]:
+def with_settings(scene: DiagnosisScene, names: frozenset[str]) -> Iterator[Candidate]:
     """Yield the advice whose trial sets exactly these options of `torch._dynamo.config`."""
     for each in advised(scene):
         if each.trial is not None and frozenset(name for name, _ in each.trial.settings) == names and each.causes:

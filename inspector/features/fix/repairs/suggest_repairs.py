@@ -20,8 +20,13 @@ from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.features.fix.repairs.finding_differences import scene_of
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice, Say
-from ctrace.inspector.features.fix.repairs.repair_result import Fixes, Tried, base_of
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, TriedRepair, base_of
+from ctrace.inspector.features.fix.repairs.trial_runs import (
+    FailedTrialError,
+    InterruptedTrialError,
+    Runner,
+    SearchBudget,
+)
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import resolve
 
@@ -30,7 +35,7 @@ _LEAST_LIMIT = 60.0
 _NO_TIME = "no time was left to look for a repair"
 INTERRUPTED = "the search was interrupted"
 """Why there is no repair after Ctrl-C."""
-Command = Callable[[Tried, Site], str]
+Command = Callable[[TriedRepair, Site], str]
 """Writes the command that shows a repair."""
 
 
@@ -42,7 +47,7 @@ class RepairSearch(Struct, frozen=True):
     options: Options
     session: Session | None
     """What an earlier run of the target recorded; None: the search begins with a run."""
-    budget: Budget
+    budget: SearchBudget
     command: Command
     """Writes the command that shows a repair."""
     say: Say
@@ -102,7 +107,7 @@ class RepairSearch(Struct, frozen=True):
             return self._proved(chosen, site, fixes, note)
         return _unproved(ids, fixes)
 
-    def _proved(self, each: Tried, site: Site, fixes: Fixes, note: str) -> SuggestedRepair:
+    def _proved(self, each: TriedRepair, site: Site, fixes: Fixes, note: str) -> SuggestedRepair:
         ready = not each.question and not each.library
         return SuggestedRepair(
             each.name,

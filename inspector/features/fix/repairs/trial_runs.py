@@ -49,7 +49,7 @@ class Evidence(Struct, frozen=True):
     """Where ctrace kept what it wrote, which is no question of the program's."""
 
 
-class Budget:
+class SearchBudget:
     """The time that is left."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -87,7 +87,7 @@ class Runner:
         resolved: Resolved,
         options: Options,
         limit: float,
-        budget: Budget,
+        budget: SearchBudget,
         server: ForkServer | None = None,
         seed: int | None = None,
     ) -> None:

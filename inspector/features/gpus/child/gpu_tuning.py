@@ -22,7 +22,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
-from ctrace.inspector.facts.target_facts import Candidate, Undecided
+from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.source.stacks import user_lines
 
 _LANGUAGES = {
@@ -34,9 +34,9 @@ _LANGUAGES = {
 _SHOWN = 3
 
 
-def candidate(choice: Any) -> Candidate:
+def candidate(choice: Any) -> TimedCandidate:
     """Describe one choice for the log."""
-    return Candidate(choice.name, _LANGUAGES.get(type(choice).__name__, ""), choice.description)
+    return TimedCandidate(choice.name, _LANGUAGES.get(type(choice).__name__, ""), choice.description)
 
 
 def taken_of(choices: list[Any]) -> Any:
@@ -195,7 +195,7 @@ def _fusion(nodes: list[Any], fuse: bool) -> Undecided:
         kind="fusion",
         subject=" + ".join(f"{node.get_name()} ({_ops(each)})" for node, each in named),
         taken="fused" if fuse else "separate",
-        candidates=(Candidate("fused"), Candidate("separate")),
+        candidates=(TimedCandidate("fused"), TimedCandidate("separate")),
         lines=_lines([*chain.from_iterable(origins)]),
     )
 

@@ -29,7 +29,7 @@ def facts(gpu: TargetGpu) -> Source:
 
             def install(cuda: ModuleType) -> None:
                 with recorder.watching("calls of torch.cuda"):
-                    facts = Facts.current = Facts(gpu, DeviceQuestions.of(recorder))
+                    facts = DeviceAnswers.current = DeviceAnswers(gpu, DeviceQuestions.of(recorder))
                     for name in facts.answers:
                         facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
 
@@ -38,15 +38,15 @@ def facts(gpu: TargetGpu) -> Source:
                 yield
             finally:
                 patches.close()
-                Facts.current = None
+                DeviceAnswers.current = None
 
     return source
 
 
-class Facts:
+class DeviceAnswers:
     """Answers each caller about the device, as the target or as torch does."""
 
-    current: "Facts | None" = None
+    current: "DeviceAnswers | None" = None
 
     def __init__(self, gpu: TargetGpu, questions: DeviceQuestions) -> None:
         properties = properties_of(gpu)
@@ -83,16 +83,16 @@ def gpu_named(properties: Any) -> str:
 
 def answered(name: str, args: Any, kwargs: Any) -> Any:
     """Answer a call of the recoded `torch.cuda.<name>`."""
-    if Facts.current is None:
+    if DeviceAnswers.current is None:
         msg = f"torch.cuda.{name} was called after ctrace had restored it; please report this"
         raise RuntimeError(msg)
-    return Facts.current.answer(name, args, kwargs)
+    return DeviceAnswers.current.answer(name, args, kwargs)
 
 
 @contextmanager
 def as_the_target() -> Iterator[None]:
     """Answer every call as the target until the end of the block."""
-    facts = Facts.current
+    facts = DeviceAnswers.current
     if facts is None:
         yield
         return

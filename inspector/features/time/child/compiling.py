@@ -8,11 +8,11 @@ from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.features.time.child.peak_memory import pool_bytes
 from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
 from ctrace.inspector.features.time.events import Compiled, Skipped
-from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
 from ctrace.inspector.runs.capture_request import Options
 
 
-def check_configuration(configuration: Configuration) -> None:
+def check_configuration(configuration: CompileConfiguration) -> None:
     """Refuse a mode or option that this torch does not know, before the model is loaded.
 
     Raises:
@@ -26,7 +26,7 @@ def check_configuration(configuration: Configuration) -> None:
     inductor_options(configuration)
 
 
-def check_backend(configuration: Configuration) -> None:
+def check_backend(configuration: CompileConfiguration) -> None:
     """Refuse a backend that neither torch nor the model's file registers.
 
     Raises:
@@ -46,7 +46,7 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
         )
 
 
-def inductor_options(configuration: Configuration) -> dict[str, Any]:
+def inductor_options(configuration: CompileConfiguration) -> dict[str, Any]:
     """Return the options with the names and types of Inductor's config.
 
     Raises:
@@ -85,7 +85,7 @@ def _read(text: str) -> Any:
         return text
 
 
-def compiled(model: Any, options: Options, configuration: Configuration) -> Any:
+def compiled(model: Any, options: Options, configuration: CompileConfiguration) -> Any:
     """Return the compiled model; nothing compiles before its first call."""
     import torch
 
@@ -103,7 +103,7 @@ def compiled(model: Any, options: Options, configuration: Configuration) -> Any:
     return torch.compile(model, **arguments)
 
 
-def uses_cuda_graphs(configuration: Configuration) -> bool:
+def uses_cuda_graphs(configuration: CompileConfiguration) -> bool:
     """Whether the configuration enables CUDA graphs."""
     from torch._inductor import config, list_mode_options
 
@@ -114,7 +114,7 @@ def uses_cuda_graphs(configuration: Configuration) -> bool:
     return bool(chosen.get("triton.cudagraphs", config.triton.cudagraphs))
 
 
-def outcome(configuration: Configuration, compilations: Compilations, skips: Skips, device: str) -> Compiled:
+def outcome(configuration: CompileConfiguration, compilations: Compilations, skips: Skips, device: str) -> Compiled:
     """Return what torch.compile did in all calls so far."""
     from torch._dynamo.utils import counters
 

@@ -158,7 +158,7 @@ class _Timing:
             scenario=name,
             part=part,
             sides=self._sides,
-            block=stopwatch.PARTS[part] if self._options.train else stopwatch.Loop(),
+            block=stopwatch.PARTS[part] if self._options.train else stopwatch.TimedLoop(),
             make=way.make,
             fresh=self._request.fresh or name in self._mutating,
             compilations=self._compilations,

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.answering import answer
-from ctrace.inspector.capture.calls.calling import Results, called
+from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Way, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
@@ -27,14 +27,14 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Imported, imported, installed, operators_of
 from ctrace.inspector.features.workshop.child.package_passes import line_of, new_passes, observed, settings
-from ctrace.inspector.features.workshop.child.patched_model import Part, Side
-from ctrace.inspector.features.workshop.child.seconds import Timing, device_of, waiting
+from ctrace.inspector.features.workshop.child.patched_model import CompiledPart, CompiledSide
+from ctrace.inspector.features.workshop.child.seconds import SideTiming, device_of, waiting
 from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Applied,
+    AppliedPackage,
     ApplyRequest,
     Compared,
-    Place,
+    ExpectedPlace,
     RegionCheck,
 )
 from ctrace.inspector.runs.capture_request import CaptureRequest
@@ -46,7 +46,7 @@ def main(loaded: frozenset[str]) -> None:
     answer(ApplyRequest, lambda request: _applied(request, preloaded))
 
 
-def _applied(request: ApplyRequest, preloaded: Preloaded) -> Applied:
+def _applied(request: ApplyRequest, preloaded: Preloaded) -> AppliedPackage:
     import torch
 
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
@@ -65,16 +65,16 @@ class _Application:
         self._options = request.options
         self._loaded = loaded
         self._device = device_of(loaded)
-        self._unchanged: dict[str, tuple[Results, Results]] = {}
+        self._unchanged: dict[str, tuple[CallResults, CallResults]] = {}
         """Of each scenario, the results in eager and of the unchanged compile."""
 
-    def result(self) -> Applied:
+    def result(self) -> AppliedPackage:
         import torch
         from torch._dynamo import pgo
 
         models = [Copier().copy(self._loaded.model) for _ in range(3)]
         before = settings()
-        unchanged = Side(self._options, before)
+        unchanged = CompiledSide(self._options, before)
         eager, first = models[0], unchanged.compiled(models[1])
         for name, way in self._loaded.scenarios.items():
             self._unchanged[name] = (self._results(eager, way), self._results(first, way))
@@ -91,7 +91,7 @@ class _Application:
             # The unchanged side has taught Dynamo which sizes vary. With that, the changed side would never compile the
             # static graph that the model's first call has, and that most packages come from (2.11 to 2.15, pgo.py).
             pgo.reset_code_state()
-            changed = Side(self._options, after, seen, names, unchanged.compiled_of, self._request.seconds)
+            changed = CompiledSide(self._options, after, seen, names, unchanged.compiled_of, self._request.seconds)
             second = changed.compiled(models[2])
             compared = tuple(self._compared(name, self._results(second, way))
                              for name, way in self._loaded.scenarios.items())  # fmt: skip
@@ -101,7 +101,7 @@ class _Application:
         installs = list(zip(packages, handles, strict=True))
         left = tuple(left_to_inductor(installs, changed.parts, places))
         places += misfits(installs, changed.parts, places)
-        found = Applied(
+        found = AppliedPackage(
             device=torch.cuda.get_device_name() if self._device == "cuda" else self._device,
             is_gpu=self._device == "cuda",
             places=tuple(places),
@@ -113,7 +113,7 @@ class _Application:
         is_native = found.is_gpu or all(each.is_cpp for each in names.values())
         return self._timed(found, first, second, is_native=is_native)
 
-    def _results(self, model: Any, way: Way) -> Results:
+    def _results(self, model: Any, way: Way) -> CallResults:
         """Call a model once, with the same random numbers for every side."""
         import torch
 
@@ -126,13 +126,13 @@ class _Application:
         _spoil(found)
         return results
 
-    def _compared(self, name: str, results: Results) -> tuple[Compared, Compared]:
+    def _compared(self, name: str, results: CallResults) -> tuple[Compared, Compared]:
         eager, unchanged = self._unchanged[name]
         noise = {one.path: noise_of(one.eager, one.compiled) for one in leaves(eager, unchanged)}
         by_compiled = _compared(name, "compiled", unchanged, results, noise)
         return by_compiled, _compared(name, "eager", eager, results, noise)
 
-    def _timed(self, found: Applied, first: Any, second: Any, *, is_native: bool) -> Applied:
+    def _timed(self, found: AppliedPackage, first: Any, second: Any, *, is_native: bool) -> AppliedPackage:
         if not any(each.applied for each in found.places):
             return replace(found, not_measured="the package was applied nowhere")
         if not found.equal:
@@ -141,7 +141,7 @@ class _Application:
             return replace(found, not_measured="switched off with --no-time")
         if not is_native:
             return replace(found, not_measured="there is no GPU here, so the model ran the operator's CPU code")
-        timing = Timing(self._loaded, (first, second), self._options, self._device, self._request.rounds)
+        timing = SideTiming(self._loaded, (first, second), self._options, self._device, self._request.rounds)
         model = timing.model()
         kernel, busy = timing.kernels() if found.is_gpu else (None, None)
         why = waiting(model, busy)
@@ -149,7 +149,7 @@ class _Application:
 
 
 def _notes(
-    packages: Sequence[Imported], parts: Sequence[Part], places: Sequence[Place], *, is_gpu: bool
+    packages: Sequence[Imported], parts: Sequence[CompiledPart], places: Sequence[ExpectedPlace], *, is_gpu: bool
 ) -> Iterator[str]:
     """Say what was not checked, and why a package may fit fewer places than expected."""
     for part in parts:
@@ -169,8 +169,8 @@ def _notes(
         )
 
 
-def _places(parts: list[Part]) -> tuple[list[Place], list[RegionCheck]]:
-    places: list[Place] = []
+def _places(parts: list[CompiledPart]) -> tuple[list[ExpectedPlace], list[RegionCheck]]:
+    places: list[ExpectedPlace] = []
     regions: list[RegionCheck] = []
     for part in parts:
         for number, rewrite in enumerate(part.rewrites):
@@ -179,12 +179,14 @@ def _places(parts: list[Part]) -> tuple[list[Place], list[RegionCheck]]:
                 check = part.checks.get((number, name))
                 if check is not None:
                     regions.append(replace(check, place=len(places)))
-                places.append(Place(part.graph, part.stage, line, operator, applied=True, operator_called=called_for))
+                places.append(
+                    ExpectedPlace(part.graph, part.stage, line, operator, applied=True, operator_called=called_for)
+                )
     return places, regions
 
 
 def _compared(
-    scenario: str, against: str, expected: Results, found: Results, noise: Mapping[tuple[Any, ...], float]
+    scenario: str, against: str, expected: CallResults, found: CallResults, noise: Mapping[tuple[Any, ...], float]
 ) -> Compared:
     largest, wrong, note = _largest(expected, found, noise)
     is_equal = wrong is None and not note
@@ -192,7 +194,7 @@ def _compared(
 
 
 def _largest(
-    expected: Results, found: Results, noise: Mapping[tuple[Any, ...], float]
+    expected: CallResults, found: CallResults, noise: Mapping[tuple[Any, ...], float]
 ) -> tuple[float | None, Any, str]:
     """Return the largest relative difference, the first value that differs, and why two results cannot be compared."""
     import torch
@@ -217,7 +219,7 @@ def _described(tensor: Any) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-def _spoil(results: Results) -> None:
+def _spoil(results: CallResults) -> None:
     """Fill freed memory with NaN, so that a kernel that leaves values unwritten does not find the right ones there."""
     import torch
     from torch.utils import _pytree
@@ -235,12 +237,12 @@ def _spoil(results: Results) -> None:
     del spoiled
 
 
-class Choice(Struct):
+class OccurrenceChoice(Struct):
     """The occurrences to replace, counted from 1 over all graphs in the order in which they compile; empty: all."""
 
     wanted: frozenset[int]
     seen: int = 0
-    left_out: list[Place] = field(default_factory=list)
+    left_out: list[ExpectedPlace] = field(default_factory=list)
 
     def check(self) -> None:
         """Refuse a number that no place has.
@@ -255,9 +257,9 @@ class Choice(Struct):
 
 
 @contextmanager
-def choosing(packages: list[Imported], wanted: frozenset[int]) -> Iterator[Choice]:
+def choosing(packages: list[Imported], wanted: frozenset[int]) -> Iterator[OccurrenceChoice]:
     """Let the packages find only the wanted places in the block."""
-    choice = Choice(wanted)
+    choice = OccurrenceChoice(wanted)
     with ExitStack() as patches:
         for package in packages if wanted else ():
             module = package.part("place")
@@ -266,7 +268,7 @@ def choosing(packages: list[Imported], wanted: frozenset[int]) -> Iterator[Choic
         yield choice
 
 
-def _finding(original: Callable[..., Any], package: Imported, choice: Choice) -> Callable[..., Any]:
+def _finding(original: Callable[..., Any], package: Imported, choice: OccurrenceChoice) -> Callable[..., Any]:
     name = next((each.name for each in package.operators()), "")
 
     def find(graph: Any) -> Any:
@@ -283,17 +285,19 @@ def _finding(original: Callable[..., Any], package: Imported, choice: Choice) ->
     return find
 
 
-def _left_out(match: Any, number: int, operator: str) -> Place:
+def _left_out(match: Any, number: int, operator: str) -> ExpectedPlace:
     from torch._guards import CompileContext
 
     nodes = list(getattr(match, "nodes", {}).values())
     line = next((found for node in reversed(nodes) if (found := line_of(node)) is not None), None)
     now = CompileContext.current_compile_id()
     graph = "?" if now is None else f"{now.frame_id}/0"
-    return Place(graph, "?", line, operator, applied=False, why=f"place {number} was not chosen with --place")
+    return ExpectedPlace(graph, "?", line, operator, applied=False, why=f"place {number} was not chosen with --place")
 
 
-def misfits(packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], applied: Sequence[Place]) -> list[Place]:
+def misfits(
+    packages: Sequence[tuple[Imported, Any]], parts: Sequence[CompiledPart], applied: Sequence[ExpectedPlace]
+) -> list[ExpectedPlace]:
     """Return, for each package that was applied nowhere, the graphs where it could have been, with the reason.
 
     The pass that `install()` returns keeps in `found`, for each graph, how many places it replaced, and what differs
@@ -309,7 +313,7 @@ def misfits(packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], app
 
 
 def left_to_inductor(
-    packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], places: Sequence[Place]
+    packages: Sequence[tuple[Imported, Any]], parts: Sequence[CompiledPart], places: Sequence[ExpectedPlace]
 ) -> Iterator[str]:
     """Say which graphs of a function keep the kernel that Inductor made for them, though another graph has the package.
 
@@ -327,13 +331,15 @@ def _frame(graph: str) -> str:
     return graph.partition("/")[0]
 
 
-def _nowhere(package: Imported, handle: Any, parts: Sequence[Part], operator: str) -> list[Place]:
+def _nowhere(package: Imported, handle: Any, parts: Sequence[CompiledPart], operator: str) -> list[ExpectedPlace]:
     wanted = str(package.package.facts.get("stage"))
     reasons = [(part, why) for part, (count, why) in zip(parts, _found(handle), strict=False) if not count]
     line = _line(package.package.facts.get("lines"))
     same = [(part, why) for part, why in reasons if (part.stage == "backward") == (wanted == "backward")]
     return [
-        Place(part.graph, part.stage, line, operator, applied=False, why=why or "the region is not in this graph")
+        ExpectedPlace(
+            part.graph, part.stage, line, operator, applied=False, why=why or "the region is not in this graph"
+        )
         for part, why in same or reasons
     ]
 

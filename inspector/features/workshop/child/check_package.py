@@ -15,7 +15,7 @@ from ctrace.inspector.features.workshop.child.kernel_sides import called
 from ctrace.inspector.features.workshop.child.package_inputs import Case, cases, every_case
 from ctrace.inspector.features.workshop.child.recorded_launches import absent, compiled, configuration_of, launches_of
 from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Checked, CheckRequest, Sizes
+from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage, PackageCheckRequest, Sizes
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 _STAGES = ("ttir", "ttgir", "ptx", "amdgcn")
@@ -33,29 +33,29 @@ class _Round(Struct):
     notes: list[str] = field(default_factory=list)
     untimed: str = ""
 
-    def result(self) -> Checked:
-        return Checked(self.device, tuple(self.checks), self.code, tuple(self.notes), self.untimed)
+    def result(self) -> CheckedPackage:
+        return CheckedPackage(self.device, tuple(self.checks), self.code, tuple(self.notes), self.untimed)
 
-    def cut(self, seconds: float) -> Checked:
+    def cut(self, seconds: float) -> CheckedPackage:
         """Return the result of a check that takes too long: what has no result is not right."""
         sizes, kind = (self.case.name, self.case.kind) if self.case is not None else ("its first inputs", "")
         unended = Sizes(self.operator, sizes, "unended", equal=False, largest=None, note=too_long(seconds), inputs=kind)
-        return Checked(self.device, (*self.checks, unended), self.code, tuple(self.notes))
+        return CheckedPackage(self.device, (*self.checks, unended), self.code, tuple(self.notes))
 
 
 def main(_loaded: frozenset[str]) -> None:
     """Carry out the request."""
-    answer(CheckRequest, _checked)
+    answer(PackageCheckRequest, _checked)
 
 
-def _checked(request: CheckRequest) -> Checked:
+def _checked(request: PackageCheckRequest) -> CheckedPackage:
     found = _Round()
     with limited(request.seconds, lambda: found.cut(request.seconds)):
         _check(request, found)
     return found.result()
 
 
-def _check(request: CheckRequest, found: _Round) -> None:
+def _check(request: PackageCheckRequest, found: _Round) -> None:
     import torch
 
     package = imported(package_at(Path(request.folder)))

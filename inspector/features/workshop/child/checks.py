@@ -33,7 +33,7 @@ class WrongAccessError(Exception):
 
 
 @dataclass
-class Guarded:
+class GuardedTensor:
     """A buffer around a tensor."""
 
     buffer: Any
@@ -52,8 +52,8 @@ class Guarded:
 class Guards:
     """The buffers of one call."""
 
-    allocated: list[Guarded] = field(default_factory=list)
-    inputs: list[Guarded] = field(default_factory=list)
+    allocated: list[GuardedTensor] = field(default_factory=list)
+    inputs: list[GuardedTensor] = field(default_factory=list)
     before: list[Any] = field(default_factory=list)
     """Of each input, the bytes of its buffer before the call."""
 
@@ -73,7 +73,7 @@ class Guards:
                 return f"the kernel writes {side} buffer {number + 1} that it allocates, {_where(at, each.length)}"
         return ""
 
-    def of(self, storage: int) -> Guarded | None:
+    def of(self, storage: int) -> GuardedTensor | None:
         """Return the buffer whose memory begins at an address."""
         return next((each for each in (*self.inputs, *self.allocated) if each.buffer.data_ptr() == storage), None)
 
@@ -123,14 +123,14 @@ def wrong_access(error: BaseException | None) -> str:
     return ""
 
 
-def surrounded(tensor: Any, found: list[Guarded]) -> Any:
+def surrounded(tensor: Any, found: list[GuardedTensor]) -> Any:
     """Copy a tensor, with its strides, into a larger buffer of other values, which is added to `found`."""
     import torch
 
     if not tensor.numel() or tensor.layout is not torch.strided:
         return tensor
     length = _extent(tensor.shape, tensor.stride())
-    guarded = Guarded(_buffer(length + 2 * _AROUND, tensor.dtype, tensor.device), _AROUND, length)
+    guarded = GuardedTensor(_buffer(length + 2 * _AROUND, tensor.dtype, tensor.device), _AROUND, length)
     found.append(guarded)
     return _placed(tensor, guarded.buffer, _AROUND)
 
@@ -205,7 +205,7 @@ def allocating(guards: Guards) -> Iterator[None]:
             if func not in empties or not made.numel():
                 return made
             length = _extent(made.shape, made.stride())
-            guarded = Guarded(_buffer(length + 2 * _AROUND, made.dtype, made.device), _AROUND, length)
+            guarded = GuardedTensor(_buffer(length + 2 * _AROUND, made.dtype, made.device), _AROUND, length)
             guards.allocated.append(guarded)
             return guarded.buffer.as_strided(made.shape, made.stride(), _AROUND)
 

@@ -8,13 +8,13 @@ from ctrace.inspector.capture.comparing.precision import precision_of
 from ctrace.inspector.features.workshop.child.checks import layout_of
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.kernel_sides import Outcome
+from ctrace.inspector.features.workshop.child.kernel_sides import OperatorOutcome
 from ctrace.inspector.features.workshop.child.package_inputs import Case, outputs
 from ctrace.inspector.features.workshop.child.recorded_launches import configuration_of_all
 from ctrace.inspector.features.workshop.kernel_packages.package_model import Element, Sizes
 
 
-def compared(operator: Operator, case: Case, found: Outcome) -> Sizes:
+def compared(operator: Operator, case: Case, found: OperatorOutcome) -> Sizes:
     """Return whether an outcome is right, with the first value that differs."""
     check = Sizes(
         operator.name.rpartition("::")[2],
@@ -37,7 +37,7 @@ def compared(operator: Operator, case: Case, found: Outcome) -> Sizes:
     return replace(check, equal=wrong is None, largest=finite(largest), wrong=wrong)
 
 
-def _other_tensors(operator: Operator, case: Case, found: Outcome) -> str:
+def _other_tensors(operator: Operator, case: Case, found: OperatorOutcome) -> str:
     """Say which output is another kind of tensor than compiled code expects of the operator; empty if none is."""
     if found.kind == "fallback":
         return ""

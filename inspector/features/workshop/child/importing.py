@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message, message
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package, check_parses
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage, check_parses
 
 _AGAIN = "correct the package, or eject the kernel again into an empty folder"
 
@@ -48,7 +48,7 @@ class Operator(Struct, frozen=True):
 class Imported(Struct, frozen=True):
     """An imported package."""
 
-    package: Package
+    package: KernelPackage
     module: ModuleType
 
     def part(self, name: str) -> ModuleType | None:
@@ -79,7 +79,7 @@ def _kernel_in(module: ModuleType) -> Any:
     return next((each for each in kernels if isinstance(each, Autotuner)), kernels[0] if kernels else None)
 
 
-def imported(package: Package) -> Imported:
+def imported(package: KernelPackage) -> Imported:
     """Import a package as the user's program would: by its name, from the folder above.
 
     Raises:
@@ -101,7 +101,7 @@ def imported(package: Package) -> Imported:
     return Imported(package, module)
 
 
-def _imported_already(package: Package, file: Path) -> TargetError:
+def _imported_already(package: KernelPackage, file: Path) -> TargetError:
     if file.parent.resolve() == package.folder.resolve():
         what = f"the model's file imports {package.name}, so the unchanged model would have it, too"
         return TargetError(what, f"leave import {package.name} and its install() out of the file while apply compares")
@@ -137,7 +137,7 @@ def operators_of(packages: Iterable[Imported]) -> dict[str, Operator]:
     return {name: operator for name, (_, operator) in found.items()}
 
 
-def _check_compiles(package: Package, operator: Operator) -> None:
+def _check_compiles(package: KernelPackage, operator: Operator) -> None:
     """Compile a kernel in C++ now: in the model's call, its error would look like one of the model."""
     loading = sys.modules.get(f"{operator.module.__name__.rpartition('.')[0]}.kernel")
     load = getattr(loading, "load", None)

@@ -26,7 +26,7 @@ from ctrace.inspector.features.workshop.child.checks import (
 )
 from ctrace.inspector.features.workshop.child.importing import Operator
 from ctrace.inspector.features.workshop.child.recorded_launches import absent, compiled, configuration_of, launches_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Configuration
+from ctrace.inspector.features.workshop.kernel_packages.package_model import KernelConfiguration
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 _MOST_VALUES = 1 << 18
@@ -41,7 +41,7 @@ def interpreted(kernel: Any, grid: Any, args: tuple[Any, ...], config: Any) -> N
         )  # `limited` ends it
 
 
-class Outcome(Struct, frozen=True):
+class OperatorOutcome(Struct, frozen=True):
     """What a call of an operator returned, and what it ran."""
 
     value: Any
@@ -53,7 +53,7 @@ class Outcome(Struct, frozen=True):
     """Whether the kernel read or wrote what it must not; `note` says what."""
 
 
-def called_each(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Outcome]:
+def called_each(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[OperatorOutcome]:
     """Call an operator with each configuration of its kernel; once where the kernel does not run."""
     for number in range(configurations(operator.kernel)):
         found = called(operator, args, kwargs, number)
@@ -62,7 +62,7 @@ def called_each(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any])
             return
 
 
-def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], number: int) -> Outcome:
+def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], number: int) -> OperatorOutcome:
     """Call an operator so that its kernel runs, if it can run here, with guards around its tensors.
 
     Args:
@@ -87,7 +87,7 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], numb
         if not found.raised:
             return found
         if why := _does_not_compile(operator, args, number):
-            return Outcome(None, "interpreter", raised=why)
+            return OperatorOutcome(None, "interpreter", raised=why)
         reason = f"Triton's interpreter: {found.raised}"
     return guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
 
@@ -106,7 +106,7 @@ def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> s
                 compiled(
                     kernel,
                     passed,
-                    configuration_of(configs[number % len(configs)]) if configs else Configuration({}, 4, 1),
+                    configuration_of(configs[number % len(configs)]) if configs else KernelConfiguration({}, 4, 1),
                 )
     except (TritonError, TypeError, NameError, AttributeError, LookupError, ValueError) as error:
         return f"it does not compile: {kind_and_message(error)}"[:600]
@@ -129,13 +129,13 @@ def _not_interpreted(operator: Operator, tensors: list[Any]) -> str:
 
 def guarded(
     function: Callable[..., Any], kind: str, args: Sequence[Any], kwargs: dict[str, Any], note: str = ""
-) -> Outcome:
+) -> OperatorOutcome:
     """Call a function with guards around its tensors, and keep what it raises."""
     try:
         value, outside = guarded_call(function, list(args), kwargs)
     except Exception as error:
-        return Outcome(None, kind, raised=kind_and_message(error)[:300])
-    return Outcome(value, kind, outside or note, is_outside=bool(outside))
+        return OperatorOutcome(None, kind, raised=kind_and_message(error)[:300])
+    return OperatorOutcome(value, kind, outside or note, is_outside=bool(outside))
 
 
 _NUMPY = {

@@ -27,7 +27,7 @@ _SETTINGS = (
 """Inductor's public settings for passes (2.11 to 2.15, _inductor/config.py)."""
 
 
-class Rewrite(Struct):
+class PassRewrite(Struct):
     """What one run of a pass changed in one graph."""
 
     setting: str
@@ -50,7 +50,7 @@ class Rewrite(Struct):
 class Passes(Struct):
     """What the observed passes changed, in order."""
 
-    rewrites: list[Rewrite] = field(default_factory=list)
+    rewrites: list[PassRewrite] = field(default_factory=list)
 
 
 def settings() -> dict[str, Any]:
@@ -149,13 +149,13 @@ def _observing(original: Any, wanted: Any, setting: str, inlining: _Inlining, fo
 _OLD = "the package is of an older ctrace; eject the kernel again into an empty folder"
 
 
-def _rewrite(setting: str, module: Any, before: Any, after: Any, inlining: _Inlining) -> Rewrite:
+def _rewrite(setting: str, module: Any, before: Any, after: Any, inlining: _Inlining) -> PassRewrite:
     known = {node.name for node in before.nodes}
     left = {node.name for node in after.nodes}
     calls = [node for node in after.nodes if node.name not in known and qualified(node) in inlining.operators]
     removed = [node for node in before.nodes if node.name not in left]
     called = inlining.done()
-    return Rewrite(
+    return PassRewrite(
         setting=setting,
         module=module,
         before=before,

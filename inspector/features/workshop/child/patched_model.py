@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.package_passes import Passes, Rewrite
+from ctrace.inspector.features.workshop.child.package_passes import Passes, PassRewrite
 from ctrace.inspector.features.workshop.child.regions import check_rewrite
 from ctrace.inspector.features.workshop.kernel_packages.package_model import KERNEL_SECONDS, RegionCheck
 from ctrace.inspector.runs.capture_request import Options
@@ -21,12 +21,12 @@ _MOST_SIZES = 8
 """How many sizes of a graph's inputs are checked."""
 
 
-class Part(Struct):
+class CompiledPart(Struct):
     """One graph part that Inductor compiled: a forward, a backward or an inference graph."""
 
     graph: str
     stage: str
-    rewrites: list[Rewrite]
+    rewrites: list[PassRewrite]
     checks: dict[tuple[int, str], RegionCheck] = field(default_factory=dict)
     """Keyed by the number of the rewrite and the node's name."""
     ran: set[tuple[object, ...]] = field(default_factory=set)
@@ -49,7 +49,7 @@ def _stage(compile_arguments: Mapping[str, Any]) -> str:
     return "inference" if compile_arguments.get("is_inference") else "forward"
 
 
-class Side:
+class CompiledSide:
     """One way to compile the model."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Side:
         self._seconds = seconds
         self.compiled_of: dict[int, int] = {}
         """How many compilations each frame has so far."""
-        self.parts: list[Part] = []
+        self.parts: list[CompiledPart] = []
 
     def compiled(self, model: Any) -> Any:
         """Return the model, compiled at its first call."""
@@ -102,7 +102,7 @@ class Side:
         began = 0 if self._passes is None else len(self._passes.rewrites)
         compiled = compile_fx_inner(module, inputs, **kwargs)
         rewrites = [] if self._passes is None else self._passes.rewrites[began:]
-        part = Part(self._graph(), _stage(kwargs), rewrites)
+        part = CompiledPart(self._graph(), _stage(kwargs), rewrites)
         self.parts.append(part)
 
         def run(values: Any) -> Any:
@@ -115,7 +115,7 @@ class Side:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _check(self, part: Part, values: list[Any]) -> None:
+    def _check(self, part: CompiledPart, values: list[Any]) -> None:
         for number, rewrite in enumerate(part.rewrites):
             if not rewrite.calls:
                 continue

@@ -12,12 +12,12 @@ from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.facts.target_facts import Multiprocessor
 from ctrace.inspector.features.workshop.child.importing import Operator
 from ctrace.inspector.features.workshop.child.package_inputs import Case
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Configuration
+from ctrace.inspector.features.workshop.kernel_packages.package_model import KernelConfiguration
 from ctrace.inspector.findings.kernels.occupancy import occupancy
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 
-class Recorded:
+class LaunchRecorder:
     """Takes the place of a kernel in `run_kernel`, and keeps its launch instead of making it."""
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class Recorded:
         self.launches.append((grid, args))
 
 
-class Fixed:
+class FixedLaunch:
     """Takes the place of a kernel in `run_kernel`, and launches it with one configuration."""
 
-    def __init__(self, kernel: Any, configuration: Configuration) -> None:
+    def __init__(self, kernel: Any, configuration: KernelConfiguration) -> None:
         self._kernel = function_of(kernel)
         self._configuration = configuration
 
@@ -51,15 +51,15 @@ def function_of(kernel: Any) -> Any:
     return kernel
 
 
-def options(configuration: Configuration) -> dict[str, Any]:
+def options(configuration: KernelConfiguration) -> dict[str, Any]:
     """Return the keyword arguments of a launch with a configuration."""
     return {**configuration.blocks, "num_warps": configuration.warps, "num_stages": configuration.stages}
 
 
-def configuration_of(config: Any) -> Configuration:
+def configuration_of(config: Any) -> KernelConfiguration:
     """Return a `triton.Config`."""
     blocks = {str(name): int(value) for name, value in config.kwargs.items() if type(value) is int}
-    return Configuration(blocks, int(config.num_warps), int(config.num_stages))
+    return KernelConfiguration(blocks, int(config.num_warps), int(config.num_stages))
 
 
 def configuration_of_all(operator: Operator, number: int) -> str:
@@ -75,7 +75,7 @@ def configuration_of_all(operator: Operator, number: int) -> str:
 
 def launches_of(operator: Operator, values: Sequence[Any]) -> list[tuple[Any, Any, tuple[Any, ...]]]:
     """Return each kernel that the operator launches for some inputs, with its grid and arguments."""
-    recorded = [Recorded() for _ in operator.kernels]
+    recorded = [LaunchRecorder() for _ in operator.kernels]
     pending = iter(recorded)
     operator.module.run_kernel(operator.with_kernels(lambda _kernel: next(pending)), *values)
     return [
@@ -85,7 +85,7 @@ def launches_of(operator: Operator, values: Sequence[Any]) -> list[tuple[Any, An
     ]
 
 
-class Launch(Struct, frozen=True):
+class PackageLaunch(Struct, frozen=True):
     """The launch of one kernel of an operator, for some inputs."""
 
     grid: Any
@@ -102,10 +102,10 @@ class Launch(Struct, frozen=True):
 def own(kernel: Any) -> Any:
     """Return what launches a kernel with the first of its own configurations."""
     configs = getattr(kernel, "configs", None)
-    return Fixed(kernel, configuration_of(configs[0])) if configs else kernel
+    return FixedLaunch(kernel, configuration_of(configs[0])) if configs else kernel
 
 
-def launch_of(operator: Operator, case: Case, index: int = 0) -> Launch:
+def launch_of(operator: Operator, case: Case, index: int = 0) -> PackageLaunch:
     """Return the launch of one of the operator's kernels for some inputs.
 
     Raises:
@@ -115,7 +115,7 @@ def launch_of(operator: Operator, case: Case, index: int = 0) -> Launch:
     wanted = [at for at, (kernel, _grid, _args) in enumerate(found) if kernel is operator.kernels[index]]
     if len(wanted) != 1:
         raise ValueError(f"run_kernel launches {name_of(operator.kernels[index])} {len(wanted)} times, not once")
-    return Launch(*found[wanted[0]][1:], before=tuple(found[: wanted[0]]))
+    return PackageLaunch(*found[wanted[0]][1:], before=tuple(found[: wanted[0]]))
 
 
 def name_of(kernel: Any) -> str:
@@ -123,7 +123,7 @@ def name_of(kernel: Any) -> str:
     return str(function_of(kernel).fn.__name__)
 
 
-class Compiled(Struct, frozen=True):
+class CompiledConfiguration(Struct, frozen=True):
     """A compiled configuration."""
 
     code: dict[str, str]
@@ -132,7 +132,7 @@ class Compiled(Struct, frozen=True):
     shared: int | None
 
 
-def compiled(kernel: Any, args: tuple[Any, ...], configuration: Configuration) -> Compiled:
+def compiled(kernel: Any, args: tuple[Any, ...], configuration: KernelConfiguration) -> CompiledConfiguration:
     """Compile a kernel for Triton's active driver without launching it.
 
     Raises:
@@ -142,10 +142,14 @@ def compiled(kernel: Any, args: tuple[Any, ...], configuration: Configuration) -
     cubin = made.asm.get("cubin")
     found = resources(cubin) if cubin is not None else {}
     code = {name: text for name, text in made.asm.items() if isinstance(text, str) and name != "source"}
-    return Compiled(code, found.get("registers"), found.get("spills"), getattr(made.metadata, "shared", None))
+    return CompiledConfiguration(
+        code, found.get("registers"), found.get("spills"), getattr(made.metadata, "shared", None)
+    )
 
 
-def resident(gpu: TargetGpu, found: Compiled, configuration: Configuration) -> tuple[float | None, str]:
+def resident(
+    gpu: TargetGpu, found: CompiledConfiguration, configuration: KernelConfiguration
+) -> tuple[float | None, str]:
     """Return the share of warps that a multiprocessor can hold, and what limits it."""
     of = Multiprocessor(gpu.capability, gpu.registers, gpu.threads, gpu.shared, gpu.warp)
     if found.registers is None or found.shared is None:

@@ -17,10 +17,10 @@ from ctrace.inspector.features.workshop.child.checks import copied
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
 from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_long
-from ctrace.inspector.features.workshop.child.kernel_sides import Outcome, called_each
-from ctrace.inspector.features.workshop.child.package_passes import Rewrite
+from ctrace.inspector.features.workshop.child.kernel_sides import OperatorOutcome, called_each
+from ctrace.inspector.features.workshop.child.package_passes import PassRewrite
 from ctrace.inspector.features.workshop.kernel_packages.package_model import RegionCheck
-from ctrace.inspector.runs.tasks import Failed
+from ctrace.inspector.runs.tasks import FailedTask
 
 _SUMS = ("aten.sum.", "aten.mean.")
 _ROUNDOFF = 2.0**-24
@@ -40,7 +40,7 @@ class Standing(Struct, frozen=True):
 
 
 def check_rewrite(
-    rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, Operator], seconds: float
+    rewrite: PassRewrite, inputs: list[Any], operators: Mapping[str, Operator], seconds: float
 ) -> dict[str, RegionCheck]:
     """Run the graph before and after the pass, and compare each call of an operator; by the node's name.
 
@@ -65,7 +65,7 @@ def check_rewrite(
 
 def _compare_each(
     index: int,
-    results: Iterable[Outcome],
+    results: Iterable[OperatorOutcome],
     standing: list[Standing],
     expected: Mapping[str, Any],
     noise: Mapping[str, float],
@@ -79,7 +79,7 @@ def _compare_each(
 
 def _compare(
     index: int,
-    result: Outcome,
+    result: OperatorOutcome,
     standing: list[Standing],
     expected: Mapping[str, Any],
     noise: Mapping[str, float],
@@ -101,7 +101,7 @@ def _compare(
     return RegionCheck(index, result.kind, wrong is None and not result.is_outside, finite(largest), wrong, note)
 
 
-def _standings(rewrite: Rewrite) -> Iterator[Standing]:
+def _standings(rewrite: PassRewrite) -> Iterator[Standing]:
     """Find which values of the original graph the operators' outputs replace: by the users that both graphs have."""
     originals = {node.name: node for node in rewrite.before.nodes}
     seen = set()
@@ -134,7 +134,7 @@ def _output_of(node: Any, calls: tuple[str, ...]) -> tuple[str, int | None] | No
 
 
 def _values(
-    rewrite: Rewrite,
+    rewrite: PassRewrite,
     graph: Any,
     inputs: list[Any],
     wanted: set[str],
@@ -174,7 +174,7 @@ def _values(
 
 
 def _noise(
-    rewrite: Rewrite, inputs: list[Any], wanted: set[str], expected: Mapping[str, Any]
+    rewrite: PassRewrite, inputs: list[Any], wanted: set[str], expected: Mapping[str, Any]
 ) -> tuple[dict[str, float], str]:
     """Return how far the graph's own values are from those in float64: where values cancel, rounding is all they are.
 
@@ -200,11 +200,11 @@ def _noise(
 class _Calls:
     """Runs the graph after the pass, and calls the operators with guards around their tensors."""
 
-    def __init__(self, rewrite: Rewrite, operators: Mapping[str, Operator], seconds: float) -> None:
+    def __init__(self, rewrite: PassRewrite, operators: Mapping[str, Operator], seconds: float) -> None:
         self._seconds = seconds
         self._rewrite = rewrite
         self._operators = operators
-        self.results: dict[str, list[Outcome]] = {}
+        self.results: dict[str, list[OperatorOutcome]] = {}
 
     def run(self, inputs: list[Any]) -> None:
         from torch import fx
@@ -218,7 +218,9 @@ class _Calls:
                     return super().run_node(n)
                 args, kwargs = self.fetch_args_kwargs_from_env(n)
                 operator = outer._operators[names[n.name]]
-                with limited(outer._seconds, lambda: Failed(f"{operator.name}: {too_long(outer._seconds)}", _CHECK)):
+                with limited(
+                    outer._seconds, lambda: FailedTask(f"{operator.name}: {too_long(outer._seconds)}", _CHECK)
+                ):
                     outer.results[n.name] = list(called_each(operator, args, kwargs))
                 return super().run_node(n)
 

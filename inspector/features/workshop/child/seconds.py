@@ -36,7 +36,7 @@ def device_of(loaded: Loaded) -> str:
     return next((each.device.type for each in found if each.device.type not in ("cpu", "meta")), "cpu")
 
 
-class Timing:
+class SideTiming:
     """Times both sides of the first scenario, in alternation."""
 
     def __init__(

@@ -17,7 +17,7 @@ from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_
 from ctrace.inspector.features.workshop.child.kernel_sides import guarded
 from ctrace.inspector.features.workshop.child.package_inputs import Case, cases, every_case
 from ctrace.inspector.features.workshop.child.recorded_launches import (
-    Fixed,
+    FixedLaunch,
     absent,
     compiled,
     configuration_of,
@@ -31,17 +31,17 @@ from ctrace.inspector.features.workshop.child.recorded_launches import (
 from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
 from ctrace.inspector.features.workshop.kernel_packages.package_configurations import faster_of, text_of
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Configuration,
+    KernelConfiguration,
+    PackageTuning,
     SizeClass,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
     TuneRequest,
 )
 from ctrace.inspector.findings.ratios import ROUNDS
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
-from ctrace.inspector.runs.tasks import Failed
+from ctrace.inspector.runs.tasks import FailedTask
 
 _T = TypeVar("_T")
 _WARPS = (1, 2, 4, 8, 16)
@@ -60,7 +60,7 @@ def main(_loaded: frozenset[str]) -> None:
     answer(TuneRequest, _tuned)
 
 
-def _tuned(request: TuneRequest) -> Tuned:
+def _tuned(request: TuneRequest) -> PackageTuning:
     import torch
 
     found = imported(package_at(Path(request.folder)))
@@ -85,10 +85,10 @@ def _tuned(request: TuneRequest) -> Tuned:
             f"{found.package.folder} launches no Triton kernel", "eject the kernel again into an empty folder"
         )
     gpu = None if request.target is None else gpu_named(request.target, request.gpus)
-    return Tuned(torch.cuda.get_device_name() if gpu is None else gpu.title, is_timed, tuple(kernels))
+    return PackageTuning(torch.cuda.get_device_name() if gpu is None else gpu.title, is_timed, tuple(kernels))
 
 
-def _kernel(found: Imported, operator: Operator, index: int, request: TuneRequest) -> TunedKernel:
+def _kernel(found: Imported, operator: Operator, index: int, request: TuneRequest) -> TunedConfigurations:
     kernel = operator.kernels[index]
     current = tuple(map(configuration_of, kernel.configs))
     wanted = candidates(current, _source(kernel), request.most)
@@ -100,7 +100,7 @@ def _kernel(found: Imported, operator: Operator, index: int, request: TuneReques
         classes = [SizeClass("as captured", case.name, tried)]
     else:
         classes = list(_timed(found, operator, index, wanted, request.seconds))
-    return TunedKernel(name_of(kernel), tuple(classes), current[0], current)
+    return TunedConfigurations(name_of(kernel), tuple(classes), current[0], current)
 
 
 def _source(kernel: Any) -> str:
@@ -112,7 +112,7 @@ def _source(kernel: Any) -> str:
         return ""
 
 
-def candidates(current: Iterable[Configuration], source: str, most: int) -> tuple[Configuration, ...]:
+def candidates(current: Iterable[KernelConfiguration], source: str, most: int) -> tuple[KernelConfiguration, ...]:
     """Return the configurations to try: the kernel's own, then their neighbors, nearest first."""
     own = tuple(current)
     stages = _STAGES if "for " in source or "tl.dot" in source else (own[0].stages,)  # a pipeline needs a loop
@@ -120,7 +120,7 @@ def candidates(current: Iterable[Configuration], source: str, most: int) -> tupl
     sizes = {tuple(sorted(each.items())): each for chosen in blocks for each in _scaled(dict(chosen))}
     found = {each.key: each for each in own}
     around = [
-        Configuration(dict(each), warps, stage)
+        KernelConfiguration(dict(each), warps, stage)
         for each, warps, stage in itertools.product(sizes.values(), _WARPS, stages)
     ]
     for each in sorted(around, key=lambda one: min(_distance(one, other) for other in own)):
@@ -139,24 +139,26 @@ def _scaled(blocks: dict[str, int]) -> Iterator[dict[str, int]]:
             yield made
 
 
-def _distance(one: Configuration, other: Configuration) -> float:
+def _distance(one: KernelConfiguration, other: KernelConfiguration) -> float:
     import math
 
     blocks = sum(abs(math.log2(size / (other.blocks.get(name) or 1))) for name, size in one.blocks.items())
     return blocks + abs(math.log2(one.warps / other.warps)) + abs(one.stages - other.stages)
 
 
-def _compiled(operator: Operator, index: int, case: Case, configuration: Configuration, gpu: TargetGpu) -> Tried:
+def _compiled(
+    operator: Operator, index: int, case: Case, configuration: KernelConfiguration, gpu: TargetGpu
+) -> TriedConfiguration:
     try:
         made = compiled(operator.kernels[index], launch_of(operator, case, index).args, configuration)
     except Exception as error:
-        return Tried(configuration, failed=telling_line(kind_and_message(error))[:200])
+        return TriedConfiguration(configuration, failed=telling_line(kind_and_message(error))[:200])
     share, limit = resident(gpu, made, configuration)
-    return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
+    return TriedConfiguration(configuration, made.registers, made.spills, made.shared, share, limit)
 
 
 def _timed(
-    found: Imported, operator: Operator, index: int, wanted: Sequence[Configuration], seconds: float
+    found: Imported, operator: Operator, index: int, wanted: Sequence[KernelConfiguration], seconds: float
 ) -> Iterator[SizeClass]:
     """Yield each size class with the times of all configurations that are right for every case of every size."""
     kernel = operator.kernels[index]
@@ -165,7 +167,7 @@ def _timed(
     wrong = [_within(seconds, each, partial(_wrong, operator, index, checked, each)) for each in wanted]
     for number, case in enumerate(cases(found, operator, "cuda")):
         tried = tuple(
-            Tried(each, failed=why, equal=False)
+            TriedConfiguration(each, failed=why, equal=False)
             if why
             else _within(seconds, each, partial(_time, operator, index, case, each))
             for each, why in zip(wanted, wrong, strict=True)
@@ -174,13 +176,13 @@ def _timed(
         yield SizeClass("as captured" if not number else f"size {number + 1}", case.name, tried, best)
 
 
-def _within(seconds: float, configuration: Configuration, work: Callable[[], _T]) -> _T:
+def _within(seconds: float, configuration: KernelConfiguration, work: Callable[[], _T]) -> _T:
     what = f"{text_of(configuration)}: {too_long(seconds)}"
-    with limited(seconds, lambda: Failed(what, "check the kernel first: ctrace kernels edit DIR --once")):
+    with limited(seconds, lambda: FailedTask(what, "check the kernel first: ctrace kernels edit DIR --once")):
         return work()
 
 
-def _wrong(operator: Operator, index: int, checked: Iterable[Case], configuration: Configuration) -> str:
+def _wrong(operator: Operator, index: int, checked: Iterable[Case], configuration: KernelConfiguration) -> str:
     """Return for which case a configuration is wrong, and how; empty if it is right."""
     kernels = operator.with_kernels(partial(_with, operator.kernels[index], configuration))
     for case in checked:
@@ -193,16 +195,18 @@ def _wrong(operator: Operator, index: int, checked: Iterable[Case], configuratio
     return ""
 
 
-def _time(operator: Operator, index: int, case: Case, configuration: Configuration) -> Tried:
+def _time(operator: Operator, index: int, case: Case, configuration: KernelConfiguration) -> TriedConfiguration:
     """Compile a configuration, and time one launch."""
     try:
         made = _resources(operator, index, case, configuration)
         return replace(made, equal=True, seconds=_seconds(_launching(operator, index, case, configuration)))
     except Exception as error:
-        return Tried(configuration, failed=telling_line(kind_and_message(error))[:200])
+        return TriedConfiguration(configuration, failed=telling_line(kind_and_message(error))[:200])
 
 
-def _best(operator: Operator, index: int, case: Case, tried: Sequence[Tried], own: int) -> Configuration | None:
+def _best(
+    operator: Operator, index: int, case: Case, tried: Sequence[TriedConfiguration], own: int
+) -> KernelConfiguration | None:
     """Return the configuration to keep: the fastest present one, unless another is measurably faster.
 
     The first times, of all configurations, only choose which ones to compare: in turns, so that what disturbs one of
@@ -220,7 +224,7 @@ def _best(operator: Operator, index: int, case: Case, tried: Sequence[Tried], ow
     return present.configuration if faster is None else others[faster].configuration
 
 
-def _launching(operator: Operator, index: int, case: Case, configuration: Configuration) -> Callable[[], object]:
+def _launching(operator: Operator, index: int, case: Case, configuration: KernelConfiguration) -> Callable[[], object]:
     """Return what launches a kernel once, on the inputs of a case."""
     launch = launch_of(operator, case, index)
     launch.prepare()
@@ -228,9 +232,9 @@ def _launching(operator: Operator, index: int, case: Case, configuration: Config
     return lambda: run(*launch.args, **options(configuration))
 
 
-def _with(wanted: Any, configuration: Configuration, kernel: Any) -> Any:
+def _with(wanted: Any, configuration: KernelConfiguration, kernel: Any) -> Any:
     """Return what launches the wanted kernel with a configuration, and another one with its own."""
-    return Fixed(kernel, configuration) if kernel is wanted else own(kernel)
+    return FixedLaunch(kernel, configuration) if kernel is wanted else own(kernel)
 
 
 def _seconds(launch: Callable[[], object], milliseconds: float = _LONG) -> float:
@@ -240,14 +244,14 @@ def _seconds(launch: Callable[[], object], milliseconds: float = _LONG) -> float
     return float(do_bench(launch, rep=milliseconds, quantiles=[0.5])) * 1e-3
 
 
-def _resources(operator: Operator, index: int, case: Case, configuration: Configuration) -> Tried:
+def _resources(operator: Operator, index: int, case: Case, configuration: KernelConfiguration) -> TriedConfiguration:
     """Compile a configuration for this machine's GPU, and read what it needs."""
     made = compiled(operator.kernels[index], launch_of(operator, case, index).args, configuration)
     share, limit = _resident_here(made, configuration)
-    return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
+    return TriedConfiguration(configuration, made.registers, made.spills, made.shared, share, limit)
 
 
-def _resident_here(made: Any, configuration: Configuration) -> tuple[float | None, str]:
+def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float | None, str]:
     import torch
 
     from ctrace.inspector.facts.target_facts import Multiprocessor

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
-from ctrace.inspector.features.workshop.ejecting.region import Region, Step
+from ctrace.inspector.features.workshop.ejecting.region import Region, RegionStep
 from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, renamed
 from ctrace.inspector.findings.graphs.text.fx import At
 
@@ -116,7 +116,7 @@ def definition_of(region: Region, symbols: Mapping[str, str], device: str) -> De
     )
 
 
-def _call(step: Step) -> ast.Call:
+def _call(step: RegionStep) -> ast.Call:
     try:
         call = ast.parse(f"f({step.args})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -125,7 +125,7 @@ def _call(step: Step) -> ast.Call:
     return call
 
 
-def _statement(step: Step, region: Region, symbols: Mapping[str, str], device: str) -> str:
+def _statement(step: RegionStep, region: Region, symbols: Mapping[str, str], device: str) -> str:
     call = _Arguments(step, region, symbols, device, is_pattern=False).visit(_call(step))
     if step.target == "operator.getitem":
         return f"{step.name} = {ast.unparse(call.args[0])}[{ast.unparse(call.args[1])}]"
@@ -139,7 +139,7 @@ def _statement(step: Step, region: Region, symbols: Mapping[str, str], device: s
     return f"{step.name} = {ast.unparse(call)}"
 
 
-def _pattern(step: Step, region: Region, symbols: Mapping[str, str]) -> str:
+def _pattern(step: RegionStep, region: Region, symbols: Mapping[str, str]) -> str:
     call = _Arguments(step, region, symbols, "ANY", is_pattern=True).visit(_call(step))
     args = "".join(f"{ast.unparse(each)}, " for each in call.args)
     kwargs = ", ".join(f"{each.arg!r}: {ast.unparse(each.value)}" for each in call.keywords)
@@ -150,7 +150,7 @@ class _Arguments(ast.NodeTransformer):
     """Replaces the names of nodes: tensors by their names in the package, numbers by expressions of symbols."""
 
     def __init__(
-        self, step: Step, region: Region, symbols: Mapping[str, str], device: str, *, is_pattern: bool
+        self, step: RegionStep, region: Region, symbols: Mapping[str, str], device: str, *, is_pattern: bool
     ) -> None:
         self._step = step
         self._region = region

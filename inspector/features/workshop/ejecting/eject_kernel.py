@@ -14,7 +14,7 @@ from ctrace.inspector.features.workshop.ejecting.generalize import generalized
 from ctrace.inspector.features.workshop.ejecting.region import (
     CallOfKernel,
     Region,
-    Tensor,
+    RegionTensor,
     accesses,
     last_graph,
     node_after,
@@ -39,7 +39,7 @@ class Size(Struct, frozen=True):
     """Its value in the run."""
 
 
-class Part(Struct, frozen=True):
+class EjectedPart(Struct, frozen=True):
     """One kernel of a package, and how to launch it."""
 
     name: str
@@ -54,14 +54,14 @@ class Part(Struct, frozen=True):
     call: KernelCall
 
 
-class Package(Struct, frozen=True):
+class EjectedPackage(Struct, frozen=True):
     """What a package is made of."""
 
     name: str
     """The name of the op and of the package."""
     kernel: Kernel
     """The last of the parts."""
-    parts: tuple[Part, ...]
+    parts: tuple[EjectedPart, ...]
     """The kernels in the order of their launches."""
     region: Region
     sizes: tuple[Size, ...]
@@ -99,7 +99,7 @@ def _unique_name(session: Session, kernel: Kernel) -> str:
     return name if is_first else f"{name}_graph_{re.sub(r'[^0-9]+', '_', kernel.graph)}"
 
 
-def package_of(session: Session, kernel: Kernel) -> Package:
+def package_of(session: Session, kernel: Kernel) -> EjectedPackage:
     """Take one kernel out of a run.
 
     Raises:
@@ -124,7 +124,7 @@ def package_of(session: Session, kernel: Kernel) -> Package:
     raise refusal
 
 
-def _package(session: Session, kernel: Kernel, call: KernelCall) -> Package:
+def _package(session: Session, kernel: Kernel, call: KernelCall) -> EjectedPackage:
     parts = parts_of(session, kernel, call)
     if any(each.call.workspaces for each in parts):
         raise RefusalError("it takes scratch memory that Inductor's wrapper zeroes", SEE_DUMP)
@@ -142,7 +142,7 @@ def _package(session: Session, kernel: Kernel, call: KernelCall) -> Package:
     symbols, sizes = _sizes(region, parts)
     kernel = parts[-1].kernel
     name = _unique_name(session, kernel)
-    return Package(
+    return EjectedPackage(
         name=name,
         kernel=kernel,
         parts=tuple(_part(session, name, number, parts, region, symbols) for number in range(len(parts))),
@@ -162,7 +162,7 @@ def _in_order(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for _, _, line in sorted(pairs, key=lambda each: (files.index(each[0]), each[1]))))
 
 
-def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequence[CallOfKernel]) -> Package:
+def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequence[CallOfKernel]) -> EjectedPackage:
     """Take out a kernel of the CPU; its sizes stay as they are."""
     if len(parts) > 1:
         raise RefusalError("another kernel takes a part of what it computes", "capture for a GPU: --target h100")
@@ -185,10 +185,10 @@ def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequen
     )
     name = _unique_name(session, kernel)
     triton = TritonKernel((), (), (), {}, (), "", (), ())
-    return Package(
+    return EjectedPackage(
         name=name,
         kernel=kernel,
-        parts=(Part(f"{name}_kernel", kernel, triton, cpp.arguments, {}, call),),
+        parts=(EjectedPart(f"{name}_kernel", kernel, triton, cpp.arguments, {}, call),),
         region=region,
         sizes=sizes,
         definition=definition_of(region, symbols, f"{region.inputs[0].name}.device"),
@@ -205,7 +205,7 @@ def _part(
     parts: Sequence[CallOfKernel],
     region: Region,
     symbols: Mapping[str, str],
-) -> Part:
+) -> EjectedPart:
     """Rewrite one kernel, and say what its launch passes."""
     kernel, call = parts[number].kernel, parts[number].call
     built = [each for each in session.built if (each.graph, each.stage, each.kernel) == _key(kernel)]
@@ -225,7 +225,7 @@ def _part(
     if missing:
         raise RefusalError(f"ctrace does not know what Inductor passes as {missing[0]}", SEE_DUMP)
     is_last = number == len(parts) - 1
-    return Part(
+    return EjectedPart(
         name=f"{name}_kernel" if is_last else f"{name}_part_{number + 1}_kernel",
         kernel=kernel,
         triton=triton,
@@ -320,7 +320,7 @@ def _symbols(texts: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _source(symbol: str, inputs: Iterable[Tensor]) -> str:
+def _source(symbol: str, inputs: Iterable[RegionTensor]) -> str:
     for each in inputs:
         for at, size in enumerate(each.shape):
             if size == symbol:

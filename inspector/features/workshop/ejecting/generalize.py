@@ -13,7 +13,7 @@ from math import gcd, prod
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.kernels import KernelCall
-from ctrace.inspector.features.workshop.ejecting.region import Region, Step, Tensor
+from ctrace.inspector.features.workshop.ejecting.region import Region, RegionStep, RegionTensor
 
 SYMBOL = "rows"
 """The symbol of the free size; no symbol of torch has this name."""
@@ -96,7 +96,7 @@ class _Dimensions:
     def _fix(self, name: str, dims: Iterable[int] | None = None) -> None:
         self._fixed |= {(name, at) for at in (range(len(self._shapes[name])) if dims is None else dims)}
 
-    def _follow(self, step: Step) -> bool:
+    def _follow(self, step: RegionStep) -> bool:
         """Note what an op says about dimensions; return whether its arguments are understood."""
         try:
             call = ast.parse(f"f({step.args})", mode="eval").body
@@ -117,7 +117,7 @@ class _Dimensions:
         self._shapes[step.name] = shape
         return self._rule(step, call, step.target.split(".")[1] if "." in step.target else step.target)
 
-    def _rule(self, step: Step, call: ast.Call, op: str) -> bool:
+    def _rule(self, step: RegionStep, call: ast.Call, op: str) -> bool:
         inputs = [self._named(node.id) for node in ast.walk(call) if isinstance(node, ast.Name)]
         inputs = [each for each in inputs if each in self._shapes]
         if op in _FIXED:
@@ -276,7 +276,7 @@ def _groups(one: Sequence[int], other: Sequence[int]) -> Iterable[tuple[list[int
         yield first, second
 
 
-def _is_outermost(tensor: Tensor, free: Mapping[_Dim, int]) -> bool:
+def _is_outermost(tensor: RegionTensor, free: Mapping[_Dim, int]) -> bool:
     """Whether a tensor has no free dimension, or has one that no stride depends on."""
     dims = [at for at in range(len(tensor.shape)) if (tensor.name, at) in free]
     if not dims:
@@ -351,7 +351,7 @@ def _written(region: Region, free: Mapping[_Dim, int], unit: int) -> Region:
     def shape(name: str, sizes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_scaled(int(size), unit) if (name, at) in free else size for at, size in enumerate(sizes))
 
-    def tensor(each: Tensor) -> Tensor:
+    def tensor(each: RegionTensor) -> RegionTensor:
         return replace(each, shape=shape(each.name, each.shape))
 
     sizes = dict(region.sizes)
@@ -372,7 +372,7 @@ def _scaled(size: int, unit: int) -> str:
     return SYMBOL if size == unit else f"{size // unit}*{SYMBOL}"
 
 
-def _arguments(step: Step, shape: tuple[str, ...], sizes: dict[str, str]) -> str:
+def _arguments(step: RegionStep, shape: tuple[str, ...], sizes: dict[str, str]) -> str:
     """Replace the list of sizes in an op's arguments by the op's new shape."""
     op = step.target.split(".")[1] if "." in step.target else step.target
     if op in (*_VIEWS, "expand"):

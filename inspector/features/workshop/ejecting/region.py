@@ -15,7 +15,7 @@ from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP,
 from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, are_equal, symbols_of
 from ctrace.inspector.findings.graphs.graph_inputs import aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, Kind
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.text.ops import is_view, op_name
 
 _RANDOM = re.compile(r"inductor_(?:random|randint|lookup_seed|seeds?)\b|philox|\brand|bernoulli|native_dropout\b")
@@ -40,7 +40,7 @@ class CallOfKernel(Struct, frozen=True):
     kernel: Kernel
 
 
-class Tensor(Struct, frozen=True):
+class RegionTensor(Struct, frozen=True):
     """A tensor that a region takes or returns; sizes and strides are expressions of the graph's symbols."""
 
     name: str
@@ -53,7 +53,7 @@ class Tensor(Struct, frozen=True):
     """The user's name for it, such as `norm.weight`; empty if there is none."""
 
 
-class Step(Struct, frozen=True):
+class RegionStep(Struct, frozen=True):
     """One call of an op in the region."""
 
     name: str
@@ -71,11 +71,11 @@ class Step(Struct, frozen=True):
 class Region(Struct, frozen=True):
     """What one kernel computes, or several that belong together."""
 
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    scratch: tuple[Tensor, ...]
+    inputs: tuple[RegionTensor, ...]
+    outputs: tuple[RegionTensor, ...]
+    scratch: tuple[RegionTensor, ...]
     """Values that one kernel passes to the next and that are not in the graph, such as partial sums."""
-    steps: tuple[Step, ...]
+    steps: tuple[RegionStep, ...]
     names: Mapping[str, str]
     """The Python names of the region's nodes, keyed by the names in the graph."""
     sizes: Mapping[str, str]
@@ -171,7 +171,7 @@ class _Finder:
         main = set(written) - passed - set(self._read_back())
         for name in written:
             node = node_after(self._buffers[name], self._nodes)
-            if node is not None and name in main and self._nodes[node].kind is not Kind.CALL_FUNCTION:
+            if node is not None and name in main and self._nodes[node].kind is not FxNodeKind.CALL_FUNCTION:
                 raise RefusalError(f"it copies {node} into a part of another value, such as a concatenation", SEE_DUMP)
             if node is not None and (name not in passed or self._why_not(node, self._buffers[name]) is None):
                 found[node] = name
@@ -231,7 +231,7 @@ class _Finder:
             node = self._nodes[name]
             if name in found or node.symbol or (name in read and name not in stored):
                 continue
-            if node.kind is not Kind.CALL_FUNCTION:
+            if node.kind is not FxNodeKind.CALL_FUNCTION:
                 raise RefusalError(f"its results depend on {name}, which the kernel does not take", SEE_DUMP)
             if node.target in _SPLIT and name in stored:
                 raise RefusalError(
@@ -287,15 +287,15 @@ class _Finder:
                         SEE_DUMP,
                     )
 
-    def _scratch(self, buffer: KernelBuffer, number: int) -> Tensor:
-        return Tensor(self._names.new(f"partial_{number}", ""), "", buffer.dtype, buffer.shape, buffer.stride)
+    def _scratch(self, buffer: KernelBuffer, number: int) -> RegionTensor:
+        return RegionTensor(self._names.new(f"partial_{number}", ""), "", buffer.dtype, buffer.shape, buffer.stride)
 
-    def _tensor(self, node: str, buffer: KernelBuffer) -> Tensor:
+    def _tensor(self, node: str, buffer: KernelBuffer) -> RegionTensor:
         if why := self._why_not(node, buffer):
             raise RefusalError(why, SEE_DUMP)
         label = self._labels.get(node, "")
         stride = _as_in_graph(self._nodes[node], buffer)
-        return Tensor(self._names.new(node, label), node, buffer.dtype, buffer.shape, stride, label)
+        return RegionTensor(self._names.new(node, label), node, buffer.dtype, buffer.shape, stride, label)
 
     def _why_not(self, name: str, buffer: KernelBuffer) -> str | None:
         """Return why a buffer cannot hold a node's whole value, or None."""
@@ -311,9 +311,9 @@ class _Finder:
         sizes = f"({', '.join(buffer.shape)}), the graph as ({', '.join(type_.sizes)})"
         return None if is_same else f"the kernel sees {name} as {sizes}"
 
-    def _step(self, node: FxNode) -> Step:
+    def _step(self, node: FxNode) -> RegionStep:
         type_ = node.type
-        return Step(
+        return RegionStep(
             name=self._names.of(node.name),
             # Inductor makes ops in place of others after the passes that packages are put back in (post_grad.py, 2.11)
             target=_IN_PLACE.sub(r"\1", node.target.removeprefix("torch.ops.")),
@@ -344,7 +344,7 @@ def _as_in_graph(node: FxNode, buffer: KernelBuffer) -> tuple[str, ...]:
         return buffer.stride
 
 
-class Access(Struct, frozen=True):
+class PointerUse(Struct, frozen=True):
     """How a kernel uses a pointer."""
 
     pointer: Pointer
@@ -355,7 +355,7 @@ class Access(Struct, frozen=True):
     """Whether it adds atomically."""
 
 
-def accesses(part: CallOfKernel) -> tuple[Access, ...]:
+def accesses(part: CallOfKernel) -> tuple[PointerUse, ...]:
     """Return how a kernel uses each pointer, from its source."""
     pointers = part.call.pointers
     if part.kernel.language == "cpp":  # it reads an input that it changes through the pointer that it writes to
@@ -366,17 +366,17 @@ def accesses(part: CallOfKernel) -> tuple[Access, ...]:
     return tuple(_access(each, part.kernel) for each in pointers)
 
 
-def _access(pointer: Pointer, kernel: Kernel) -> Access:
+def _access(pointer: Pointer, kernel: Kernel) -> PointerUse:
     if kernel.language != "triton":
         is_read = bool(pointer.read) and is_loaded_first(pointer, kernel.source)
-        return Access(pointer, is_read, bool(pointer.written), is_added=False)
+        return PointerUse(pointer, is_read, bool(pointer.written), is_added=False)
     body = kernel.source.partition("\ndef ")[2].partition("):")[2]
     name = re.escape(pointer.name)
     used = re.search(rf"\b{name}\b", body)
     stored = re.search(rf"tl\.(?:store|atomic_\w+)\({name}\b", body)
     added = bool(re.search(rf"tl\.atomic_\w+\({name}\b", body))
     is_read = bool(pointer.read) and used is not None and (stored is None or used.start() < stored.start())
-    return Access(pointer, is_read, bool(pointer.written) and stored is not None, added)
+    return PointerUse(pointer, is_read, bool(pointer.written) and stored is not None, added)
 
 
 def node_before(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None:

@@ -14,7 +14,7 @@ FACTS = "ctrace.json"
 KERNELS = "kernel.py"
 
 
-class Package(Struct, frozen=True):
+class KernelPackage(Struct, frozen=True):
     """A package that `ctrace kernels eject` wrote."""
 
     folder: Path
@@ -41,7 +41,7 @@ class Package(Struct, frozen=True):
         yield from (*self.files(), *sorted(self.folder.glob("*.cpp")))
 
 
-def packages_in(folder: str) -> tuple[Package, ...]:
+def packages_in(folder: str) -> tuple[KernelPackage, ...]:
     """Read the packages in a folder, or the package that the folder is.
 
     Raises:
@@ -72,20 +72,20 @@ def found_in(folder: str) -> list[Path]:
     return found
 
 
-def package_at(folder: Path) -> Package:
+def package_at(folder: Path) -> KernelPackage:
     """Read the package in a folder.
 
     Raises:
         TargetError: one of its files cannot be read or parsed.
     """
-    package = Package(folder, _facts(folder / FACTS))
+    package = KernelPackage(folder, _facts(folder / FACTS))
     check_parses(package)
     return package
 
 
-def bare_package(folder: Path) -> Package:
+def bare_package(folder: Path) -> KernelPackage:
     """Return a package of which only the files matter, whatever they contain."""
-    return Package(folder, {})
+    return KernelPackage(folder, {})
 
 
 def _folders(parent: Path) -> list[str]:
@@ -100,7 +100,7 @@ def _facts(file: Path) -> dict[str, Any]:
         raise TargetError(what, "restore it, or eject the kernel again into an empty folder") from None
 
 
-def check_parses(package: Package) -> None:
+def check_parses(package: KernelPackage) -> None:
     """Refuse a package that Python cannot read.
 
     Raises:

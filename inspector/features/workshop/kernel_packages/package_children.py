@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     KERNEL_SECONDS,
-    Applied,
+    AppliedPackage,
     ApplyRequest,
-    Checked,
-    CheckRequest,
-    Tuned,
+    CheckedPackage,
+    PackageCheckRequest,
+    PackageTuning,
     TuneRequest,
 )
 from ctrace.inspector.runs.capture_request import Options
@@ -22,7 +22,7 @@ Observe = Callable[[], None]
 
 
 def applied(
-    packages: Sequence[Package],
+    packages: Sequence[KernelPackage],
     target: ModelTarget,
     options: Options,
     *,
@@ -31,7 +31,7 @@ def applied(
     rounds: int | None = None,
     timeout: float | None = None,
     observe: Observe = lambda: None,
-) -> Applied:
+) -> AppliedPackage:
     """Apply packages to a model.
 
     Raises:
@@ -42,28 +42,28 @@ def applied(
     request = ApplyRequest(
         folders, path, target.module, target.name, options, places, is_timed, rounds, timeout or KERNEL_SECONDS
     )
-    return run_task(f"{_CHILDREN}.applying_kernels", request, Applied, timeout=timeout, observe=observe)
+    return run_task(f"{_CHILDREN}.applying_kernels", request, AppliedPackage, timeout=timeout, observe=observe)
 
 
 def tuned(
-    package: Package,
+    package: KernelPackage,
     target: str | None,
     most: int,
     gpus: tuple[str, ...],
     kernels: tuple[str, ...] = (),
     seconds: float | None = None,
     observe: Observe = lambda: None,
-) -> Tuned:
+) -> PackageTuning:
     """Compile or time the configurations of a package's kernels: of all, or of those that are named.
 
     Raises:
         CtraceError: the package or the GPU is wrong, or its code fails.
     """
     request = TuneRequest(str(package.folder), target, most, gpus, kernels, seconds or KERNEL_SECONDS)
-    return run_task(f"{_CHILDREN}.tune_kernel", request, Tuned, observe=observe)
+    return run_task(f"{_CHILDREN}.tune_kernel", request, PackageTuning, observe=observe)
 
 
-def checked(package: Package, request: CheckRequest, observe: Observe = lambda: None) -> Checked:
+def checked(package: KernelPackage, request: PackageCheckRequest, observe: Observe = lambda: None) -> CheckedPackage:
     """Check a package as it is now.
 
     Raises:
@@ -71,4 +71,4 @@ def checked(package: Package, request: CheckRequest, observe: Observe = lambda: 
     """
     # The child process ends itself and says on which inputs, unless it cannot even do that.
     late = request.seconds + _SECONDS_TO_END
-    return run_task(f"{_CHILDREN}.check_package", request, Checked, timeout=late, observe=observe)
+    return run_task(f"{_CHILDREN}.check_package", request, CheckedPackage, timeout=late, observe=observe)

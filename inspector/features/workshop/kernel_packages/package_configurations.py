@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KERNELS, Package
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KERNELS, KernelPackage
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Configuration,
+    KernelConfiguration,
+    PackageTuning,
     SizeClass,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
 )
 from ctrace.inspector.files.writing import write_output
-from ctrace.inspector.findings.ratios import Verdict, compared
+from ctrace.inspector.findings.ratios import RatioVerdict, compared
 
 LIST = "CONFIGS"
 _BEGIN, _END = "<!-- tuned: begin -->", "<!-- tuned: end -->"
@@ -34,29 +34,29 @@ def faster_of(present: Rounds, others: Mapping[int, Rounds]) -> int | None:
     these are rounds of their own, which did not choose the candidates, and both ends of the interval count.
     """
     found = {key: compared(present, rounds) for key, rounds in others.items()}
-    faster = {key: each.ratio.low for key, each in found.items() if each.verdict is Verdict.FASTER}
+    faster = {key: each.ratio.low for key, each in found.items() if each.verdict is RatioVerdict.FASTER}
     return max(faster, key=lambda key: faster[key], default=None)
 
 
-def best_of(each: SizeClass) -> Tried | None:
+def best_of(each: SizeClass) -> TriedConfiguration | None:
     """Return the configuration to keep for a size class; None if none was timed."""
     return None if each.best is None else _tried(each, each.best)
 
 
-def own_of(kernel: TunedKernel, each: SizeClass) -> Tried | None:
+def own_of(kernel: TunedConfigurations, each: SizeClass) -> TriedConfiguration | None:
     """Return the fastest of the present configurations in a size class, for comparison."""
     tried = [one for own in kernel.present if (one := _tried(each, own)) is not None]
     return min((one for one in tried if one.seconds is not None), key=lambda one: one.seconds or 0.0, default=None)
 
 
-def _tried(each: SizeClass, configuration: Configuration) -> Tried | None:
+def _tried(each: SizeClass, configuration: KernelConfiguration) -> TriedConfiguration | None:
     return next((one for one in each.tried if one.configuration.key == configuration.key), None)
 
 
-def chosen(kernel: TunedKernel) -> tuple[tuple[Configuration, tuple[str, ...]], ...]:
+def chosen(kernel: TunedConfigurations) -> tuple[tuple[KernelConfiguration, tuple[str, ...]], ...]:
     """Return the configurations to keep, each with its sizes; none if the present ones are as good for all sizes."""
     present = {each.key for each in kernel.present}
-    found: dict[tuple[object, ...], tuple[Configuration, list[str]]] = {}
+    found: dict[tuple[object, ...], tuple[KernelConfiguration, list[str]]] = {}
     for each in kernel.classes:
         if each.best is not None:
             found.setdefault(each.best.key, (each.best, []))[1].append(each.sizes)
@@ -65,7 +65,7 @@ def chosen(kernel: TunedKernel) -> tuple[tuple[Configuration, tuple[str, ...]], 
     return tuple((one, tuple(sizes)) for one, sizes in found.values())
 
 
-def with_kernels(packages: Iterable[Package], wanted: Iterable[str]) -> tuple[Package, ...]:
+def with_kernels(packages: Iterable[KernelPackage], wanted: Iterable[str]) -> tuple[KernelPackage, ...]:
     """Return the packages that have one of the kernels; all of them if none is named.
 
     Raises:
@@ -82,7 +82,7 @@ def with_kernels(packages: Iterable[Package], wanted: Iterable[str]) -> tuple[Pa
     return tuple(each for each, found in known if found & names)
 
 
-def write_configurations(package: Package, kernel: TunedKernel, device: str) -> bool:
+def write_configurations(package: KernelPackage, kernel: TunedConfigurations, device: str) -> bool:
     """Replace the list of configurations in kernel.py, and nothing else of it; return whether it changed.
 
     Raises:
@@ -95,7 +95,11 @@ def write_configurations(package: Package, kernel: TunedKernel, device: str) -> 
 
 
 def with_configurations(
-    text: str, kernel: str, configurations: Iterable[tuple[Configuration, tuple[str, ...]]], device: str, file: Path
+    text: str,
+    kernel: str,
+    configurations: Iterable[tuple[KernelConfiguration, tuple[str, ...]]],
+    device: str,
+    file: Path,
 ) -> str:
     """Return a kernel.py with another list of configurations for one of its kernels.
 
@@ -150,12 +154,12 @@ def _is_list(node: ast.stmt, wanted: str) -> bool:
     return False
 
 
-def text_of(each: Configuration) -> str:
+def text_of(each: KernelConfiguration) -> str:
     """Return a configuration as Python."""
     return f"triton.Config({dict(each.blocks)!r}, num_warps={each.warps}, num_stages={each.stages})"
 
 
-def write_table(package: Package, tuned: Tuned) -> str:
+def write_table(package: KernelPackage, tuned: PackageTuning) -> str:
     """Write the table of each kernel into README.md; return why not, or an empty text.
 
     A README that the user changed outside of the table stays as it is.
@@ -184,7 +188,7 @@ def _without_table(text: str) -> str:
     return text if not begin else f"{head.rstrip()}\n{rest.partition(_END)[2].lstrip()}"
 
 
-def _rows(kernel: TunedKernel) -> list[str]:
+def _rows(kernel: TunedConfigurations) -> list[str]:
     rows = ["| sizes | configuration | us | before, us |", "|---|---|---|---|"]
     for each in kernel.classes:
         best, own = best_of(each), own_of(kernel, each)

@@ -25,7 +25,7 @@ class Element(Struct, frozen=True):
     """How many values the tensor has."""
 
 
-class Place(Struct, frozen=True):
+class ExpectedPlace(Struct, frozen=True):
     """A place in the target's graphs where the kernel's region was expected or found."""
 
     graph: str
@@ -44,7 +44,7 @@ class RegionCheck(Struct, frozen=True):
     """The operator against the part of the graph that it replaces, on the model's own values."""
 
     place: int
-    """Index in `Applied.places`."""
+    """Index in `AppliedPackage.places`."""
     kernel: str
     """`gpu`, `cpu` or `interpreter` where the kernel itself ran; `fallback` where only the operator's CPU code ran."""
     equal: bool
@@ -77,13 +77,13 @@ class Times(Struct, frozen=True):
     """`faster`, `slower`, `no_difference` or `undecided`; empty: not compared."""
 
 
-class Applied(Struct, frozen=True):
+class AppliedPackage(Struct, frozen=True):
     """The result of `ctrace kernels apply`."""
 
     device: str
     """The name of the device on which the target ran."""
     is_gpu: bool
-    places: tuple[Place, ...]
+    places: tuple[ExpectedPlace, ...]
     regions: tuple[RegionCheck, ...] = ()
     compared: tuple[Compared, ...] = ()
     model: Times | None = None
@@ -133,7 +133,7 @@ class ApplyRequest(Struct, frozen=True):
     """How long all configurations of a kernel may take at one place."""
 
 
-class Configuration(Struct, frozen=True):
+class KernelConfiguration(Struct, frozen=True):
     """One configuration of a kernel."""
 
     blocks: Mapping[str, int]
@@ -146,10 +146,10 @@ class Configuration(Struct, frozen=True):
         return (*sorted(self.blocks.items()), self.warps, self.stages)
 
 
-class Tried(Struct, frozen=True):
+class TriedConfiguration(Struct, frozen=True):
     """A configuration, compiled or timed."""
 
-    configuration: Configuration
+    configuration: KernelConfiguration
     registers: int | None = None
     spills: int | None = None
     shared: int | None = None
@@ -165,27 +165,27 @@ class SizeClass(Struct, frozen=True):
 
     name: str
     sizes: str
-    tried: tuple[Tried, ...] = ()
-    best: Configuration | None = None
+    tried: tuple[TriedConfiguration, ...] = ()
+    best: KernelConfiguration | None = None
     """The configuration to keep: a present one, unless another is measurably faster; None: none was timed."""
 
 
-class TunedKernel(Struct, frozen=True):
+class TunedConfigurations(Struct, frozen=True):
     """All configurations of one kernel."""
 
     kernel: str
     classes: tuple[SizeClass, ...]
-    current: Configuration | None = None
+    current: KernelConfiguration | None = None
     """The first of the present configurations."""
-    present: tuple[Configuration, ...] = ()
+    present: tuple[KernelConfiguration, ...] = ()
 
 
-class Tuned(Struct, frozen=True):
+class PackageTuning(Struct, frozen=True):
     """The result of `ctrace kernels tune`."""
 
     device: str
     is_timed: bool
-    kernels: tuple[TunedKernel, ...]
+    kernels: tuple[TunedConfigurations, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -221,7 +221,7 @@ class Sizes(Struct, frozen=True):
     """The configuration that ran, such as `XBLOCK=256 4w 1s`; empty: the kernel has none."""
 
 
-class Checked(Struct, frozen=True):
+class CheckedPackage(Struct, frozen=True):
     """One round of `ctrace kernels edit`."""
 
     device: str
@@ -238,7 +238,7 @@ class Checked(Struct, frozen=True):
         return all(each.equal for each in self.checks) and any(each.kernel != "fallback" for each in self.checks)
 
 
-class CheckRequest(Struct, frozen=True):
+class PackageCheckRequest(Struct, frozen=True):
     """Check a package as it is now, in a child process."""
 
     folder: str

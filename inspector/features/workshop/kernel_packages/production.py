@@ -5,12 +5,12 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
+from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, ExpectedPlace
 from ctrace.inspector.runs.target import ModelTarget
 
 
-def diffs_of(packages: Sequence[Package], target: ModelTarget, found: Applied) -> tuple[str, ...]:
+def diffs_of(packages: Sequence[KernelPackage], target: ModelTarget, found: AppliedPackage) -> tuple[str, ...]:
     """Return how to use the packages: a diff that installs them, and for each where the model's code can call it.
 
     The call is no diff: its arguments are values of the graph, which need no name in the model's code. For a model that
@@ -31,17 +31,17 @@ def diffs_of(packages: Sequence[Package], target: ModelTarget, found: Applied) -
     return tuple(ways)
 
 
-def _is_of(package: Package, place: Place) -> bool:
+def _is_of(package: KernelPackage, place: ExpectedPlace) -> bool:
     return place.operator.rpartition("::")[2] == _operator(package)[0]
 
 
-def _with_install(packages: Sequence[Package], path: Path, lines: list[str]) -> list[str]:
+def _with_install(packages: Sequence[KernelPackage], path: Path, lines: list[str]) -> list[str]:
     at = _after_imports(lines)
     imports = dict.fromkeys(line for each in packages for line in _imports(each, path))
     return [*lines[:at], *imports, *(f"{each.name}.install()" for each in packages), *lines[at:]]
 
 
-def _imports(package: Package, path: Path) -> Iterator[str]:
+def _imports(package: KernelPackage, path: Path) -> Iterator[str]:
     """Yield the lines that import a package in the model's file: Python looks for modules in the folder of a script."""
     folder, beside = package.root.resolve(), path.absolute().parent.resolve()
     parts = folder.relative_to(beside).parts if folder.is_relative_to(beside) else None
@@ -63,7 +63,7 @@ def _after_imports(lines: list[str]) -> int:
     return max(ends, default=0)
 
 
-def _call(package: Package, path: Path, lines: list[str], places: Iterable[Place]) -> Iterator[str]:
+def _call(package: KernelPackage, path: Path, lines: list[str], places: Iterable[ExpectedPlace]) -> Iterator[str]:
     """Yield which lines of the file the operator computes a part of, and how to call it; nothing if it has no place."""
     numbers = sorted({number for each in places if (number := _line_in(path, each)) is not None})
     function, arguments = _operator(package)
@@ -80,12 +80,12 @@ def _call(package: Package, path: Path, lines: list[str], places: Iterable[Place
 _README = "README.md"
 
 
-def _line_in(path: Path, place: Place) -> int | None:
+def _line_in(path: Path, place: ExpectedPlace) -> int | None:
     file, _, line = (place.line or "").rpartition(":")
     return int(line) if place.applied and line.isdigit() and Path(file).name == path.name else None
 
 
-def _operator(package: Package) -> tuple[str, str]:
+def _operator(package: KernelPackage) -> tuple[str, str]:
     """Return the name and the arguments of the package's operator, read from its source."""
     for file in package.files():
         try:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Checked
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
+from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage
 
 POLL_SECONDS = 0.3
 _NOISE = 0.03
@@ -22,7 +22,7 @@ _DEBUG = re.compile(r"^\s*\.section\s", re.MULTILINE)
 Stamp = Mapping[Path, tuple[int, int]]
 
 
-def stamp_of(package: Package) -> Stamp:
+def stamp_of(package: KernelPackage) -> Stamp:
     """Return time and size of each file; a file that an editor is just replacing is missing for a moment."""
     found = {}
     for file in package.watched():
@@ -40,7 +40,7 @@ def changed(before: Stamp, after: Stamp) -> tuple[str, ...]:
 
 
 def next_change(
-    package: Package, before: Stamp, idle: Callable[[], None] = lambda: None, seconds: float = POLL_SECONDS
+    package: KernelPackage, before: Stamp, idle: Callable[[], None] = lambda: None, seconds: float = POLL_SECONDS
 ) -> Stamp:
     """Wait until a file changes and stays the same for one poll; return the new stamp."""
     while True:
@@ -54,7 +54,7 @@ def next_change(
             return after
 
 
-def speed(before: Checked | None, after: Checked) -> str:
+def speed(before: CheckedPackage | None, after: CheckedPackage) -> str:
     """Say whether the kernel became faster, over all sizes."""
     now = {each.sizes: each.seconds for each in after.checks if each.seconds is not None}
     if not now:
@@ -73,7 +73,7 @@ def speed(before: Checked | None, after: Checked) -> str:
     return f"{text}: {ratio:.2f}x faster" if ratio > 1 else f"{text}: {1 / ratio:.2f}x slower"
 
 
-def code_diffs(before: Checked | None, after: Checked) -> list[str]:
+def code_diffs(before: CheckedPackage | None, after: CheckedPackage) -> list[str]:
     """Return, for each stage of each kernel, what changed in the compiled code; names of places do not count."""
     diffs = []
     for operator, stages in after.code.items():

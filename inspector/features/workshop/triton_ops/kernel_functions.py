@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.triton_ops.pointers import called_name, parameters_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Kernel, Launch
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import JitFunction, JitLaunch
 
 _TENSOR_USES = {"shape", "numel", "device", "dtype", "stride", "is_cuda", "is_contiguous", "contiguous", "size",
                 "dim", "ndim", "view", "reshape", "flatten", "data_ptr", "new_empty", "T", "detach"}  # fmt: skip
@@ -22,7 +22,7 @@ _SIMPLE = ("Tensor", "int", "float", "bool", "str", "None", "torch.Tensor", "Opt
            "torch.dtype", "torch.device", "torch")  # fmt: skip
 
 
-class Argument(Struct, frozen=True):
+class OperatorArgument(Struct, frozen=True):
     """An argument of the operator."""
 
     name: str
@@ -32,11 +32,11 @@ class Argument(Struct, frozen=True):
     """Whether the type is a guess, because the source names none."""
 
 
-class Function(Struct, frozen=True):
+class OperatorFunction(Struct, frozen=True):
     """The user's function as an operator."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[OperatorArgument, ...]
     returns: str
     mutates: tuple[str, ...]
     branch: ast.If | None
@@ -48,7 +48,7 @@ class Unsuitable(Exception):  # noqa: N818 - a reason to write another form
     """The function cannot become an operator as it is."""
 
 
-def function_of(kernel: Kernel, written: tuple[str, ...], launch: Launch) -> Function:
+def function_of(kernel: JitFunction, written: tuple[str, ...], launch: JitLaunch) -> OperatorFunction:
     """Read the function that launches a kernel.
 
     Raises:
@@ -69,7 +69,7 @@ def function_of(kernel: Kernel, written: tuple[str, ...], launch: Launch) -> Fun
     shared = sorted({name for each in returned if each is not None for name in aliases.of(each, views=False)})
     if shared:
         raise Unsuitable(f"{node.name} returns its argument {shared[0]}, and an operator returns new tensors only")
-    return Function(
+    return OperatorFunction(
         name=node.name,
         arguments=tuple(_argument(node, name, kernel, launch) for name in names),
         returns=_return_type(node, returned),
@@ -159,21 +159,21 @@ def _plain(text: str) -> str:
     return text.replace("torch.Tensor", "Tensor")
 
 
-def _argument(node: ast.FunctionDef, name: str, kernel: Kernel, launch: Launch) -> Argument:
+def _argument(node: ast.FunctionDef, name: str, kernel: JitFunction, launch: JitLaunch) -> OperatorArgument:
     every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     annotation = next(each.annotation for each in every if each.arg == name)
     default = _defaults(node).get(name)
     text = "" if default is None else ast.unparse(default)
     if annotation is not None:
         if _is_simple(annotation):
-            return Argument(name, _plain(ast.unparse(annotation)), text)
+            return OperatorArgument(name, _plain(ast.unparse(annotation)), text)
         raise Unsuitable(f"an operator takes no {ast.unparse(annotation)}, the type of {node.name}'s argument {name}")
     if isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float | str):
-        return Argument(name, type(default.value).__name__, text, is_assumed=True)
+        return OperatorArgument(name, type(default.value).__name__, text, is_assumed=True)
     if _is_used_as_tensor(node, name, kernel, launch):
         is_optional = default is not None and _is_none(default)
-        return Argument(name, "Tensor | None" if is_optional else "Tensor", text, is_assumed=True)
-    return Argument(name, "float" if name in ("eps", "scale", "alpha", "p") else "int", text, is_assumed=True)
+        return OperatorArgument(name, "Tensor | None" if is_optional else "Tensor", text, is_assumed=True)
+    return OperatorArgument(name, "float" if name in ("eps", "scale", "alpha", "p") else "int", text, is_assumed=True)
 
 
 def _defaults(node: ast.FunctionDef) -> dict[str, ast.expr]:
@@ -183,7 +183,7 @@ def _defaults(node: ast.FunctionDef) -> dict[str, ast.expr]:
     return named | {each.arg: value for each, value in keyword if value is not None}
 
 
-def _is_used_as_tensor(node: ast.FunctionDef, name: str, kernel: Kernel, launch: Launch) -> bool:
+def _is_used_as_tensor(node: ast.FunctionDef, name: str, kernel: JitFunction, launch: JitLaunch) -> bool:
     pointers = {*kernel.read, *kernel.written}
     if any(isinstance(value, ast.Name) and value.id == name for each, value in launch.arguments.items()
            if each in pointers):  # fmt: skip
@@ -228,7 +228,7 @@ def local_values(node: ast.FunctionDef) -> Mapping[str, ast.expr]:
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
-def refuse_wrapped(launch: Launch, kernel: Kernel, path: object) -> None:
+def refuse_wrapped(launch: JitLaunch, kernel: JitFunction, path: object) -> None:
     """Refuse a kernel that is inside an operator already.
 
     Raises:

@@ -5,9 +5,13 @@ import copy
 from collections.abc import Mapping
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.triton_ops.kernel_functions import Argument, Function, local_values
+from ctrace.inspector.features.workshop.triton_ops.kernel_functions import (
+    OperatorArgument,
+    OperatorFunction,
+    local_values,
+)
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Kernel, Launch
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import JitFunction, JitLaunch
 
 _INTEGERS = ("numel", "size", "stride", "cdiv", "next_power_of_2", "len", "dim", "int")
 _MOST_STEPS = 6
@@ -15,8 +19,8 @@ _FLOATS = ("eps", "scale", "alpha", "beta", "momentum", "dropout", "prob", "rate
 
 
 def launching_function(
-    file: SourceFile, kernel: Kernel, launch: Launch, types: Mapping[str, str]
-) -> tuple[Function, str]:
+    file: SourceFile, kernel: JitFunction, launch: JitLaunch, types: Mapping[str, str]
+) -> tuple[OperatorFunction, str]:
     """Return a function that launches the kernel, with the kernel's own arguments, and the text of its grid.
 
     Raises:
@@ -35,7 +39,7 @@ def launching_function(
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
     mutates = tuple(each.name for each in arguments if each.name in kernel.written)
-    return Function(name, tuple(arguments), "None", mutates, None, node), grid
+    return OperatorFunction(name, tuple(arguments), "None", mutates, None, node), grid
 
 
 def _is_global(file: SourceFile, value: ast.expr) -> bool:
@@ -52,21 +56,23 @@ def _is_global(file: SourceFile, value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in bound
 
 
-def _argument(kernel: Kernel, launch: Launch, name: str, types: Mapping[str, str]) -> Argument:
+def _argument(kernel: JitFunction, launch: JitLaunch, name: str, types: Mapping[str, str]) -> OperatorArgument:
     if name in kernel.read or name in kernel.written:
-        return Argument(name, "Tensor")
+        return OperatorArgument(name, "Tensor")
     if name in types:
-        return Argument(name, types[name])
+        return OperatorArgument(name, types[name])
     value = launch.arguments[name]
     called = value.func if isinstance(value, ast.Call) else value
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if word in _INTEGERS or isinstance(value, ast.Subscript):
-        return Argument(name, "int")
+        return OperatorArgument(name, "int")
     is_float = any(word.lower().endswith(each) or name.lower().endswith(each) for each in _FLOATS)
-    return Argument(name, "float" if is_float else "int", is_assumed=True)
+    return OperatorArgument(name, "float" if is_float else "int", is_assumed=True)
 
 
-def _grid(file: SourceFile, kernel: Kernel, launch: Launch, names: set[str], inlined: Mapping[str, ast.expr]) -> str:
+def _grid(
+    file: SourceFile, kernel: JitFunction, launch: JitLaunch, names: set[str], inlined: Mapping[str, ast.expr]
+) -> str:
     """Return the grid in terms of the kernel's arguments.
 
     Raises:

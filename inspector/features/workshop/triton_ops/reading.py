@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.features.workshop.triton_ops.pointers import called_name, flow_of, parameters_of, scalars_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Decorator, Kernel, Launch
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Decorator, JitFunction, JitLaunch
 from ctrace.inspector.runs.target import holds
 
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "grid", "warmup", "stream")
@@ -100,7 +100,7 @@ def _is_jit(decorator: ast.expr) -> bool:
     return False
 
 
-def kernel_named(file: SourceFile, name: str) -> Kernel:
+def kernel_named(file: SourceFile, name: str) -> JitFunction:
     """Return one kernel of a file.
 
     Raises:
@@ -121,7 +121,7 @@ def kernel_named(file: SourceFile, name: str) -> Kernel:
     assumed = ""
     if flow.unknown:
         assumed = f"{', '.join(flow.unknown)}: source not found, so the tensors that it gets count as written"
-    return Kernel(
+    return JitFunction(
         name=name,
         parameters=parameters_of(node),
         constants=constants,
@@ -150,7 +150,7 @@ def _decorator(node: ast.expr) -> Decorator:
     return Decorator(name, keywords, ast.unparse(node))
 
 
-def launches_of(file: SourceFile, kernel: Kernel) -> list[Launch]:
+def launches_of(file: SourceFile, kernel: JitFunction) -> list[JitLaunch]:
     """Return the launches of a kernel in its file, those in plain functions of the module first.
 
     Raises:
@@ -166,10 +166,10 @@ def launches_of(file: SourceFile, kernel: Kernel) -> list[Launch]:
 class _Launches:
     """Finds `kernel[grid](...)` and `wrap_triton(kernel)[grid](...)`."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: JitFunction) -> None:
         self._kernel = kernel
 
-    def of(self, node: ast.AST, around: tuple[ast.AST, ...] = ()) -> Iterator[Launch]:
+    def of(self, node: ast.AST, around: tuple[ast.AST, ...] = ()) -> Iterator[JitLaunch]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             owner = node.func.value
             wrapped = isinstance(owner, ast.Call) and called_name(owner) in ("wrap_triton", "capture_triton")
@@ -182,11 +182,11 @@ class _Launches:
 
     def _launch(
         self, call: ast.Call, subscript: ast.Subscript, around: tuple[ast.AST, ...], *, is_wrapped: bool
-    ) -> Launch:
+    ) -> JitLaunch:
         named = dict(zip(self._kernel.parameters, call.args, strict=False))
         keywords = {each.arg: each.value for each in call.keywords if each.arg is not None}
         functions = [each for each in around if isinstance(each, ast.FunctionDef)]
-        return Launch(
+        return JitLaunch(
             call=call,
             line=call.lineno,
             grid=subscript.slice,

@@ -14,7 +14,7 @@ class Decorator(Struct, frozen=True):
     text: str
 
 
-class Kernel(Struct, frozen=True):
+class JitFunction(Struct, frozen=True):
     """A `@triton.jit` function in the source."""
 
     name: str
@@ -32,7 +32,7 @@ class Kernel(Struct, frozen=True):
     """Why `written` has parameters that may not be written; empty if each was seen in a store."""
 
 
-class Launch(Struct, frozen=True):
+class JitLaunch(Struct, frozen=True):
     """A call `kernel[grid](...)`."""
 
     call: ast.Call
@@ -50,7 +50,7 @@ class Launch(Struct, frozen=True):
     """Whether the kernel is inside `wrap_triton` already."""
 
 
-class Limit(Struct, frozen=True):
+class OperatorLimit(Struct, frozen=True):
     """A limit of torch that concerns this kernel, or that would after a change."""
 
     what: str
@@ -86,7 +86,7 @@ class Wrapped(Struct, frozen=True):
     source: str
 
 
-class Check(Struct, frozen=True):
+class OperatorCheck(Struct, frozen=True):
     """A check of the operator, in a process that imports it."""
 
     what: str
@@ -99,5 +99,5 @@ class WrapResult(Struct, frozen=True):
     """An operator with its limits and checks."""
 
     wrapped: Wrapped
-    limits: tuple[Limit, ...]
-    checks: tuple[Check, ...] = ()
+    limits: tuple[OperatorLimit, ...]
+    checks: tuple[OperatorCheck, ...] = ()

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.triton_ops.kernel_functions import (
-    Argument,
-    Function,
+    OperatorArgument,
+    OperatorFunction,
     Unsuitable,
     function_of,
     refuse_wrapped,
@@ -26,7 +26,7 @@ from ctrace.inspector.features.workshop.triton_ops.kernel_functions import (
 from ctrace.inspector.features.workshop.triton_ops.launching import launching_function
 from ctrace.inspector.features.workshop.triton_ops.pointers import called_name
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile, kernel_named, kernels_of, launches_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Kernel, Launch, Wrapped
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import JitFunction, JitLaunch, Wrapped
 
 _WRITTEN = {"torch", "triton", "tl", "Tensor", "triton_op", "wrap_triton", "register_flop_formula"}
 """Names that every written module imports."""
@@ -144,7 +144,7 @@ def wrapped(file: SourceFile, name: str, seen: Iterable[str] | None = None, type
     return _Module(file, kernel, launch, function, grid, notes, seen is not None).wrapped()
 
 
-def _with_other_kernels(file: SourceFile, function: Function) -> Function:
+def _with_other_kernels(file: SourceFile, function: OperatorFunction) -> OperatorFunction:
     """Add what other kernels in the function write to."""
     mutates = dict.fromkeys(function.mutates)
     for name in kernels_of(file):
@@ -154,7 +154,7 @@ def _with_other_kernels(file: SourceFile, function: Function) -> Function:
     return replace(function, mutates=tuple(each.name for each in function.arguments if each.name in mutates))
 
 
-def _launches_in(file: SourceFile, kernel: Kernel, node: ast.FunctionDef) -> list[Launch]:
+def _launches_in(file: SourceFile, kernel: JitFunction, node: ast.FunctionDef) -> list[JitLaunch]:
     try:
         return [each for each in launches_of(file, kernel) if each.function is node]
     except TargetError:
@@ -167,9 +167,9 @@ class _Module:
     def __init__(
         self,
         file: SourceFile,
-        kernel: Kernel,
-        launch: Launch,
-        function: Function,
+        kernel: JitFunction,
+        launch: JitLaunch,
+        function: OperatorFunction,
         grid: str,
         notes: list[str],
         is_seen: bool,
@@ -361,7 +361,7 @@ class _Respelled(ast.NodeTransformer):
         return node
 
 
-def _spelled(argument: Argument) -> str:
+def _spelled(argument: OperatorArgument) -> str:
     default = f" = {argument.default}" if argument.default else ""
     return f"{argument.name}: {argument.type}{default}"
 
@@ -434,7 +434,7 @@ _FREE = {"load", "where", "to", "cast", "store", "bitcast", "broadcast_to", "res
 """Functions that move or choose values."""
 
 
-def flops_per_element(kernel: Kernel) -> int | None:
+def flops_per_element(kernel: JitFunction) -> int | None:
     """Return the operations per element; None for a kernel with a loop, a reduction or a matrix product."""
     for node in ast.walk(kernel.node):
         if isinstance(node, ast.For | ast.While):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.features.workshop.triton_ops.kernel_functions import refuse_wrapped
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile, kernel_named, launches_of, parsed, split
 from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, WrapResult
 from ctrace.inspector.features.workshop.triton_ops.triton_op_request import WrapRequest
 from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import wrapped
 from ctrace.inspector.runs.capture_request import Options
@@ -49,7 +49,7 @@ def wrap(
             _CHILD, WrapRequest(str(path), name, options, is_model), WrapResult, timeout=timeout, observe=observe
         )
     except TaskError as error:
-        failed = Check("the operator", None, f"not checked: {error.what}")
+        failed = OperatorCheck("the operator", None, f"not checked: {error.what}")
         return WrapResult(found.wrapped, found.limits, (failed,))
 
 

@@ -26,7 +26,7 @@ class Shares(StrEnum):
     """An unknown value, from a newer torch."""
 
 
-class Input(Struct, frozen=True):
+class ChangedInput(Struct, frozen=True):
     """How a graph changes one of its inputs."""
 
     index: int
@@ -52,7 +52,7 @@ class Returned(Struct, frozen=True):
 class Aliases(Struct, frozen=True):
     """Which inputs a graph mutates, and which memory its outputs share."""
 
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[ChangedInput, ...] = ()
     outputs: tuple[Returned, ...] = ()
 
 
@@ -72,10 +72,10 @@ def _parts(text: str, name: str) -> list[str]:
     return [part.partition("output_info=")[0].partition("num_intermediate")[0] for part in text.split(name)[1:]]
 
 
-def _input(index: int, text: str) -> Input:
+def _input(index: int, text: str) -> ChangedInput:
     flags = {name: value == "True" for name, value in _FLAG.findall(text)}
     metadata = flags.get("mutates_metadata", False) or flags.get("mutates_storage_metadata", False)
-    return Input(index, flags.get("mutates_data", False), metadata)
+    return ChangedInput(index, flags.get("mutates_data", False), metadata)
 
 
 def _output(index: int, text: str) -> Returned:

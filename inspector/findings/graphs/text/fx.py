@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Kind(StrEnum):
+class FxNodeKind(StrEnum):
     """What a node does, in torch's terms (fx/node.py)."""
 
     PLACEHOLDER = "placeholder"
@@ -17,7 +17,7 @@ class Kind(StrEnum):
     OUTPUT = "output"
 
 
-CALLS = (Kind.CALL_FUNCTION, Kind.CALL_METHOD, Kind.CALL_MODULE)
+CALLS = (FxNodeKind.CALL_FUNCTION, FxNodeKind.CALL_METHOD, FxNodeKind.CALL_MODULE)
 
 
 class TensorType(Struct, frozen=True):
@@ -47,7 +47,7 @@ class FxNode(Struct, frozen=True):
     """One node."""
 
     name: str
-    kind: Kind
+    kind: FxNodeKind
     target: str
     """What the node calls or reads: an op such as `torch.ops.aten.mm.default`, a method, a module or a placeholder."""
     args: str = ""
@@ -85,7 +85,7 @@ class FxGraph(Struct, frozen=True):
 
     def placeholders(self) -> tuple[FxNode, ...]:
         """List the inputs, in order."""
-        return tuple(node for node in self.nodes if node.kind is Kind.PLACEHOLDER)
+        return tuple(node for node in self.nodes if node.kind is FxNodeKind.PLACEHOLDER)
 
     def node(self, name: str) -> FxNode | None:
         """Find a node of this graph, without its subgraphs."""

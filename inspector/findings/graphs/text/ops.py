@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph, FxNode, Kind
+from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph, FxNode, FxNodeKind
 
 _GETITEM = "operator.getitem"
 _VIEWS = frozenset(
@@ -21,7 +21,7 @@ _ATEN = ("aten.", "prims.")
 
 def op_name(node: FxNode) -> str:
     """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
-    return node.target if node.kind is Kind.CALL_MODULE else _name(node.target)
+    return node.target if node.kind is FxNodeKind.CALL_MODULE else _name(node.target)
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, Kind, Output, TensorType
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind, Output, TensorType
 from ctrace.inspector.findings.graphs.text.scan import all_names_in, closing, left_open, names_in, pieces, splits_at
 
 _ANNOTATED = r"(?P<name>[^\W\d]\w*)(?: ?: ?(?:\"(?P<annotation>[^\"\n]*)\"|(?P<type>[^\"=]+?)))?"
@@ -47,7 +47,7 @@ _CHANGING = {
 _OPERATOR = "operator."
 
 
-class Statement(Struct, frozen=True):
+class NodeStatement(Struct, frozen=True):
     """The parts of a statement that assigns to a node: its name, its annotation, and its value."""
 
     name: str
@@ -57,10 +57,10 @@ class Statement(Struct, frozen=True):
     """For an in-place operation, the statement of the operation, which torch prints before the name."""
 
 
-class Call(Struct, frozen=True):
+class NodeCall(Struct, frozen=True):
     """What a node does; `args` is the text of its arguments."""
 
-    kind: Kind
+    kind: FxNodeKind
     target: str
     args: str = ""
 
@@ -86,18 +86,18 @@ def plain_arguments(text: str) -> list[tuple[str, str]] | None:
     return _ARGUMENT.findall(text) if _ARGUMENTS.fullmatch(text) else None
 
 
-def statement(text: str) -> Statement | None:
+def statement(text: str) -> NodeStatement | None:
     """Split a line into its parts; return None if it is not the statement of a node."""
     if text.endswith("None"):
         text = _FREED.sub("", text)
     if match := _STATEMENT.fullmatch(text):
-        return Statement(match["name"], match["annotation"] or "", match["value"])
+        return NodeStatement(match["name"], match["annotation"] or "", match["value"])
     if match := _IN_PLACE.fullmatch(text):
-        return Statement(match["name"], match["annotation"] or "", match["same"], match["done"])
+        return NodeStatement(match["name"], match["annotation"] or "", match["same"], match["done"])
     return None
 
 
-def call(parts: Statement, known: Container[str]) -> Call | None:
+def call(parts: NodeStatement, known: Container[str]) -> NodeCall | None:
     """Parse what a statement does, or return None if that fails; `known` has the names of earlier nodes."""
     if parts.change:
         return _changed(parts.change)
@@ -107,53 +107,57 @@ def call(parts: Statement, known: Container[str]) -> Call | None:
     return _called(value, known) or _attribute(value, known) or _item(value) or _operation(value)
 
 
-def _called(value: str, known: Container[str]) -> Call | None:
+def _called(value: str, known: Container[str]) -> NodeCall | None:
     path = _PATH.match(value)
     if path is None or not value.startswith("(", path.end()) or closing(value, path.end()) != len(value) - 1:
         return None
     target, args = path[0], value[path.end() + 1 : -1]
     first, _, method = target.partition(".")
     if method and first in known:
-        return Call(Kind.CALL_METHOD, method, f"{first}, {args}" if args else first)
-    return Call(Kind.CALL_FUNCTION, target, args)
+        return NodeCall(FxNodeKind.CALL_METHOD, method, f"{first}, {args}" if args else first)
+    return NodeCall(FxNodeKind.CALL_FUNCTION, target, args)
 
 
-def _attribute(value: str, known: Container[str]) -> Call | None:
+def _attribute(value: str, known: Container[str]) -> NodeCall | None:
     path = _PATH.fullmatch(value)
     first, _, name = value.partition(".")
-    return Call(Kind.CALL_FUNCTION, "getattr", f"{first}, '{name}'") if path and name and first in known else None
+    return (
+        NodeCall(FxNodeKind.CALL_FUNCTION, "getattr", f"{first}, '{name}'")
+        if path and name and first in known
+        else None
+    )
 
 
-def _item(value: str) -> Call | None:
+def _item(value: str) -> NodeCall | None:
     if not value.endswith("]"):
         return None
     path = _PATH.match(value)
     if path is None or not value.startswith("[", path.end()) or closing(value, path.end()) != len(value) - 1:
         return None
-    return Call(Kind.CALL_FUNCTION, f"{_OPERATOR}getitem", f"{path[0]}, {value[path.end() + 1 : -1]}")
+    return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}getitem", f"{path[0]}, {value[path.end() + 1 : -1]}")
 
 
-def _operation(value: str) -> Call | None:
+def _operation(value: str) -> NodeCall | None:
     for sign, name in _BINARY.items():
         at = splits_at(value, sign)
         if at > 0:
             left, right = value[:at], value[at + len(sign) :]
-            return Call(Kind.CALL_FUNCTION, _OPERATOR + name, f"{left}, {right}")
+            return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{left}, {right}")
     name = _UNARY.get(value[:1], "")
-    return Call(Kind.CALL_FUNCTION, _OPERATOR + name, value[1:]) if name and len(value) > 1 else None
+    return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, value[1:]) if name and len(value) > 1 else None
 
 
-def _changed(text: str) -> Call | None:
+def _changed(text: str) -> NodeCall | None:
     for sign, name in _CHANGING.items():
         at = splits_at(text, sign)
         if at > 0:
-            return Call(Kind.CALL_FUNCTION, _OPERATOR + name, f"{text[:at]}, {text[at + len(sign) :]}")
+            return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{text[:at]}, {text[at + len(sign) :]}")
     at = splits_at(text, " = ")
     item = _item(text[:at]) if at > 0 else None
-    return Call(Kind.CALL_FUNCTION, f"{_OPERATOR}setitem", f"{item.args}, {text[at + 3 :]}") if item else None
+    return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}setitem", f"{item.args}, {text[at + 3 :]}") if item else None
 
 
-def _of_module(value: str) -> Call | None:
+def _of_module(value: str) -> NodeCall | None:
     """Parse `self.a.b`, `getattr(self.layers, "0").weight`, and calls of these."""
     parts: list[str] = []
     open_ = 0
@@ -174,16 +178,16 @@ def _of_module(value: str) -> Call | None:
     if open_ or not parts:
         return None
     if not rest:
-        return Call(Kind.GET_ATTR, target)
+        return NodeCall(FxNodeKind.GET_ATTR, target)
     is_call = rest.startswith("(") and closing(rest, 0) == len(rest) - 1
-    return Call(Kind.CALL_MODULE, target, rest[1:-1]) if is_call else None
+    return NodeCall(FxNodeKind.CALL_MODULE, target, rest[1:-1]) if is_call else None
 
 
-def placeholder(text: str) -> Statement | None:
+def placeholder(text: str) -> NodeStatement | None:
     """Parse one argument of a graph's function: a name, an annotation, a default."""
     name, _, default = text.partition(" = ")
     match = _PLACEHOLDER.fullmatch(name.strip())
-    return Statement(match["name"], match["annotation"] or "", default) if match else None
+    return NodeStatement(match["name"], match["annotation"] or "", default) if match else None
 
 
 _TENSOR = re.compile(
@@ -336,7 +340,7 @@ class _Reader:
             for name, annotated in plain:
                 type_, symbol = annotation(annotated)
                 comment = described.get(name, "")
-                node = FxNode(name, Kind.PLACEHOLDER, name, type=type_, symbol=symbol, described=comment)
+                node = FxNode(name, FxNodeKind.PLACEHOLDER, name, type=type_, symbol=symbol, described=comment)
                 self._inputs[name] = node
             self._known.update(self._inputs)
             return
@@ -413,7 +417,9 @@ class _Reader:
             name, annotated, target, args, names = found
             type_, symbol = annotation(annotated)
             uses = tuple([each for each in names if each in known])
-            self._nodes.append(FxNode(name, Kind.CALL_FUNCTION, target, args, uses, type_, symbol, self._at, self._tag))
+            self._nodes.append(
+                FxNode(name, FxNodeKind.CALL_FUNCTION, target, args, uses, type_, symbol, self._at, self._tag)
+            )
             known.add(name)
             return
         parts, made = self._read(line)
@@ -431,7 +437,7 @@ class _Reader:
         self._nodes.append(node)
         self._known.add(parts.name)
 
-    def _read(self, line: str) -> tuple[Statement | None, Call | None]:
+    def _read(self, line: str) -> tuple[NodeStatement | None, NodeCall | None]:
         parts = statement(line)
         return parts, call(parts, self._known) if parts else None
 
@@ -461,7 +467,7 @@ class _Reader:
         items = _items(text)
         described = comments if len(comments) == len(items) else {}
         self._outputs = tuple(Output(item, described.get(at, "")) for at, item in enumerate(items))
-        self._nodes.append(FxNode("output", Kind.OUTPUT, "output", text, names_in(text, self._known)))
+        self._nodes.append(FxNode("output", FxNodeKind.OUTPUT, "output", text, names_in(text, self._known)))
 
 
 @lru_cache(maxsize=20_000)
@@ -488,7 +494,7 @@ def _input(text: str, described: dict[str, str]) -> FxNode | None:
     type_, symbol = annotation(parts.annotation)
     return FxNode(
         parts.name,
-        Kind.PLACEHOLDER,
+        FxNodeKind.PLACEHOLDER,
         parts.name,
         parts.value,
         type=type_,

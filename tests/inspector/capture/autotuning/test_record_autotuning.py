@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from ctrace.inspector.capture.autotuning.record_autotuning import autotuning
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.autotuning import ChoiceStatus, Tuned
+from ctrace.inspector.facts.autotuning import ChoiceStatus, TunedOperation
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_of
 from ctrace.inspector.log.raw import Raw
@@ -33,7 +33,7 @@ class Kept:
     def watching(self, _what: str) -> Iterator[None]:
         yield
 
-    def tuned(self) -> tuple[Tuned, ...]:
+    def tuned(self) -> tuple[TunedOperation, ...]:
         raw = Raw(environment={"built": True})
         raw.autotuning += self.records
         return tuned_of(raw)
@@ -124,7 +124,7 @@ class Benchmarker:
 timing = SimpleNamespace(median=lambda runs: sorted(runs)[len(runs) // 2], InductorBenchmarker=Benchmarker)
 
 
-def select(fake: Any, *choices: Choice) -> tuple[Any, Tuned]:
+def select(fake: Any, *choices: Choice) -> tuple[Any, TunedOperation]:
     """Let the watched module choose; return what it returns, and what was recorded."""
     kept = Kept()
     modules = {SELECT: fake, BENCHMARKING: timing}

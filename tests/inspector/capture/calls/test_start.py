@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.capture.calls import start as module
-from ctrace.inspector.capture.calls.start import NEW, Start
+from ctrace.inspector.capture.calls.start import NEW, ProcessStart
 from ctrace.inspector.processes.forking import RESTART
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 
@@ -35,11 +35,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def loaded(folder: Path, action: Callable[[], object], start: Start | None = None) -> bool:
+def loaded(folder: Path, action: Callable[[], object], start: ProcessStart | None = None) -> bool:
     """Load a model with this action; return whether the fork asks for a new process."""
     request = CaptureRequest("model", str(folder / "model.py"), None, None, (), Options(), "")
     try:
-        with (start or Start(["sympy", "not_there"])).loading(request):
+        with (start or ProcessStart(["sympy", "not_there"])).loading(request):
             action()
     except RestartedError:
         return True

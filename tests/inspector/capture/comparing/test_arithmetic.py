@@ -8,12 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ctrace.inspector.capture.calls.ways import Call  # noqa: E402
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched  # noqa: E402
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic  # noqa: E402
 from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError  # noqa: E402
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT32, FLOAT64  # noqa: E402
 
 
-def called(arithmetic: Watched, function: Callable[..., Any], *args: Any) -> Any:
+def called(arithmetic: WatchedArithmetic, function: Callable[..., Any], *args: Any) -> Any:
     function = arithmetic.model(function)
     given = arithmetic.call(Call(args, {}))
     with arithmetic.active():
@@ -95,13 +95,13 @@ def test_what_means_something_else_in_float64_is_refused(function: Any, why: str
     ],
 )
 def test_the_coarsest_dtype(function: Any, coarsest: Any):
-    watched = Watched()
+    watched = WatchedArithmetic()
     called(watched, function, torch.ones(2).double() if coarsest is FLOAT64 else torch.ones(2))
     assert watched.coarsest is coarsest
 
 
 def test_matmuls_may_round_their_factors():
-    watched = Watched()
+    watched = WatchedArithmetic()
     torch.set_float32_matmul_precision("medium")
     try:
         called(watched, lambda x: x @ x, torch.ones(2, 2))
@@ -111,7 +111,7 @@ def test_matmuls_may_round_their_factors():
 
 
 def test_what_python_reads_and_draws_is_seen():
-    watched = Watched()
+    watched = WatchedArithmetic()
     generator = torch.Generator().manual_seed(0)
 
     def function(x: Any) -> Any:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 
-from ctrace.inspector.capture.calls.calling import Results  # noqa: E402
+from ctrace.inspector.capture.calls.calling import CallResults  # noqa: E402
 from ctrace.inspector.capture.comparing.compare_results import (  # noqa: E402
     ABSENT,
     Leaf,
@@ -34,7 +34,7 @@ class Output:
 
 
 def differ(one: Any, other: Any) -> str | None:
-    return difference(Results(one, [], []), Results(other, [], []))
+    return difference(CallResults(one, [], []), CallResults(other, [], []))
 
 
 NAN = float("nan")
@@ -48,7 +48,7 @@ NAN = float("nan")
     ],
 )  # fmt: skip
 def test_equal(value: Any):
-    assert differ(value, taken(Results(value, [], [])).outputs) is None
+    assert differ(value, taken(CallResults(value, [], [])).outputs) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_small_bias_of_all_values_is_a_difference():
 
 
 def test_inputs_buffers_and_gradients_are_results_too():
-    same = Results(1, [torch.ones(2)], [torch.ones(2), None], {"mean": torch.ones(2)})
+    same = CallResults(1, [torch.ones(2)], [torch.ones(2), None], {"mean": torch.ones(2)})
     changed = replace(same, inputs=[torch.zeros(2)])
     assert difference(same, changed) == "inputs[0] differs in 2 of 2 values, by up to 1"
     changed = replace(same, gradients=[torch.zeros(2), None])
@@ -111,7 +111,7 @@ def test_a_tensor_that_is_not_dense():
 
 
 def test_every_place_of_results_is_found_again():
-    results = Results({"a": (torch.ones(1), [Output(torch.zeros(2))])}, [torch.ones(3)], [None])
+    results = CallResults({"a": (torch.ones(1), [Output(torch.zeros(2))])}, [torch.ones(3)], [None])
     for leaf in leaves(results, results):
         assert agree(found(results, leaf.path), leaf.eager)
         assert agree(found(taken(results), leaf.path), leaf.eager)
@@ -218,7 +218,7 @@ WEIGHT, OTHER = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones
 )
 def test_what_is_the_same_in_another_form(one: Any, other: Any):
     assert differ(one, other) is None
-    assert differ(taken(Results(one, [], [])).outputs, other) is None
+    assert differ(taken(CallResults(one, [], [])).outputs, other) is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_what_differs_in_another_form(one: Any, other: Any, seen: str):
 
 def test_a_later_call_cannot_change_what_was_taken():
     output = SimpleNamespace(y=torch.ones(2), sizes=[1])
-    before = taken(Results(output, [], []))
+    before = taken(CallResults(output, [], []))
     output.y.add_(1)
     output.sizes.append(2)
     output.new = 1
@@ -253,4 +253,4 @@ def test_a_later_call_cannot_change_what_was_taken():
     [(iter([1]), False), (lambda: 1, False), ([iter([1]), print], False), ([iter([1]), 1], True), (None, True)],
 )
 def test_a_result_without_values_is_not_compared(value: Any, expected: bool):
-    assert is_compared(Results(value, [torch.ones(2)], [])) is expected
+    assert is_compared(CallResults(value, [torch.ones(2)], [])) is expected

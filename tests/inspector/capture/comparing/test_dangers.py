@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.capture.calls.calling import Results  # noqa: E402
+from ctrace.inspector.capture.calls.calling import CallResults  # noqa: E402
 from ctrace.inspector.capture.calls.ways import Call  # noqa: E402
 from ctrace.inspector.capture.comparing import dangers as module  # noqa: E402
-from ctrace.inspector.capture.comparing.danger_search import Outcome  # noqa: E402
+from ctrace.inspector.capture.comparing.danger_search import SearchOutcome  # noqa: E402
 from ctrace.inspector.capture.comparing.dangers import Before, Dangers  # noqa: E402
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E402
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
@@ -41,7 +41,7 @@ class FakeRecorder:
         yield
 
 
-def before(scenario: str, results: Results) -> Before:
+def before(scenario: str, results: CallResults) -> Before:
     run = EagerRun(results, None, Traces(), 0.0)
     call = Call((), {})
     return Before(scenario, 0, call, call, World(), None, World(), RandomStates(), run, 0)  # type: ignore[arg-type]
@@ -58,12 +58,12 @@ def dangers(recorder: FakeRecorder) -> Dangers:
     return Dangers(None, None, recorder, ops, built=False)  # type: ignore[arg-type]
 
 
-ONES, TWOS = (Results(torch.full((2,), value), [], []) for value in (1.0, 2.0))
+ONES, TWOS = (CallResults(torch.full((2,), value), [], []) for value in (1.0, 2.0))
 
 
-def outcome(*, proven: bool) -> Outcome:
+def outcome(*, proven: bool) -> SearchOutcome:
     kind = "environment" if proven else "unexplained"
-    return Outcome(AGREED, (DangerFound(scenario="", call=0, kind=kind, subject="", proven=proven),))
+    return SearchOutcome(AGREED, (DangerFound(scenario="", call=0, kind=kind, subject="", proven=proven),))
 
 
 def fail(*_arguments: Any) -> Any:

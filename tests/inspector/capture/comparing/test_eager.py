@@ -8,7 +8,7 @@ import pytest
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing import eager as module
-from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.state.world import look
@@ -67,7 +67,7 @@ def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_o
     way = Way(lambda: call, ScenarioKind.BASE)
     with pytest.raises(EagerError):
         eager.run(call, way, look(model), arithmetic=Float64())
-    assert eager.run(call, way, look(model), arithmetic=Watched()) is not None
+    assert eager.run(call, way, look(model), arithmetic=WatchedArithmetic()) is not None
     assert found.problems == []
 
 

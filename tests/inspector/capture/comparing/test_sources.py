@@ -22,8 +22,8 @@ np = pytest.importorskip("numpy")
 
 from numpy.random import randn  # noqa: E402
 
-from ctrace.inspector.capture.comparing.arithmetic import Watched  # noqa: E402
-from ctrace.inspector.capture.comparing.sources import Kind, Sources  # noqa: E402
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic  # noqa: E402
+from ctrace.inspector.capture.comparing.sources import SourceKind, Sources  # noqa: E402
 
 NAMES = {"a", "b"}
 NUMBERS = {1, 2}
@@ -31,7 +31,7 @@ RNG = np.random.default_rng(0)
 IT = SimpleNamespace(names=frozenset(("x", "y")), rng=np.random.RandomState(0))
 
 
-def read_by(function: Callable[[], Any]) -> list[tuple[Kind, str, int]]:
+def read_by(function: Callable[[], Any]) -> list[tuple[SourceKind, str, int]]:
     """Return the sources that a function reads, with lines relative to its first."""
     sources = Sources()
     with sources.watching():
@@ -70,7 +70,7 @@ def read_by(function: Callable[[], Any]) -> list[tuple[Kind, str, int]]:
     ],
 )
 def test_what_varies(function: Callable[[], Any], what: str) -> None:
-    assert (Kind.VARYING, what, 0) in read_by(function)
+    assert (SourceKind.VARYING, what, 0) in read_by(function)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_varies(function: Callable[[], Any], what: str) -> None:
     ],
 )
 def test_random_numbers(function: Callable[[], Any], what: str) -> None:
-    assert (Kind.RANDOM, what, 0) in read_by(function)
+    assert (SourceKind.RANDOM, what, 0) in read_by(function)
 
 
 @functools.lru_cache
@@ -111,11 +111,11 @@ def double(n: int) -> int:
     ],
 )
 def test_what_does_not_vary(function: Callable[[], Any]) -> None:
-    assert [each for each in read_by(function) if each[0] in (Kind.VARYING, Kind.COMPILING)] == []
+    assert [each for each in read_by(function) if each[0] in (SourceKind.VARYING, SourceKind.COMPILING)] == []
 
 
 def test_a_question_about_compiling() -> None:
-    assert (Kind.COMPILING, "torch.compiler.is_compiling", 0) in read_by(lambda: torch.compiler.is_compiling())
+    assert (SourceKind.COMPILING, "torch.compiler.is_compiling", 0) in read_by(lambda: torch.compiler.is_compiling())
 
 
 def test_a_line_deep_in_the_program() -> None:
@@ -132,10 +132,10 @@ def test_a_line_deep_in_the_program() -> None:
 
 
 def test_random_operations_of_torch() -> None:
-    watched = Watched(sources := Sources())
+    watched = WatchedArithmetic(sources := Sources())
     with watched.active():
         torch.nn.functional.dropout(torch.ones(4))
-    assert [each.file for each in sources.all() if each.kind is Kind.RANDOM] == [__file__]
+    assert [each.file for each in sources.all() if each.kind is SourceKind.RANDOM] == [__file__]
 
 
 def test_the_program_may_profile_itself() -> None:

@@ -7,20 +7,20 @@ from msgspec.structs import replace
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.capture.calls.calling import Results  # noqa: E402
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched  # noqa: E402
+from ctrace.inspector.capture.calls.calling import CallResults  # noqa: E402
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic  # noqa: E402
 from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun, Traces  # noqa: E402
 from ctrace.inspector.capture.comparing.float64 import Float64  # noqa: E402
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT32, FLOAT64, Precision  # noqa: E402
-from ctrace.inspector.capture.comparing.verdicts import Budget, Court  # noqa: E402
+from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget  # noqa: E402
 from ctrace.inspector.facts.scenario_facts import Rule  # noqa: E402
 
 VALUES = torch.randn(2000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 def run_of(values: Any, seconds: float = 0.001) -> EagerRun:
-    return EagerRun(Results(values, [], []), None, Traces(), seconds)
+    return EagerRun(CallResults(values, [], []), None, Traces(), seconds)
 
 
 def off(by: float, seed: int = 1) -> Any:
@@ -35,7 +35,7 @@ class Calls:
         self._answers = {Float64: reference, Noisy: noisy}
         self._reads = reads
 
-    def __call__(self, arithmetic: Watched) -> EagerRun | None:
+    def __call__(self, arithmetic: WatchedArithmetic) -> EagerRun | None:
         self.made.append(type(arithmetic).__name__)
         if self._reads:
             arithmetic.read.append(True)
@@ -54,12 +54,12 @@ def court(
     room: bool = True,
     seconds: float = 0.001,
 ) -> Court:
-    watched = Watched()
+    watched = WatchedArithmetic()
     watched.coarsest = coarsest
-    return Court(run_of(eager, seconds), watched, calls, Budget(), built=built, room=room)
+    return Court(run_of(eager, seconds), watched, calls, EagerBudget(), built=built, room=room)
 
 
-def results(values: Any) -> Results:
+def results(values: Any) -> CallResults:
     return run_of(values).results
 
 
@@ -112,12 +112,12 @@ def test_tolerances_are_those_of_the_coarsest_dtype():
 
 
 def test_the_worst_place_decides():
-    eager = Results([off(1e-3).float(), VALUES.float()], [], [])
-    compiled = Results([off(1e-3, 2).float(), VALUES.float() * 2], [], [])
+    eager = CallResults([off(1e-3).float(), VALUES.float()], [], [])
+    compiled = CallResults([off(1e-3, 2).float(), VALUES.float() * 2], [], [])
     run = replace(run_of(None), results=eager)
-    watched = Watched()
+    watched = WatchedArithmetic()
     watched.coarsest = FLOAT32
     calls = Calls([VALUES, VALUES], [off(1e-3, 3).float(), VALUES.float()])
-    verdict = Court(run, watched, calls, Budget(), built=True).verdict(compiled)
+    verdict = Court(run, watched, calls, EagerBudget(), built=True).verdict(compiled)
     assert verdict.judgement is Judgement.WRONG
     assert verdict.difference.startswith("the result[1] differs in")

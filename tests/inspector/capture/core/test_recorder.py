@@ -12,7 +12,7 @@ from ctrace.inspector.capture.core.recorder import Postponed, Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.facts.events.run_events import Listing, ModeChosen
 from ctrace.inspector.facts.events.tracing import GraphMade
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder(TraceLog(tmp_path / "trace.log"))
 
 
-def written(tmp_path: Path) -> list[Entry]:
-    return [item for item in read(tmp_path / "trace.log") if isinstance(item, Entry)]
+def written(tmp_path: Path) -> list[LogEntry]:
+    return [item for item in read(tmp_path / "trace.log") if isinstance(item, LogEntry)]
 
 
 def problems(tmp_path: Path) -> list[str]:

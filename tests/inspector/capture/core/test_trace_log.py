@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.log.reader import Broken, Entry, read
+from ctrace.inspector.log.reader import Broken, LogEntry, read
 from tests.support.helpers import any_json, fuzzing
 
 
@@ -23,10 +23,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trace.log"
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[LogEntry]:
     found = list(read(path))
     assert not [item for item in found if isinstance(item, Broken)]
-    return [item for item in found if isinstance(item, Entry)]
+    return [item for item in found if isinstance(item, LogEntry)]
 
 
 def test_an_artifact_is_read_back(path: Path):

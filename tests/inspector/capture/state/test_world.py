@@ -14,7 +14,7 @@ import torch
 
 from ctrace.inspector.capture.comparing.danger_search import culprits
 from ctrace.inspector.capture.state.reads import place_of
-from ctrace.inspector.capture.state.world import A_TENSOR, MISSING, Change, look
+from ctrace.inspector.capture.state.world import A_TENSOR, MISSING, ItemChange, look
 
 SETTINGS = {"scale": 1, "unused": 1}
 HISTORY: list[int] = []
@@ -181,7 +181,7 @@ class TestCulprits:
         for name in "abcde":
             setattr(model, name, 2)
 
-        def experiment(changes: list[Change]) -> bool:
+        def experiment(changes: list[ItemChange]) -> bool:
             names = {change.key for change in changes}
             return needed <= names and not names & spoilers
 

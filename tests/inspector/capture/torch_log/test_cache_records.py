@@ -12,7 +12,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.torch_log import cache_records
 from ctrace.inspector.capture.torch_log.cache_records import TritonCacheRecords
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 
 KNOWN, NEW = "ab" * 32, "cd" * 32
 KNOWN_FOLDER = "VOV2XK5LVOV2XK5LVOV2XK5LVOV2XK5LVOV2XK5LVOV2XK5LVOVQ"
@@ -41,7 +41,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             TritonCacheRecords(recorder).install(heuristics, patches)
             for each in kernels:
                 assert heuristics.CachingAutotuner.precompile(each, warm_cache_only=False) == "done"
-        return [json.loads(each.payload) for each in read(tmp_path / "trace.log") if isinstance(each, Entry)]
+        return [json.loads(each.payload) for each in read(tmp_path / "trace.log") if isinstance(each, LogEntry)]
 
     return prepared
 

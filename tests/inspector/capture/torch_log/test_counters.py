@@ -12,7 +12,7 @@ import pytest
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.torch_log.counters import counters
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import LogEntry, read
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def recorded(folder: Path, utils: SimpleNamespace, **more: dict[str, int]) -> An
         for name, counts in more.items():
             utils.counters.setdefault(name, Counter()).update(counts)
     (entry,) = read(folder / "trace.log")
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     assert entry.kind == "artifact:ctrace_counters"
     return json.loads(entry.payload)
 

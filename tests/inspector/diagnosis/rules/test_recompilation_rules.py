@@ -8,13 +8,13 @@ from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.shape_facts import (
-    Condition,
     ConditionKind,
     Dimension,
     DimKind,
-    Policy,
+    DimPolicy,
     Shaped,
     ShapedTensor,
+    SizeCondition,
 )
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
 from ctrace.reports.markdown import render_markdown
@@ -28,7 +28,7 @@ def recompile(*causes, entry=1, nearest=0, **about):
     return Recompile(f"0/{entry}", "forward", FILE, 3, False, causes, nearest=f"0/{nearest}", **about)
 
 
-def dim(index, size, kind=DimKind.STATIC, policy=Policy.NOT_VARIED, **about):
+def dim(index, size, kind=DimKind.STATIC, policy=DimPolicy.NOT_VARIED, **about):
     return Dimension(index, str(size), kind, policy, **about)
 
 
@@ -214,12 +214,16 @@ def test_any_keyword_arguments_are_no_list_that_grows():
     assert "keyword" not in first(session(extra, listings={FILE: text.replace("**", "")}))
 
 
-LOOP = Condition("x.size(1) == 5", "", ConditionKind.NUMBER, FILE, 7, "for t in range(x.shape[1]):")
+LOOP = SizeCondition("x.size(1) == 5", "", ConditionKind.NUMBER, FILE, 7, "for t in range(x.shape[1]):")
 
 
 def looped(source):
     fixed = dim(
-        1, 5, DimKind.SPECIALIZED, Policy.AUTOMATIC, fixed=Condition("", "", ConditionKind.NUMBER, FILE, 7, source)
+        1,
+        5,
+        DimKind.SPECIALIZED,
+        DimPolicy.AUTOMATIC,
+        fixed=SizeCondition("", "", ConditionKind.NUMBER, FILE, 7, source),
     )
     shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), fixed))),)
     again = recompile(Cause(CauseKind.SIZE, "x.size(1)", "4", "5", line=7, file=FILE, fix="general"))
@@ -237,8 +241,8 @@ def test_a_mark_that_did_not_help_is_not_offered_again():
     cause = Cause(
         CauseKind.SIZE, "x.size(1)", "4", "5", is_open=False, fix="Mark it: torch._dynamo.mark_dynamic(x, dim)"
     )
-    conditions = (Condition("x.size(1) % 2 == 0", "", ConditionKind.OPERATION, FILE, 9, "y = scan(x)"),)
-    open_ = dim(1, 5, DimKind.SYMBOLIC, Policy.AUTOMATIC, conditions=conditions)
+    conditions = (SizeCondition("x.size(1) % 2 == 0", "", ConditionKind.OPERATION, FILE, 9, "y = scan(x)"),)
+    open_ = dim(1, 5, DimKind.SYMBOLIC, DimPolicy.AUTOMATIC, conditions=conditions)
     refuted = Tried(Trial(marked=(Marked("x", 1),)), Counts(2, 0, 1), 1.0)
     shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), open_))),)
     before = session(recompile(cause))
@@ -498,8 +502,8 @@ def violated():
         1,
         6,
         DimKind.SPECIALIZED,
-        Policy.MARKED_DYNAMIC,
-        fixed=Condition("", "", ConditionKind.NUMBER, FILE, 2, "for row in range(x.shape[1]):"),
+        DimPolicy.MARKED_DYNAMIC,
+        fixed=SizeCondition("", "", ConditionKind.NUMBER, FILE, 2, "for row in range(x.shape[1]):"),
     )
     failed = Shaped(
         "0/0", "forward", FILE, 1, (tensor("L['x']", dims=(dim(0, 2), fixed)),), fail_type="ConstraintViolationError"
@@ -537,8 +541,8 @@ def inputs():
 
 def reshaped(size):
     text = RESHAPED.format(size)
-    fixed = Condition("", "", ConditionKind.OPERATION, FILE, 2, text.split("\n")[1].strip())
-    batch = dim(0, 4, DimKind.SPECIALIZED, Policy.MARKED_DYNAMIC, fixed=fixed)
+    fixed = SizeCondition("", "", ConditionKind.OPERATION, FILE, 2, text.split("\n")[1].strip())
+    batch = dim(0, 4, DimKind.SPECIALIZED, DimPolicy.MARKED_DYNAMIC, fixed=fixed)
     failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
     failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
     return Session(failure=failure, shapes=(failed,), listings={FILE: text})

@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.features.check.gate_model import JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
 from ctrace.inspector.features.check.policy.policy_model import Allow
-from ctrace.inspector.features.check.verdict import Finding, FindingKind
+from ctrace.inspector.features.check.verdict import FindingKind, GateFinding
 from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 GIVEN = state_with(site())
@@ -80,7 +80,7 @@ def test_a_renamed_file_is_known_by_what_it_shows() -> None:
     "came",
     [state_with(), state_with(site(), graphs=2), state_with(site(times=2)), state_with(site(), site("y.item()"))],
 )
-def test_what_shows_more_or_less_than_the_one_that_is_gone_is_not_that_one(came: State) -> None:
+def test_what_shows_more_or_less_than_the_one_that_is_gone_is_not_that_one(came: CheckedState) -> None:
     outcome = outcome_of(seen_of(came, job=JobKey("nets/new.py")), lock_with("nets/old.py"))
     assert (outcome.moved, kinds(outcome)) == ({}, ["vanished"])
 
@@ -98,7 +98,7 @@ def test_a_copy_of_a_model_is_new() -> None:
 
 
 def test_a_model_that_failed_is_not_promised_to_the_lock() -> None:
-    doubt = Finding(FindingKind.FAILED, "without torch.compile it raises ValueError: no")
+    doubt = GateFinding(FindingKind.FAILED, "without torch.compile it raises ValueError: no")
     both = [seen_of(GIVEN, job=JobKey("a/model.py")), seen_of(GIVEN, job=JobKey("b/model.py"), doubts=(doubt,))]
     outcome = outcome_of(both, lock_with("a/model.py"))
     assert not any(each.is_new for each in outcome.checked)
@@ -116,7 +116,7 @@ def test_entries_of_no_use_are_said_where_all_could_be_seen() -> None:
     assert outcome_of(seen_of(state_with()), allow=[entry]).notes == (
         "the allow entry in line 4 (GB9999) no longer matches anything; remove it",
     )
-    failed = seen_of(state_with(), doubts=(Finding(FindingKind.CRASHED, ""),), has_ended=False)
+    failed = seen_of(state_with(), doubts=(GateFinding(FindingKind.CRASHED, ""),), has_ended=False)
     for outcome in (
         outcome_of(failed, allow=[entry]),
         outcome_of(seen_of(state_with()), allow=[entry], wrong=[(JobKey("x.py"), TargetError("", ""))]),

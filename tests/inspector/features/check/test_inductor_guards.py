@@ -9,10 +9,10 @@ from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.facts.target_facts import NOT_REAL
-from ctrace.inspector.features.check.gate_model import Job, State
+from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob
 from ctrace.inspector.features.check.lock.lock_file import lock_text
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.runs.capture_request import Options
 from tests.support.gated import (
     MODEL,
@@ -38,9 +38,9 @@ def again(*causes: Cause, expected: bool = False) -> Recompile:
     return Recompile("0/2", "forward", f"{ROOT}/model.py", 1, expected, causes, distances={"0/0": 1, "0/1": 1})
 
 
-def without(given: State) -> Seen:
+def without(given: CheckedState) -> SeenJob:
     """Return a job that ran without lowering graphs for guards."""
-    return Seen(Job(MODEL, "model.py", Options(trace_only=True, inductor_guards=False)), given)
+    return SeenJob(CheckJob(MODEL, "model.py", Options(trace_only=True, inductor_guards=False)), given)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.gate_model import JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
 from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits
-from ctrace.inspector.features.check.verdict import Finding, FindingKind, gravest
+from ctrace.inspector.features.check.verdict import FindingKind, GateFinding, gravest
 from tests.support.gated import GB, TODAY, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 ALLOW = Allow("the mask is read once", gb=GB)
@@ -99,7 +99,9 @@ def test_a_count_that_the_lock_has_must_be_measured() -> None:
         ),
     ],
 )
-def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(two: State, one: State, limit: Limits, needed: str) -> None:
+def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(
+    two: CheckedState, one: CheckedState, limit: Limits, needed: str
+) -> None:
     assert kinds(checked_of(seen_of(two, limit), Lock())) == ["limit"]
     assert kinds(checked_of(seen_of(one, limit), Lock())) == []
     (found,) = checked_of(seen_of(state_with(), limit), Lock()).findings
@@ -119,7 +121,7 @@ def test_a_new_site_stands_for_the_graphs_and_ops_that_it_costs_and_for_nothing_
 def test_all_that_is_wrong_is_said() -> None:
     lock = lock_of(state_with(site(times=1)))
     given = state_with(site(times=2), NEW, SKIP, graphs=9)
-    doubt = Finding(FindingKind.DOUBT, "sources disagree")
+    doubt = GateFinding(FindingKind.DOUBT, "sources disagree")
     checked = checked_of(seen_of(given, limits(95, breaks=1, kernels=0), doubts=(doubt,)), lock)
     assert kinds(checked) == [
         "doubt", "new-site", "new-site", "more-times", "limit", "not-measured", "not-measured",
@@ -175,14 +177,14 @@ def test_coverage_has_a_least(coverage: float | None, found: list[str]) -> None:
 
 
 def test_what_did_not_end_is_not_blamed_for_what_it_did_not_measure() -> None:
-    failed = Finding(FindingKind.FAILED, "it raises")
+    failed = GateFinding(FindingKind.FAILED, "it raises")
     checked = checked_of(seen_of(state_with(), limits(90, kernels=0), has_ended=False, doubts=(failed,)))
     assert kinds(checked) == ["failed"]
 
 
 @pytest.mark.parametrize("kind", ["failed", "nothing-compiled", "doubt"])
 def test_what_cannot_be_trusted_is_never_better(kind: str) -> None:
-    doubt = Finding(FindingKind(kind), "")
+    doubt = GateFinding(FindingKind(kind), "")
     checked = checked_of(seen_of(state_with(graphs=0), doubts=(doubt,)), lock_of(state_with(site())))
     assert checked.better == ()
 
@@ -254,5 +256,5 @@ def test_exit_codes_stand_in_their_order() -> None:
         (FindingKind.MORE, Exit.WORSE),
     ]  # fmt: skip
     for at, (_, code) in enumerate(ordered):
-        assert gravest(tuple(Finding(kind, "") for kind, _ in reversed(ordered[at:]))) is code
+        assert gravest(tuple(GateFinding(kind, "") for kind, _ in reversed(ordered[at:]))) is code
     assert gravest(()) is Exit.DONE

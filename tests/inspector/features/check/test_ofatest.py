@@ -3,11 +3,11 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
 from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.policy.policy_model import Count, Policy
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")
@@ -15,7 +15,7 @@ LOCK = Lock({"2.13": {key: Baseline({Count.GRAPHS: 1}) for key in (TEST, MODEL)}
 
 
 def test_they_do_not_vanish_where_only_models_are_checked_and_survive_an_update() -> None:
-    seen = Seen(Job(MODEL, "net.py", Options()), State(MODEL, "2.13", {Count.GRAPHS: 1}))
-    outcome = judged([seen], Policy(), LOCK, date(2026, 1, 1))
+    seen = SeenJob(CheckJob(MODEL, "net.py", Options()), CheckedState(MODEL, "2.13", {Count.GRAPHS: 1}))
+    outcome = judged([seen], CheckPolicy(), LOCK, date(2026, 1, 1))
     assert outcome.exit is Exit.DONE
     assert updated(outcome).sections == LOCK.sections

@@ -5,16 +5,21 @@ from msgspec.structs import replace
 
 from ctrace.inspector.features.time.events import KernelUsed
 from ctrace.inspector.features.time.timing_differences import differences, short_name
-from ctrace.inspector.features.time.timing_model import Measured, Timings
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.features.time.timing_view import ranking
-from ctrace.inspector.findings.ratios import Verdict
+from ctrace.inspector.findings.ratios import RatioVerdict
 from tests.support import timings
 
 
 def test_the_best_is_faster_than_every_other_one():
     found = ranking(timings.MODES)
     assert (found.best, found.tied) == ("reduce-overhead", ())
-    assert [each.verdict for each in found.ranks] == [Verdict.FASTER, Verdict.NO_DIFFERENCE, Verdict.FASTER, None]
+    assert [each.verdict for each in found.ranks] == [
+        RatioVerdict.FASTER,
+        RatioVerdict.NO_DIFFERENCE,
+        RatioVerdict.FASTER,
+        None,
+    ]
 
 
 def test_eager_is_best_if_all_are_slower():
@@ -57,7 +62,7 @@ def test_a_difference_names_the_cuda_graph_and_torch_s_reason():
     assert found["default"].gap == pytest.approx(0.41e-3, rel=0.03)
 
 
-def kernels(measured: Measured, *names_and_seconds: tuple[str, float]) -> Measured:
+def kernels(measured: MeasuredConfiguration, *names_and_seconds: tuple[str, float]) -> MeasuredConfiguration:
     used = tuple(KernelUsed(name, 1.0, seconds) for name, seconds in names_and_seconds)
     shares = tuple(replace(each, kernel_list=used) if each.side == "compiled" else each for each in measured.shares)
     return replace(measured, shares=shares)

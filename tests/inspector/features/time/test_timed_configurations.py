@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.time.timed_configurations import configurations
-from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.features.time.timing_request import CompileConfiguration
 
 
 def selected(
@@ -13,17 +13,19 @@ def selected(
     *options: str,
     mode: str | None = None,
     backend: str | None = None,
-) -> tuple[Configuration, ...]:
+) -> tuple[CompileConfiguration, ...]:
     return configurations(modes, backends, options, mode=mode, backend=backend)
 
 
 def test_nothing_is_the_default():
-    assert selected() == (Configuration("default"),)
+    assert selected() == (CompileConfiguration("default"),)
 
 
 def test_a_mode_and_options_are_one_configuration():
     found = selected(None, None, "a=1,b=x", "c=2", mode="max-autotune")
-    assert found == (Configuration("max-autotune a=1,b=x,c=2", "max-autotune", None, {"a": "1", "b": "x", "c": "2"}),)
+    assert found == (
+        CompileConfiguration("max-autotune a=1,b=x,c=2", "max-autotune", None, {"a": "1", "b": "x", "c": "2"}),
+    )
 
 
 def test_lists_and_options_are_rows_each_once():

@@ -7,11 +7,11 @@ import pytest
 from msgspec import to_builtins
 
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
-from ctrace.inspector.features.time.events import Done, Event, Noted, Results, Setup, line_of
+from ctrace.inspector.features.time.events import Done, Event, Noted, Setup, TimingResults, line_of
 from ctrace.inspector.features.time.timing_fold import folded
-from ctrace.inspector.features.time.timing_request import Configuration, TimingRequest
+from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest
 from ctrace.inspector.features.time.timing_view import break_even, breakdowns, crowd, fixed_costs
-from ctrace.inspector.findings.ratios import Verdict
+from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from tests.support import timings
 
@@ -58,12 +58,12 @@ def test_verdicts():
         name: each.first.speedup.verdict for name, each in timings.ALL.items() if each.first and each.first.speedup
     }
     assert found == {
-        "faster": Verdict.FASTER,
-        "slower": Verdict.SLOWER,
-        "same": Verdict.NO_DIFFERENCE,
-        "noisy": Verdict.UNDECIDED,
-        "few": Verdict.UNDECIDED,
-        "train": Verdict.FASTER,
+        "faster": RatioVerdict.FASTER,
+        "slower": RatioVerdict.SLOWER,
+        "same": RatioVerdict.NO_DIFFERENCE,
+        "noisy": RatioVerdict.UNDECIDED,
+        "few": RatioVerdict.UNDECIDED,
+        "train": RatioVerdict.FASTER,
     }
 
 
@@ -105,7 +105,7 @@ def test_events_survive_the_file_and_damaged_lines_are_counted(tmp_path: Path):
     events = [timings.setup(), *timings.timed(1.0, 2.0), timings.shares("compiled", 1.0), Noted("a", "b"), Done()]
     path = tmp_path / "results"
     path.write_bytes(line_of(events[0]))
-    results = Results(path)
+    results = TimingResults(path)
     assert list(results.new()) == events[:1]
     with path.open("ab") as file:
         rest = b"".join(map(line_of, events[1:]))
@@ -119,14 +119,16 @@ def test_events_survive_the_file_and_damaged_lines_are_counted(tmp_path: Path):
 
 def test_an_order_survives_its_file(tmp_path: Path):
     capture = CaptureRequest("model", "model.py", None, None, (), Options(train=True, inputs=("float32[8]",)), "")
-    configuration = Configuration("x", mode="default", options={"a.b": "1"})
+    configuration = CompileConfiguration("x", mode="default", options={"a.b": "1"})
     order = TimingRequest(capture, configuration, "results", (configuration,), 7, 1, fresh=True)
     (tmp_path / "order.json").write_text(order.to_json())
     assert TimingRequest.from_file(tmp_path / "order.json") == order
 
 
 def test_an_order_with_an_unknown_field_is_refused(tmp_path: Path):
-    order = TimingRequest(CaptureRequest("model", "m.py", None, None, (), Options(), ""), Configuration("x"), "results")
+    order = TimingRequest(
+        CaptureRequest("model", "m.py", None, None, (), Options(), ""), CompileConfiguration("x"), "results"
+    )
     (tmp_path / "order.json").write_text(json.dumps({**to_builtins(order), "more": 1}))
     with pytest.raises(ValueError, match="more"):
         TimingRequest.from_file(tmp_path / "order.json")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ctrace.inspector.facts.autotuning import ChoiceStatus, Spread
+from ctrace.inspector.facts.autotuning import ChoiceStatus, TimeSpread
 from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.log.decode.dispatch import reported
 from ctrace.inspector.log.fields import Fields
@@ -57,7 +57,7 @@ def test_the_fastest_choice_comes_first_and_failures_last() -> None:
     sweep = times(failed, timing("triton_mm_0", 9e-6), timing("triton_mm_1", 3e-6, **spread), compile_seconds=1.5)
     (found,) = tuned_of(raw_of(CHOICES, sweep, {"what": "taken", "number": 0, "name": "triton_mm_0", "fused": True}))
     assert [each.name for each in found.choices] == ["triton_mm_1", "triton_mm_0", "mm"]
-    assert found.choices[0].spread == Spread(10, 1e-6, 2e-6, 3e-6, 4e-6)
+    assert found.choices[0].spread == TimeSpread(10, 1e-6, 2e-6, 3e-6, 4e-6)
     assert found.choices[2].status is ChoiceStatus.DOES_NOT_FIT
     assert (found.taken, found.is_fused, found.compile_seconds) == ("triton_mm_0", True, 1.5)
 

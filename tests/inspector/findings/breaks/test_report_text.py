@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.findings.breaks.torch_report import Outcome, parse_break
+from ctrace.inspector.findings.breaks.torch_report import BreakOutcome, parse_break
 from ctrace.inspector.source.stacks import resumed
 from tests.support.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing
 
@@ -143,12 +143,14 @@ def test_a_disabled_function(gb: tuple[str, ...]):
 
 
 def test_a_function_is_cut_where_torch_says_nothing_else():
-    assert parse_break(break_text()).outcome is Outcome.CUT
+    assert parse_break(break_text()).outcome is BreakOutcome.CUT
     assert not parse_break(break_text()).in_loop
 
 
-@pytest.mark.parametrize(("lead", "outcome"), [(REST_IN_EAGER, Outcome.REST_IN_EAGER), (SKIPPED, Outcome.SKIPPED)])
-def test_a_function_that_is_not_cut(lead: str, outcome: Outcome):
+@pytest.mark.parametrize(
+    ("lead", "outcome"), [(REST_IN_EAGER, BreakOutcome.REST_IN_EAGER), (SKIPPED, BreakOutcome.SKIPPED)]
+)
+def test_a_function_that_is_not_cut(lead: str, outcome: BreakOutcome):
     parsed = parse_break(break_text(lead=lead, frames=[(MODEL, 10, "forward", "print(x)")]))
     assert parsed.outcome is outcome
     assert (parsed.title, parsed.gb) == ("Failed to trace builtin operator", ("GB0059",))
@@ -156,7 +158,7 @@ def test_a_function_that_is_not_cut(lead: str, outcome: Outcome):
 
 def test_a_break_in_a_loop():
     parsed = parse_break(IN_A_LOOP)
-    assert (parsed.outcome, parsed.in_loop) == (Outcome.SKIPPED, True)
+    assert (parsed.outcome, parsed.in_loop) == (BreakOutcome.SKIPPED, True)
 
 
 def test_a_loop_in_the_users_words_is_none():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.compile_time import CompileTime, Outcome, Span
+from ctrace.inspector.facts.compile_time import CompileTime, LookupOutcome, Span
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of, miscounted_lookups
 from ctrace.reports.perfetto import render_perfetto
@@ -121,9 +121,9 @@ def test_look_ups_have_the_graph_part_of_the_open_steps() -> None:
     log.mark("B", "compile_fx.<locals>.bw_compiler", 2).cache("fx_graph_cache_bypass", cache_bypass_reason="no")
     found = log.session().compile_time
     assert [(each.cache, each.outcome, each.stage, each.key) for each in found.lookups] == [
-        ("aot_autograd", Outcome.MISS, None, "a1"),
-        ("fx_graph", Outcome.MISS, "forward", "f1"),
-        ("fx_graph", Outcome.BYPASS, "backward", None),
+        ("aot_autograd", LookupOutcome.MISS, None, "a1"),
+        ("fx_graph", LookupOutcome.MISS, "forward", "f1"),
+        ("fx_graph", LookupOutcome.BYPASS, "backward", None),
     ]
     assert compile_time_view.answers(found)[2].why == "no"
 

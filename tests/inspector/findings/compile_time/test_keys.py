@@ -1,6 +1,6 @@
 """Which component of a cache key differs, and which earlier key is compared."""
 
-from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, CompileTime, KeyPart, Outcome
+from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, KeyPart, LookupOutcome, TorchCachesUsed
 from ctrace.inspector.findings.compile_time.compile_time_view import answers
 from ctrace.inspector.findings.compile_time.keys import KnownKey, differences, nearest
 
@@ -14,7 +14,7 @@ def known(run: str, key: str, graph: str = "0/0", **texts: str) -> KnownKey:
 
 
 def missed(key: str = "new", graph: str = "0/0", **texts: str) -> CacheLookup:
-    return CacheLookup("fx_graph", Outcome.MISS, graph, "forward", key, "full_miss", components=parts(**texts))
+    return CacheLookup("fx_graph", LookupOutcome.MISS, graph, "forward", key, "full_miss", components=parts(**texts))
 
 
 def test_each_component_that_differs_is_named() -> None:
@@ -53,7 +53,7 @@ def test_the_newest_of_equally_near_keys_is_compared() -> None:
 
 def why(lookup: CacheLookup, *before: KnownKey, kind: str = "private") -> str:
     found = nearest(lookup, before)
-    (answer,) = answers(CompileTime(lookups=(lookup,), earlier=(found,) if found else (), use=CacheUse(kind)))
+    (answer,) = answers(CompileTime(lookups=(lookup,), earlier=(found,) if found else (), use=TorchCachesUsed(kind)))
     return answer.why
 
 
@@ -64,5 +64,5 @@ def test_every_miss_has_its_reason() -> None:
     four = why(missed(a="1", b="1", c="1", d="1"), known("r", "k", a="2", b="2", c="2", d="2"))
     assert four == "4 components of the key differ from run r: a, b, c and 1 more"
     assert "cache has no entry" in why(missed("k", a="1"), known("r", "k", a="1"))
-    guarded = CacheLookup("fx_graph", Outcome.MISS, "0/0", "forward", "k", "guard_miss")
+    guarded = CacheLookup("fx_graph", LookupOutcome.MISS, "0/0", "forward", "k", "guard_miss")
     assert "guards on sizes" in why(guarded)

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.fusion_facts import Candidate, FusionRound, Score
-from ctrace.inspector.findings.fusion.fusion_view import Names, ops_lowered, parts
+from ctrace.inspector.facts.fusion_facts import FusionCandidate, FusionRound, Score
+from ctrace.inspector.findings.fusion.fusion_view import UserNames, ops_lowered, parts
 from ctrace.inspector.findings.fusion.order import ending, ranked, unranked
 from tests.support.fusions import EAGER, EXP_SUM, FUSED, OLD, SEVERAL, SOFTMAX, layers
 from tests.support.sessions import MODEL
@@ -40,13 +40,13 @@ def test_a_run_without_inductor_has_no_graph():
 
 
 def test_a_node_of_any_round_has_the_ops_and_lines_of_what_it_holds():
-    names = Names(SOFTMAX)
+    names = UserNames(SOFTMAX)
     assert names.of("op1_op2").ops == EXP_SUM.ops == ("aten.exp", "aten.sum")
     between = names.of("op3_op4")
     assert between.ops == ("aten.div", "aten.add", "aten.mul")
     assert between.lines == (f"{MODEL}:11", f"{MODEL}:12")
     assert between.operations == 2
-    assert Names(OLD).of("op0_op1").ops == ()
+    assert UserNames(OLD).of("op0_op1").ops == ()
 
 
 def test_ops_before_lowering_are_not_known_where_no_graph_was_printed():
@@ -68,7 +68,9 @@ def test_why_rounds_end(rounds: tuple[FusionRound, ...], why: str):
 
 
 def _round(*scores: Score, fused: tuple[tuple[str, str], ...] = ()) -> FusionRound:
-    candidates = tuple(Candidate(f"op{2 * each}", f"op{2 * each + 1}", score) for each, score in enumerate(scores))
+    candidates = tuple(
+        FusionCandidate(f"op{2 * each}", f"op{2 * each + 1}", score) for each, score in enumerate(scores)
+    )
     return FusionRound(9, 8, fused=fused, candidates=candidates)
 
 
@@ -92,9 +94,13 @@ def test_what_puts_a_pair_before_the_next(first: Score, second: Score, by: str):
 
 def test_a_fused_pair_may_have_grown_since_it_was_a_candidate():
     score = Score(2, 1, 8, 0, -1)
-    candidates = (Candidate("op0", "op1", score), Candidate("op1", "op2", score), Candidate("op0", "op2", score))
+    candidates = (
+        FusionCandidate("op0", "op1", score),
+        FusionCandidate("op1", "op2", score),
+        FusionCandidate("op0", "op2", score),
+    )
     fused = (("op0", "op1"), ("op0_op1", "op2"))
-    found = ranked(FusionRound(4, 2, fused=fused, candidates=(*candidates, Candidate("op2", "op3", score))))
+    found = ranked(FusionRound(4, 2, fused=fused, candidates=(*candidates, FusionCandidate("op2", "op3", score))))
     assert [each.fused for each in found] == [("op0", "op1"), ("op0_op1", "op2"), None, None]
     assert [each.is_joined for each in found] == [False, False, True, False]
 

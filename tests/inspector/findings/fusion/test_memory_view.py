@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion_facts import Role
+from ctrace.inspector.facts.fusion_facts import BufferRole
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.findings.fusion import memory_view as subject
 from ctrace.inspector.findings.fusion.memory_view import memory
-from ctrace.inspector.findings.graphs.saved_tensors import Kept, Saved
+from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
 from ctrace.inspector.findings.graphs.text.bytes import Memory
-from ctrace.inspector.findings.graphs.text.fx import FxNode, Kind
+from ctrace.inspector.findings.graphs.text.fx import FxNode, FxNodeKind
 from tests.support.fusions import FUSED, SIZE, buffer, node
 
 
@@ -26,7 +26,7 @@ def test_a_buffer_lives_from_its_writer_to_its_last_reader():
         node("b", read={"p": SIZE}, written={"q": SIZE}),
         node("c", read={"q": SIZE}, written={"out": SIZE}),
     )
-    buffers = (buffer("x", Role.INPUT), buffer("p"), buffer("q"), buffer("out", Role.OUTPUT))
+    buffers = (buffer("x", BufferRole.INPUT), buffer("p"), buffer("q"), buffer("out", BufferRole.OUTPUT))
     (found,) = memory(session_of(*nodes, buffers=buffers, outputs=("out",)))
     (part,) = found.parts
     assert [(each.inputs, each.temporary, each.held) for each in part.moments] == [
@@ -45,22 +45,33 @@ def test_buffers_of_unknown_size_are_counted_as_unknown():
 
 
 def test_saved_tensors_are_freed_after_their_last_use_in_the_backward(monkeypatch: pytest.MonkeyPatch):
-    saved = [FxNode(name, Kind.CALL_FUNCTION, "torch.ops.aten.mul.Tensor", "") for name in ("early", "late", "view")]
+    saved = [
+        FxNode(name, FxNodeKind.CALL_FUNCTION, "torch.ops.aten.mul.Tensor", "") for name in ("early", "late", "view")
+    ]
     early, late, view = saved
     tensors = (
-        Saved(early, early, Memory(SIZE)),
-        Saved(late, late, Memory(SIZE)),
-        Saved(view, early, Memory(SIZE)),  # the memory of `early`, which lives as long as this view of it
-        Saved(FxNode("weight", Kind.PLACEHOLDER, "weight", ""), FxNode("weight", Kind.PLACEHOLDER, "weight", ""), None),
+        SavedTensor(early, early, Memory(SIZE)),
+        SavedTensor(late, late, Memory(SIZE)),
+        SavedTensor(view, early, Memory(SIZE)),  # the memory of `early`, which lives as long as this view of it
+        SavedTensor(
+            FxNode("weight", FxNodeKind.PLACEHOLDER, "weight", ""),
+            FxNode("weight", FxNodeKind.PLACEHOLDER, "weight", ""),
+            None,
+        ),
     )
-    monkeypatch.setattr(subject, "kept", lambda each, names: Kept(tensors, 2 * SIZE, ()))
+    monkeypatch.setattr(subject, "kept", lambda each, names: SavedByForward(tensors, 2 * SIZE, ()))
     nodes = (
         node("a", read={"late": SIZE, "tangent": SIZE}, written={"p": SIZE}),
         node("b", read={"p": SIZE, "view": SIZE}, written={"q": SIZE}),
         node("c", read={"q": SIZE, "weight": SIZE}, written={"grad": SIZE}),
     )
     names = ("early", "late", "view", "weight", "tangent")
-    buffers = (*(buffer(name, Role.INPUT) for name in names), buffer("p"), buffer("q"), buffer("grad", Role.OUTPUT))
+    buffers = (
+        *(buffer(name, BufferRole.INPUT) for name in names),
+        buffer("p"),
+        buffer("q"),
+        buffer("grad", BufferRole.OUTPUT),
+    )
     monkeypatch.setattr(subject, "compiled", lambda session: [SimpleNamespace(id=FUSED.fusions[0].graph)])
     (found,) = memory(session_of(*nodes, buffers=buffers, stage=Stage.BACKWARD, outputs=("grad",)))
     assert [(each.inputs, each.held, each.results, each.temporary) for each in found.parts[0].moments] == [

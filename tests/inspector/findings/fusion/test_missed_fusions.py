@@ -6,13 +6,13 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.fusion_facts import (
     Access,
     Buffer,
-    Candidate,
+    BufferRole,
     Fusion,
+    FusionCandidate,
     FusionRound,
     Node,
     NodeKind,
     Refusal,
-    Role,
 )
 from ctrace.inspector.findings.fusion.missed_fusions import alike, not_fused, top_missed
 from ctrace.inspector.findings.fusion.shared import Shared
@@ -22,13 +22,13 @@ HALF = SIZE // 2
 
 
 def _part(nodes: tuple[Node, ...], buffers: tuple[Buffer, ...], *rounds: FusionRound) -> Fusion:
-    outputs = tuple(each.name for each in buffers if each.role is Role.OUTPUT)
+    outputs = tuple(each.name for each in buffers if each.role is BufferRole.OUTPUT)
     return replace(SOFTMAX, nodes=nodes, result=nodes, buffers=buffers, rounds=rounds, outputs=outputs)
 
 
 def _pair(first: Node, second: Node, *rounds: FusionRound, device: str = "cpu") -> str:
     """Return the reason's key for two nodes that share a buffer."""
-    shared = replace(buffer("shared", Role.INPUT), device=device)
+    shared = replace(buffer("shared", BufferRole.INPUT), device=device)
     nodes = tuple(replace(each, accesses=(*each.accesses, Access("shared", SIZE, 0))) for each in (first, second))
     return not_fused(_part(nodes, (shared,), *rounds)).missed[0].reason.key
 
@@ -44,7 +44,7 @@ def test_softmax():
 
 
 def test_an_output_is_written_anyway():
-    result = tuple(replace(each, role=Role.OUTPUT) if each.name == "buf0" else each for each in SOFTMAX.buffers)
+    result = tuple(replace(each, role=BufferRole.OUTPUT) if each.name == "buf0" else each for each in SOFTMAX.buffers)
     found = not_fused(replace(SOFTMAX, buffers=result)).missed
     assert next(each.bytes for each in found if each.second.name == "op1_op2") == SIZE
 
@@ -68,7 +68,7 @@ def test_what_somebody_else_reads_is_written_anyway():
 )
 def test_two_parts_of_a_tensor_may_be_different_parts(one: int, other: int, sure: int, perhaps: int):
     nodes = node("op0", read={"arg0_1": one}), node("op1", read={"arg0_1": other})
-    found = not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),))).missed
+    found = not_fused(_part(nodes, (buffer("arg0_1", BufferRole.INPUT),))).missed
     assert [each.shared for each in found] == [(Shared("arg0_1", sure, perhaps=perhaps),)]
 
 
@@ -77,7 +77,7 @@ def test_the_same_part_is_known_by_its_number(parts: tuple[int, int], sure: int)
     nodes = tuple(
         replace(node(f"op{each}"), accesses=(Access("arg0_1", HALF, 0, part, part),)) for each, part in enumerate(parts)
     )
-    found = not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),))).missed
+    found = not_fused(_part(nodes, (buffer("arg0_1", BufferRole.INPUT),))).missed
     assert [each.bytes for each in found] == [sure]
 
 
@@ -94,14 +94,14 @@ def test_of_parts_put_together_each_maker_has_its_own():
 def test_what_is_overwritten_is_not_read_back():
     first, second = (node(f"op{each}", written={"arg0_1": SIZE}) for each in (0, 1))
     reader = node("op2", read={"arg0_1": SIZE})
-    found = not_fused(_part((first, second, reader), (buffer("arg0_1", Role.INPUT),)))
+    found = not_fused(_part((first, second, reader), (buffer("arg0_1", BufferRole.INPUT),)))
     assert [(each.first.name, each.second.name) for each in found.missed] == [("op1", "op2")]
     assert found.hidden == 2
 
 
 def test_nodes_without_code_are_not_kernels():
     nothing = node("op1", NodeKind.NOTHING, read={"arg0_1": SIZE})
-    found = not_fused(_part((node("op0", read={"arg0_1": SIZE}), nothing), (buffer("arg0_1", Role.INPUT),)))
+    found = not_fused(_part((node("op0", read={"arg0_1": SIZE}), nothing), (buffer("arg0_1", BufferRole.INPUT),)))
     assert (found.missed, found.hidden) == ((), 0)
 
 
@@ -124,7 +124,7 @@ def test_the_most_expensive_one_of_a_run():
 
 def test_two_calls_of_a_library_are_never_the_most_expensive_one():
     calls = tuple(node(f"op{each}", NodeKind.EXTERNAL, ops="aten.mm", read={"arg0_1": SIZE}) for each in (0, 1))
-    part = _part(calls, (buffer("arg0_1", Role.INPUT),))
+    part = _part(calls, (buffer("arg0_1", BufferRole.INPUT),))
     assert not_fused(part).missed[0].bytes == SIZE
     assert top_missed(replace(FUSED, fusions=(part,))) is None
 
@@ -162,7 +162,7 @@ def _refused(first: str, second: str, reason: str) -> FusionRound:
         (ADD, OTHER, (_refused("op1", "op2", "something new"),), "cpu", "unmapped"),
         (ADD, OTHER, (_refused("op1", "op7", "exceeds max fusion"),), "cpu", "unknown"),
         (ADD, ROWS, (_refused("op1", "op3", ""),), "cpu", "loops"),
-        (ADD, OTHER, (FusionRound(2, 2, candidates=(Candidate("op1", "op2"),)),), "cpu", "dropped"),
+        (ADD, OTHER, (FusionRound(2, 2, candidates=(FusionCandidate("op1", "op2"),)),), "cpu", "dropped"),
         (ADD, replace(OTHER, kind=NodeKind.USER), (), "cuda:0", "own_kernel"),
     ],
 )
@@ -173,14 +173,14 @@ def test_reasons(first: Node, second: Node, rounds: tuple[FusionRound, ...], dev
 @pytest.mark.parametrize(("between", "key"), [(63, "unknown"), (64, "far")])
 def test_torch_asks_only_about_the_next_64(between: int, key: str):
     nodes = tuple(node(f"op{each}", read={"arg0_1": SIZE}) for each in range(between + 2))
-    found = not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),))).missed
+    found = not_fused(_part(nodes, (buffer("arg0_1", BufferRole.INPUT),))).missed
     ends = next(each for each in found if (each.first, each.second) == (nodes[0], nodes[-1]))
     assert ends.reason.key == key
 
 
 def test_a_sentence_shows_the_loops_and_a_switch_its_risk():
     loops, tiles = (
-        not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),), _refused("op0", "op1", torch))).missed[0].reason
+        not_fused(_part(nodes, (buffer("arg0_1", BufferRole.INPUT),), _refused("op0", "op1", torch))).missed[0].reason
         for nodes, torch in (
             (_readers("64 | 128", "128"), "numel/rnumel mismatch (reduce) (64, 128), (128, 1)"),
             (_readers("64", "64"), "tiling mismatch ([64], [64], [64])"),

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion_facts import NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import BufferRole, NodeKind
 from ctrace.inspector.findings.fusion.totals import Totals, session_totals, totals
 from tests.support.fusions import EAGER, FUSED, OLD, ROW, SEVERAL, SIZE, SOFTMAX, buffer, layers, node
 
@@ -37,7 +37,7 @@ def test_an_input_counts_as_far_as_it_is_read():
         SOFTMAX,
         nodes=(half, third),
         result=(half, third),
-        buffers=(buffer("arg0_1", Role.INPUT), buffer("buf0", Role.OUTPUT, size=8), buffer("buf1", size=8)),
+        buffers=(buffer("arg0_1", BufferRole.INPUT), buffer("buf0", BufferRole.OUTPUT, size=8), buffer("buf1", size=8)),
         outputs=("buf0",),
     )
     found = totals(made)
@@ -47,7 +47,11 @@ def test_an_input_counts_as_far_as_it_is_read():
 
 def test_an_output_put_together_by_several_nodes_counts_whole():
     one, other = (node(f"op{each}", read={f"arg{each}_1": SIZE // 2}, written={"buf2": SIZE // 2}) for each in (0, 1))
-    buffers = (buffer("arg0_1", Role.INPUT), buffer("arg1_1", Role.INPUT), buffer("buf2", Role.OUTPUT))
+    buffers = (
+        buffer("arg0_1", BufferRole.INPUT),
+        buffer("arg1_1", BufferRole.INPUT),
+        buffer("buf2", BufferRole.OUTPUT),
+    )
     made = replace(SOFTMAX, nodes=(one, other), result=(one, other), buffers=buffers, outputs=("buf2",))
     found = totals(made)
     assert found is not None
@@ -56,7 +60,9 @@ def test_an_output_put_together_by_several_nodes_counts_whole():
 
 def test_an_input_that_is_changed_is_written():
     changed = node("op0", read={"arg0_1": SIZE}, written={"arg0_1": SIZE})
-    made = replace(SOFTMAX, nodes=(changed,), result=(changed,), buffers=(buffer("arg0_1", Role.INPUT),), outputs=())
+    made = replace(
+        SOFTMAX, nodes=(changed,), result=(changed,), buffers=(buffer("arg0_1", BufferRole.INPUT),), outputs=()
+    )
     found = totals(made)
     assert found is not None
     assert found.least == found.fused == 2 * SIZE
@@ -65,6 +71,6 @@ def test_an_input_that_is_changed_is_written():
 def test_a_kernel_of_the_user_is_kept_as_it_is():
     own = node("op0", NodeKind.USER, read={"arg0_1": SIZE}, written={"buf0": SIZE})
     after = node("op1", read={"buf0": SIZE}, written={"buf1": SIZE})
-    buffers = (buffer("arg0_1", Role.INPUT), buffer("buf0"), buffer("buf1", Role.OUTPUT))
+    buffers = (buffer("arg0_1", BufferRole.INPUT), buffer("buf0"), buffer("buf1", BufferRole.OUTPUT))
     made = replace(SOFTMAX, nodes=(own, after), result=(own, after), buffers=buffers, outputs=("buf1",))
     assert totals(made) == Totals(4 * SIZE, 4 * SIZE, 2 * SIZE, 4 * SIZE, 1)

@@ -11,7 +11,7 @@ from ctrace.inspector.facts.kernels import Stage as Part
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_lines import lines, of_line
 from ctrace.inspector.findings.graphs.graph_summary import Overview, notes, overview
-from ctrace.inspector.findings.graphs.graph_view import Compiled, compiled, only_one
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled, only_one
 from ctrace.inspector.findings.graphs.text.aliases import Shares
 from tests.support.helpers import Log, fuzzing
 from tests.support.printed import HOSTILE, NONE, session_of, trained
@@ -206,5 +206,5 @@ def test_any_damage_gives_an_overview(parts: list[tuple[GraphStage, int, int, st
 
 def test_a_compilation_without_graphs_is_not_listed() -> None:
     session: Session = replace(NONE, printed={"9/9": Graphs()})
-    found: tuple[Compiled, ...] = compiled(session)
+    found: tuple[CompiledGraph, ...] = compiled(session)
     assert found == ()

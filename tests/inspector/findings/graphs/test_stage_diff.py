@@ -6,17 +6,17 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.graph_facts import GraphStage, Printed
-from ctrace.inspector.findings.graphs.graph_view import Compiled, compiled
-from ctrace.inspector.findings.graphs.stage_diff import StageDiff, Why, stage_diff, totals, two_stages
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled
+from ctrace.inspector.findings.graphs.stage_diff import StageDiff, WhyGone, stage_diff, totals, two_stages
 from tests.support.printed import HOSTILE, session_of, trained
 
 
-def _each(graph: str = "0/0") -> Compiled:
+def _each(graph: str = "0/0") -> CompiledGraph:
     (each,) = compiled(trained(), graph)
     return each
 
 
-def _diff(stages: str, each: Compiled | None = None) -> StageDiff:
+def _diff(stages: str, each: CompiledGraph | None = None) -> StageDiff:
     each = each or _each()
     return stage_diff(each, *two_stages(each, stages))
 
@@ -55,11 +55,11 @@ class TestChanges:
     def test_the_joint_graph_is_parted(self):
         diff = _diff("joint..forward")
         gone = Counter(each.why for line in diff.changes for each in line.gone)
-        assert gone[Why.MOVED] > 10
-        assert gone[Why.DUPLICATE] > 0
+        assert gone[WhyGone.MOVED] > 10
+        assert gone[WhyGone.DUPLICATE] > 0
         backward = _each().first(GraphStage.BACKWARD)
         assert backward is not None
-        moved = {each.node.name for line in diff.changes for each in line.gone if each.why is Why.MOVED}
+        moved = {each.node.name for line in diff.changes for each in line.gone if each.why is WhyGone.MOVED}
         assert moved <= {node.name for node in backward.nodes}
 
     def test_every_node_is_somewhere(self):
@@ -87,20 +87,20 @@ class TestChanges:
         twice = (ADD, 'd: "f32[2][1]cpu" = torch.ops.aten.add.Tensor(a, b)', "e = torch.ops.aten.mul.Tensor(c, d)")
         diff = _two((*twice, "return (e,)"), (ADD, "e = torch.ops.aten.mul.Tensor(c, c)", "return (e,)"))
         (line,) = diff.changes
-        assert [(each.node.name, each.why, each.same_as) for each in line.gone] == [("d", Why.DUPLICATE, "c")]
+        assert [(each.node.name, each.why, each.same_as) for each in line.gone] == [("d", WhyGone.DUPLICATE, "c")]
         assert [new.args for _, new in line.other_args] == ["c, c"]
 
     def test_random_numbers_are_never_the_same(self):
         rand = "torch.ops.aten.rand.default([2])"
         diff = _two((f"c = {rand}", f"d = {rand}", "return (c, d)"), (f"c = {rand}", "return (c, c)"))
-        assert [each.why for line in diff.changes for each in line.gone] == [Why.OTHER]
+        assert [each.why for line in diff.changes for each in line.gone] == [WhyGone.OTHER]
 
     def test_constants_and_unused_nodes(self):
         full = 'full: "f32[2][1]cpu" = torch.ops.aten.full.default([2], 3)'
         diff = _two((ADD, "return (c,)"), (full, "return (full,)"))
         assert [line.is_constant for line in diff.changes] == [True]
         diff = _two((ADD, "return (a,)"), ("return (a,)",))
-        assert [each.why for line in diff.changes for each in line.gone] == [Why.UNUSED]
+        assert [each.why for line in diff.changes for each in line.gone] == [WhyGone.UNUSED]
 
 
 @pytest.mark.parametrize(

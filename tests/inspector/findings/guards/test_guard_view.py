@@ -10,8 +10,8 @@ from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.guard_facts import Guard
 from ctrace.inspector.facts.session import Compilation, Session
 from ctrace.inspector.findings.guards.guard_view import (
-    Branch,
-    Choice,
+    GuardBranch,
+    GuardFilter,
     about,
     by_kind,
     by_line,
@@ -31,7 +31,7 @@ def guard(source: str = "L['x']", kind: str = "EQUALS_MATCH", code: str = "", pl
     return Guard(kind, code or f"{source} == 1", source, place)
 
 
-def outline(branches: tuple[Branch, ...]) -> dict[str, Any]:
+def outline(branches: tuple[GuardBranch, ...]) -> dict[str, Any]:
     """Return names with number, times and children; a leaf has only its number."""
     return {
         f"{branch.name} x{branch.times}" if branch.times > 1 else branch.name: (
@@ -114,7 +114,7 @@ class TestByObject:
     @fuzzing
     @given(st.lists(st.text(max_size=5) | st.text(max_size=5).map(lambda text: f"L['x']{text}"), max_size=9))
     def test_every_guard_is_counted(self, sources: list[str]):
-        def number(branches: tuple[Branch, ...]) -> int:
+        def number(branches: tuple[GuardBranch, ...]) -> int:
             return sum(branch.number * branch.times for branch in branches)
 
         assert number(by_object(guard(source) for source in sources)) == len(sources)
@@ -156,29 +156,29 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("choice", "takes"),
         [
-            (Choice(), True),
-            (Choice(name="self.fc"), True),
-            (Choice(name="_modules['fc']"), True),
-            (Choice(name="self.other"), False),
-            (Choice(kind="equals"), True),
-            (Choice(kind="TYPE"), False),
-            (Choice(line="9"), True),
-            (Choice(line="model.py:9"), True),
-            (Choice(line=f"{MODEL}:9"), True),
-            (Choice(line="other.py:9"), False),
-            (Choice(line="el.py:9"), False),
-            (Choice(line="90"), False),
-            (Choice(line="model.py"), False),
-            (Choice("self.fc", "equals", "9"), True),
-            (Choice("self.fc", "equals", "8"), False),
+            (GuardFilter(), True),
+            (GuardFilter(name="self.fc"), True),
+            (GuardFilter(name="_modules['fc']"), True),
+            (GuardFilter(name="self.other"), False),
+            (GuardFilter(kind="equals"), True),
+            (GuardFilter(kind="TYPE"), False),
+            (GuardFilter(line="9"), True),
+            (GuardFilter(line="model.py:9"), True),
+            (GuardFilter(line=f"{MODEL}:9"), True),
+            (GuardFilter(line="other.py:9"), False),
+            (GuardFilter(line="el.py:9"), False),
+            (GuardFilter(line="90"), False),
+            (GuardFilter(line="model.py"), False),
+            (GuardFilter("self.fc", "equals", "9"), True),
+            (GuardFilter("self.fc", "equals", "8"), False),
         ],
     )
-    def test_which_it_takes(self, choice: Choice, takes: bool):
+    def test_which_it_takes(self, choice: GuardFilter, takes: bool):
         assert choice.takes(self.FOUND) is takes
-        assert bool(choice) is (choice != Choice())
+        assert bool(choice) is (choice != GuardFilter())
 
     def test_a_guard_of_no_line_is_on_none(self):
-        assert not Choice(line="9").takes(guard())
+        assert not GuardFilter(line="9").takes(guard())
 
 
 def test_names_of_what_guards_are_about():

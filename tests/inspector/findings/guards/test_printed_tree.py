@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.guard_facts import Guard, GuardText, GuardTree, Node
+from ctrace.inspector.facts.guard_facts import Guard, GuardNode, GuardText, GuardTree
 from ctrace.inspector.findings.guards.printed_tree import count, latency_of, parse, with_frames
 from tests.support.helpers import MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
 from tests.support.places import DATA
@@ -61,7 +61,7 @@ def read(text: str, *stacks: tuple[Frame, ...] | None) -> GuardTree:
     return parse(GuardText(text, stacks or None), OWNERS)
 
 
-def outline(node: Node) -> dict[str, object]:
+def outline(node: GuardNode) -> dict[str, object]:
     """Return the sources with the kinds of their guards, as a tree."""
     kinds = [guard.kind for guard in node.guards]
     return {node.source: [*kinds, *map(outline, node.nodes)]}
@@ -148,7 +148,7 @@ class TestTree:
 
     @pytest.mark.parametrize("text", ["", "\n", "no tree\nat all"])
     def test_a_text_without_a_tree(self, text: str):
-        assert read(text) == GuardTree(Node("L", ""))
+        assert read(text) == GuardTree(GuardNode("L", ""))
 
 
 class TestComments:

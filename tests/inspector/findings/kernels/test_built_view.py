@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.built import Ir
 from ctrace.inspector.findings.kernels.built_view import codes, disassembled, resources, text_of, times
-from ctrace.inspector.findings.kernels.occupancy import Limit
+from ctrace.inspector.findings.kernels.occupancy import OccupancyLimit
 from tests.support.built import BMM, H100, PRODUCT, SESSION, SIZE, SOFTMAX, TUNED, built, timed
 
 
@@ -21,7 +21,7 @@ def test_resources_of_what_is_launched() -> None:
     assert [(each.built.kernel, each.built.hash) for each in found] == [(SOFTMAX, "aa"), (TUNED, "bb")]
     held = found[0].occupancy
     assert held is not None
-    assert (held.blocks, held.share, held.limits) == (32, 0.5, (Limit.REGISTERS, Limit.BLOCKS))
+    assert (held.blocks, held.share, held.limits) == (32, 0.5, (OccupancyLimit.REGISTERS, OccupancyLimit.BLOCKS))
     assert [each.built.hash for each in resources(SESSION, all_of_them=True)] == ["aa", "bb", "cc"]
     assert resources(SESSION, "1/0") == ()
 

@@ -7,7 +7,7 @@ import pytest
 from ctrace.inspector.facts.events.kernel_events import Layout, PartGenerated
 from ctrace.inspector.facts.kernels import Argument, Stage
 from ctrace.inspector.findings.kernels.emitted_code import parse
-from ctrace.inspector.findings.kernels.kernel_fold import Names
+from ctrace.inspector.findings.kernels.kernel_fold import BufferNames
 
 CODE = """
 from torch._inductor.async_compile import AsyncCompile
@@ -58,7 +58,7 @@ def number(name: str, value: str, keyword: str = "") -> Argument:
 
 def passed(kernel: str, call: int = 0) -> tuple[Argument, ...]:
     emitted = parse(CODE, KERNELS)
-    return Names(PART, emitted.assigned).arguments(emitted.calls[kernel][call])
+    return BufferNames(PART, emitted.assigned).arguments(emitted.calls[kernel][call])
 
 
 class TestSources:
@@ -113,6 +113,6 @@ class TestCalls:
     @pytest.mark.parametrize("text", ["u0", "x.item()", "1 // 0", "5 % 0", "2 ** 9", "loop", "+".join(["1"] * 900)])
     def test_what_cannot_be_worked_out_stays_as_it_is_written(self, text: str):
         emitted = parse(f"loop = loop\nk({text})", ["k"])
-        (argument,) = Names(PART, emitted.assigned).arguments(emitted.calls["k"][0])
+        (argument,) = BufferNames(PART, emitted.assigned).arguments(emitted.calls["k"][0])
         assert not argument.tensor
         assert argument.value == argument.name

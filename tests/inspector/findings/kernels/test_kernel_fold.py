@@ -2,7 +2,7 @@
 
 import zlib
 
-from ctrace.inspector.facts.fusion_facts import Access, Buffer, Fusion, Node, NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
 from ctrace.inspector.findings.kernels.kernel_fold import Costs, statements_of
@@ -111,7 +111,7 @@ class TestCosts:
 
     def test_a_copy_from_device_to_device_is_no_kernel(self):
         def fusion(device: str) -> Fusion:
-            buffers = tuple(Buffer(name, Role.INNER, "float32", ("2",), ("1",), on, 8) for name, on in
+            buffers = tuple(Buffer(name, BufferRole.INNER, "float32", ("2",), ("1",), on, 8) for name, on in
                             (("a", "cpu"), ("b", device), ("c", device)))  # fmt: skip
             copy = Node("op0", NodeKind.EXTERNAL, ("op0",), "", accesses=(Access("a", 8, 0), Access("b", 0, 8)))
             add = Node("op1", NodeKind.POINTWISE, ("op1",), "2", accesses=(Access("b", 8, 0), Access("c", 0, 8)))

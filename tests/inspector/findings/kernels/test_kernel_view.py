@@ -9,8 +9,8 @@ from ctrace.inspector.facts.kernels import Launch, Stage
 from ctrace.inspector.findings.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
 from ctrace.inspector.findings.kernels.kernel_code import passages, wrappers
 from ctrace.inspector.findings.kernels.kernel_view import (
-    Part,
-    Row,
+    KernelOfPart,
+    PartKernels,
     Work,
     added,
     largest_first,
@@ -32,9 +32,9 @@ class <lambda>(torch.nn.Module):
 
 
 def test_the_graph_part_that_moves_most_comes_first() -> None:
-    def part(graph: str, *sizes: int | None) -> Part:
+    def part(graph: str, *sizes: int | None) -> PartKernels:
         moved = (Work(each, 0 if each is not None else None, None) for each in sizes)
-        return Part(graph, Stage.FORWARD, tuple(Row(made.MM, each, None, (), (), ()) for each in moved))
+        return PartKernels(graph, Stage.FORWARD, tuple(KernelOfPart(made.MM, each, None, (), (), ()) for each in moved))
 
     found = [part("0/0", 9), part("1/0", None, 4096), part("2/0", None), part("3/0", 9, 8192)]
     assert [each.graph for each in largest_first(found)] == ["3/0", "1/0", "0/0", "2/0"]

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.target_facts import Multiprocessor
-from ctrace.inspector.findings.kernels.occupancy import Limit, occupancy
+from ctrace.inspector.findings.kernels.occupancy import OccupancyLimit, occupancy
 from tests.support.built import H100
 
 DRIVER = (
@@ -26,21 +26,21 @@ T4 = Multiprocessor(capability=(7, 5), registers=65536, threads=1024, shared=655
     ("registers", "warps", "shared", "blocks", "limits"),
     [
         # 32 registers x 32 threads = 1024 a warp; 16384 in each of 4 parts hold 16, so 64 warps: 16 blocks of 4.
-        (32, 4, 0, 16, (Limit.REGISTERS, Limit.THREADS)),
+        (32, 4, 0, 16, (OccupancyLimit.REGISTERS, OccupancyLimit.THREADS)),
         # 33 registers are rounded up to 40: 1280 a warp, 12 in each part, 48 warps.
-        (33, 4, 0, 12, (Limit.REGISTERS,)),
+        (33, 4, 0, 12, (OccupancyLimit.REGISTERS,)),
         # 64: 2048 a warp, 8 in each part, 32 warps; a block has one, and no more than 32 blocks fit anyway.
-        (64, 1, 0, 32, (Limit.REGISTERS, Limit.BLOCKS)),
-        (16, 1, 0, 32, (Limit.BLOCKS,)),
+        (64, 1, 0, 32, (OccupancyLimit.REGISTERS, OccupancyLimit.BLOCKS)),
+        (16, 1, 0, 32, (OccupancyLimit.BLOCKS,)),
         # 255 are rounded up to 256: 8192 a warp, 2 in each part, 8 warps.
-        (255, 8, 0, 1, (Limit.REGISTERS,)),
-        (255, 16, 0, 0, (Limit.REGISTERS,)),
+        (255, 8, 0, 1, (OccupancyLimit.REGISTERS,)),
+        (255, 16, 0, 0, (OccupancyLimit.REGISTERS,)),
         # 64 KiB and the system's 1 KiB are 66560; 233472 hold 3.
-        (32, 4, 65536, 3, (Limit.SHARED,)),
-        (32, 8, 232448, 1, (Limit.SHARED,)),
+        (32, 4, 65536, 3, (OccupancyLimit.SHARED,)),
+        (32, 8, 232448, 1, (OccupancyLimit.SHARED,)),
     ],
 )
-def test_an_h100(registers: int, warps: int, shared: int, blocks: int, limits: tuple[Limit, ...]) -> None:
+def test_an_h100(registers: int, warps: int, shared: int, blocks: int, limits: tuple[OccupancyLimit, ...]) -> None:
     held = occupancy(H100, registers=registers, warps=warps, shared=shared)
     assert held is not None
     assert (held.blocks, held.warps, held.most_warps, held.limits) == (blocks, blocks * warps, 64, limits)
@@ -56,13 +56,13 @@ def test_what_the_driver_says(registers: int, warps: int, shared: int, blocks: i
 def test_other_gpus() -> None:
     ampere = occupancy(A10, registers=32, warps=4, shared=0)
     assert ampere is not None
-    assert (ampere.blocks, ampere.limits, ampere.share) == (12, (Limit.THREADS,), 1.0)
+    assert (ampere.blocks, ampere.limits, ampere.share) == (12, (OccupancyLimit.THREADS,), 1.0)
     turing = occupancy(T4, registers=32, warps=1, shared=0)  # 32 warps would fit, 16 blocks may
     assert turing is not None
-    assert (turing.blocks, turing.limits, turing.share) == (16, (Limit.BLOCKS,), 0.5)
+    assert (turing.blocks, turing.limits, turing.share) == (16, (OccupancyLimit.BLOCKS,), 0.5)
     shared = occupancy(T4, registers=32, warps=4, shared=16385)  # in steps of 256, and none is kept back: 3 fit
     assert shared is not None
-    assert (shared.blocks, shared.limits) == (3, (Limit.SHARED,))
+    assert (shared.blocks, shared.limits) == (3, (OccupancyLimit.SHARED,))
 
 
 @pytest.mark.parametrize(("registers", "warps", "shared"), [(0, 4, 0), (256, 4, 0), (32, 0, 0), (32, 4, -1)])

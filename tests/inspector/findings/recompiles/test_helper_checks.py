@@ -5,7 +5,7 @@ import pytest
 from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
-from ctrace.inspector.findings.recompiles.special_cases import Facts, case_of
+from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of
 from ctrace.inspector.knowledge.advice import advice_on_cause
 
 
@@ -60,7 +60,7 @@ def test_it_is_named_for_what_it_checks(
     unmet = UnmetGuard(guard, now)
     cause = cause_of(unmet)
     assert cause == Cause(CauseKind(kind), subject, was, then)
-    assert case_of(Facts.of(cause, unmet)) == case
+    assert case_of(CauseFacts.of(cause, unmet)) == case
     assert "___" not in advice_on_cause(kind, case).about(cause.subject).why
 
 

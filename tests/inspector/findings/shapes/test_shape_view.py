@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shape_facts import Dimension, DimKind, Policy, Shaped
+from ctrace.inspector.facts.shape_facts import Dimension, DimKind, DimPolicy, Shaped
 from ctrace.inspector.findings.shapes.dynamic_marks import Mark, marks
 from ctrace.inspector.findings.shapes.shape_view import by_function, short, violations
 from tests.support import sizes
@@ -24,7 +24,7 @@ def _marks(*shapes: Shaped, torch: str = "2.13.0") -> tuple[Mark, ...]:
 
 
 def _automatic(size: int, **parts: Any) -> Dimension:
-    return structs.replace(sized(0, size, FREE, Policy.AUTOMATIC, low=2), **parts)
+    return structs.replace(sized(0, size, FREE, DimPolicy.AUTOMATIC, low=2), **parts)
 
 
 class TestGroups:
@@ -50,7 +50,8 @@ class TestGroups:
 
     def test_a_parameter_that_took_several_sizes_is_shown(self) -> None:
         graphs = [
-            graph(f"0/{n}", input_of("w", sized(0, n + 2, policy=Policy.PARAMETER), role="parameter")) for n in (0, 1)
+            graph(f"0/{n}", input_of("w", sized(0, n + 2, policy=DimPolicy.PARAMETER), role="parameter"))
+            for n in (0, 1)
         ]
         assert by_function(Session(shapes=tuple(graphs)))[0].hidden == 0
 
@@ -108,13 +109,14 @@ class TestMarks:
         assert line == "Marking x.size(0) of looped dynamic raises ConstraintViolationError until line 12 changes."
 
     def test_what_was_fixed_in_any_graph_is_not_either(self) -> None:
-        dim = sized(0, 4, FIXED, Policy.AUTOMATIC)
+        dim = sized(0, 4, FIXED, DimPolicy.AUTOMATIC)
         lines = _lines(graph("0/0", input_of("x", dim)), graph("0/1", input_of("x", _automatic(8))))
         assert not any("mark_dynamic" in line for line in lines)
 
     def test_parameters_have_the_setting_only(self) -> None:
         graphs = [
-            graph(f"0/{n}", input_of("w", sized(0, n + 2, policy=Policy.PARAMETER), role="parameter")) for n in (0, 1)
+            graph(f"0/{n}", input_of("w", sized(0, n + 2, policy=DimPolicy.PARAMETER), role="parameter"))
+            for n in (0, 1)
         ]
         assert _lines(*graphs) == ["TORCH_COMPILE_DYNAMIC_SOURCES=\"L['w']:0\""]
 
@@ -122,24 +124,26 @@ class TestMarks:
         shapes = graph("1/0", input_of("y", sized(0, 4))), graph("1/1", input_of("y", _automatic(8)), resumes=True)
         assert _lines(*shapes) == ["TORCH_COMPILE_DYNAMIC_SOURCES=\"L['y']:0\""]
 
-    @pytest.mark.parametrize("policy", [Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.ALL_DYNAMIC, Policy.UNKNOWN])
-    def test_what_is_dynamic_already_needs_nothing(self, policy: Policy) -> None:
+    @pytest.mark.parametrize(
+        "policy", [DimPolicy.MARKED_DYNAMIC, DimPolicy.LISTED, DimPolicy.ALL_DYNAMIC, DimPolicy.UNKNOWN]
+    )
+    def test_what_is_dynamic_already_needs_nothing(self, policy: DimPolicy) -> None:
         dims = [structs.replace(_automatic(size), policy=policy) for size in (4, 8)]
         assert _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims))) == []
 
     def test_duck_shapes_that_part(self) -> None:
-        twin = sized(0, 8, DimKind.DUCK, Policy.ALL_DYNAMIC, low=2, same_as=("y.size(0)",))
-        alone = sized(0, 9, FREE, Policy.ALL_DYNAMIC, low=2)
+        twin = sized(0, 8, DimKind.DUCK, DimPolicy.ALL_DYNAMIC, low=2, same_as=("y.size(0)",))
+        alone = sized(0, 9, FREE, DimPolicy.ALL_DYNAMIC, low=2)
         lines = _lines(graph("0/0", input_of("x", twin)), graph("0/1", input_of("x", alone)))
         assert lines[0] == "torch._dynamo.mark_dynamic(x, 0)"
 
     def test_mark_static_is_to_go(self) -> None:
-        dims = [sized(0, size, policy=Policy.MARKED_STATIC) for size in (4, 8)]
+        dims = [sized(0, size, policy=DimPolicy.MARKED_STATIC) for size in (4, 8)]
         (line,) = _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims)))
         assert line.endswith("mark_static costs a graph for each: remove the mark.")
 
     def test_zero_and_one_apart(self) -> None:
-        dims = [sized(0, size, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC) for size in (0, 1)]
+        dims = [sized(0, size, DimKind.ZERO_ONE, DimPolicy.ALL_DYNAMIC) for size in (0, 1)]
         (line,) = _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims)))
         assert line == "torch._dynamo.decorators.mark_unbacked(x, 0)"
 
@@ -164,14 +168,14 @@ class TestViolations:
         assert sentence.endswith("Also static at 8: positions.size(0) (parameter).")
 
     def test_a_range_that_is_too_wide(self) -> None:
-        dim = sized(0, 8, FREE, Policy.MARKED_DYNAMIC, low=4, ranged=True, conditions=(sizes.BRANCHED,))
+        dim = sized(0, 8, FREE, DimPolicy.MARKED_DYNAMIC, low=4, ranged=True, conditions=(sizes.BRANCHED,))
         shaped = graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError")
         assert violations(Session(shapes=(shaped,))) == (
             "x.size(0) is marked with a range, but parts of it are impossible. Line 10: The graph holds the branch.",
         )
 
     def test_one_that_must_equal_another(self) -> None:
-        dim = sized(0, 8, FREE, Policy.MARKED_DYNAMIC, became="2 * y.size(0)", conditions=(sizes.BRANCHED,))
+        dim = sized(0, 8, FREE, DimPolicy.MARKED_DYNAMIC, became="2 * y.size(0)", conditions=(sizes.BRANCHED,))
         (sentence,) = violations(
             Session(shapes=(graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError"),))
         )

@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.findings.shapes.shape_fold import shapes_of
-from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
+from ctrace.inspector.findings.shapes.symbols import FixedSize, Symbols
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
 from tests.support import sizes
@@ -16,7 +16,7 @@ LOOP: sizes.Line = (MODEL, 12, "forward", "for i in range(x.shape[0]):")
 ADD: sizes.Line = (MODEL, 11, "forward", "z = x + y")
 
 
-def fixed_at(raw: Raw, compile_id: str, source: str) -> Fixed | None:
+def fixed_at(raw: Raw, compile_id: str, source: str) -> FixedSize | None:
     symbols = Symbols(raw, compile_id)
     return symbols.fixed(source) or next(iter(symbols.conditions(source)), None)
 
@@ -33,7 +33,7 @@ def _started() -> Log:
     return sizes.symbol(Log().started().frame("0/1"), "0/1", "s77", X)
 
 
-def _found(log: Log, source: str = X) -> Fixed:
+def _found(log: Log, source: str = X) -> FixedSize:
     found = fixed_at(_raw(log), "0/1", source)
     assert found is not None
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from ctrace.inspector.findings.breaks.break_fold import _PHRASES
 from ctrace.inspector.findings.breaks.registry import registered_ids
-from ctrace.inspector.knowledge.advice import Entry, advice_on_break, advice_on_cause, entries, files_of
+from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break, advice_on_cause, entries, files_of
 from ctrace.inspector.knowledge.advice.unadvised import known_ids
 from tests.support.helpers import CAUSE_KINDS
 
@@ -33,7 +33,7 @@ TORCH_TEXTS = {"unbacked"}
 """The cases that the owner of the code, or the use of a result, makes; see `breaks/break_fold.py`."""
 
 
-def sentences(entry: Entry) -> list[str]:
+def sentences(entry: AdviceEntry) -> list[str]:
     return [text for text in (entry.why, entry.fix, entry.risk, entry.expected) if text]
 
 

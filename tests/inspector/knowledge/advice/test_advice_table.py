@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ctrace.inspector.knowledge.advice import Entry, entries, files_of
+from ctrace.inspector.knowledge.advice import AdviceEntry, entries, files_of
 from ctrace.inspector.knowledge.advice.advice_table import LazyTable
 
 
@@ -14,7 +14,7 @@ def test_it_reads_what_a_yaml_parser_reads(table: str):
     whole = {}
     for file in files_of(table):
         whole.update(yaml.safe_load(file.read_text(encoding="utf-8")))
-    assert dict(entries(table)) == {key: Entry(**fields) for key, fields in whole.items()}
+    assert dict(entries(table)) == {key: AdviceEntry(**fields) for key, fields in whole.items()}
 
 
 def test_an_entry_is_made_once_and_only_if_somebody_asks(tmp_path: Path):

@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.facts.findings import Cause
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shape_facts import DimKind, Policy
+from ctrace.inspector.facts.shape_facts import DimKind, DimPolicy
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
 from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
 from ctrace.inspector.features.check.check_state import state_of
@@ -73,7 +73,7 @@ def test_the_clock_that_runs_only_with_a_profiler_is_no_branch_of_the_user(name:
 def test_declared_sizes_are_said_to_be() -> None:
     (shaped,) = recorded("declared_shapes").shapes
     dims = [(dim.kind, dim.policy) for dim in shaped.tensors[0].dims]
-    assert dims == [(DimKind.UNBACKED, Policy.DECLARED), (DimKind.STATIC, Policy.DECLARED_STATIC)]
+    assert dims == [(DimKind.UNBACKED, DimPolicy.DECLARED), (DimKind.STATIC, DimPolicy.DECLARED_STATIC)]
 
 
 def test_sizes_and_integers_that_an_option_keeps_static_are_said_to_be() -> None:
@@ -88,7 +88,7 @@ def test_sizes_and_integers_that_an_option_keeps_static_are_said_to_be() -> None
         assert cause.fix == f"Remove `{cause.subject}` from TORCH_COMPILE_STATIC_SOURCES."
         assert not cause.expected
     policies = [dim.policy for shaped in session.shapes for dim in shaped.tensors[0].dims]
-    assert policies == [Policy.LISTED_STATIC, Policy.ALL_DYNAMIC] * 4 + [Policy.LISTED_STATIC] * 2
+    assert policies == [DimPolicy.LISTED_STATIC, DimPolicy.ALL_DYNAMIC] * 4 + [DimPolicy.LISTED_STATIC] * 2
 
 
 def test_no_mark_is_offered_for_a_size_that_an_option_keeps_static() -> None:

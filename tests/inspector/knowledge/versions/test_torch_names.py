@@ -7,14 +7,14 @@ import pytest
 
 from ctrace.inspector.knowledge.versions.installed import torch_version
 from ctrace.inspector.knowledge.versions.releases import NEWEST, OLDEST, RELEASES, is_untried, release_of, triton_of
-from ctrace.inspector.knowledge.versions.torch_names import NAMES, Name
-from ctrace.inspector.knowledge.versions.version_differences import DIFFERENCES, Difference
+from ctrace.inspector.knowledge.versions.torch_names import NAMES, TorchName
+from ctrace.inspector.knowledge.versions.version_differences import DIFFERENCES, VersionDifference
 from tests.support.places import ROOT
 
-OLD = Name("a thing", (((2, 14), "newer"), ((2, 12), "old"), ((2, 11), "")), "a.py")
+OLD = TorchName("a thing", (((2, 14), "newer"), ((2, 12), "old"), ((2, 11), "")), "a.py")
 
 
-def owner_of(name: Name) -> object:
+def owner_of(name: TorchName) -> object:
     """Import the module that a row names, and its class, if any."""
     file, _, inside = name.source.partition(", ")
     module = import_module(f"torch.{file.removesuffix('.py').replace('/', '.')}")
@@ -23,7 +23,7 @@ def owner_of(name: Name) -> object:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name.what)
-def test_the_installed_torch_has_the_name_that_its_row_says(name: Name) -> None:
+def test_the_installed_torch_has_the_name_that_its_row_says(name: TorchName) -> None:
     version = torch_version()
     assert version is not None
     assert (name.of(owner_of(name)) or "") == name.in_release(version)
@@ -48,7 +48,7 @@ def test_the_first_name_that_is_there_counts() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name.what)
-def test_rows_begin_with_the_newest_release_and_reach_the_oldest(name: Name) -> None:
+def test_rows_begin_with_the_newest_release_and_reach_the_oldest(name: TorchName) -> None:
     releases = [since for since, _ in name.spelled]
     assert releases == sorted(releases, reverse=True)
     assert releases[-1] == OLDEST
@@ -56,7 +56,7 @@ def test_rows_begin_with_the_newest_release_and_reach_the_oldest(name: Name) -> 
 
 
 @pytest.mark.parametrize("each", DIFFERENCES, ids=lambda each: each.name)
-def test_a_difference_begins_or_ends_with_a_supported_release(each: Difference) -> None:
+def test_a_difference_begins_or_ends_with_a_supported_release(each: VersionDifference) -> None:
     assert each.since or each.until
     for release in filter(None, (each.since, each.until)):
         assert OLDEST <= release <= NEWEST
@@ -67,7 +67,7 @@ def test_a_difference_begins_or_ends_with_a_supported_release(each: Difference) 
 
 
 def test_a_difference_holds_from_its_first_release_to_its_last() -> None:
-    each = Difference("x", (2, 12), (2, 14), "A.", "B.", "c.py")
+    each = VersionDifference("x", (2, 12), (2, 14), "A.", "B.", "c.py")
     assert [each.holds(version) for version in ("2.11.0", "2.12.1", "2.13.0", "2.14.1", "git")] == [
         False, True, True, False, False,
     ]  # fmt: skip

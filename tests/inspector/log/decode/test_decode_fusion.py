@@ -5,13 +5,13 @@ from typing import Any
 from ctrace.inspector.facts.fusion_facts import (
     Access,
     Buffer,
-    Candidate,
+    BufferRole,
     Fusion,
+    FusionCandidate,
     FusionRound,
     Node,
     NodeKind,
     Refusal,
-    Role,
     Score,
 )
 from ctrace.inspector.facts.kernels import Stage
@@ -87,7 +87,7 @@ def test_a_round():
         after=2,
         fused=(("op0", "op1"),),
         tried=3,
-        candidates=(Candidate("op0", "op1", Score(2, 1, 64, 0, -1)), Candidate("op1", "op0")),
+        candidates=(FusionCandidate("op0", "op1", Score(2, 1, 64, 0, -1)), FusionCandidate("op1", "op0")),
         refused=(Refusal("op0", "op2", "far"), Refusal("op1", "op2", "")),
     )
 
@@ -111,7 +111,7 @@ def test_a_fused_node_has_ops_and_lines_of_all_its_operations():
 
 def test_buffers_and_outputs():
     fusion = decoded(payload())
-    assert fusion.buffers == (Buffer("buf0", Role.INNER, "float32", ("s77", "8"), ("8", "1"), "cpu", None),)
+    assert fusion.buffers == (Buffer("buf0", BufferRole.INNER, "float32", ("s77", "8"), ("8", "1"), "cpu", None),)
     assert fusion.outputs == ("buf2",)
 
 

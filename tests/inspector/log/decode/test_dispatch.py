@@ -14,7 +14,7 @@ from ctrace.inspector.facts.bytecode_facts import Handler, Instruction
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guard_events as ge
 from ctrace.inspector.facts.events import run_events, tracing
-from ctrace.inspector.facts.events.core import Unknown
+from ctrace.inspector.facts.events.core import UnknownEvent
 from ctrace.inspector.facts.events.fusion_events import FusionDone
 from ctrace.inspector.facts.events.guard_events import GuardStack
 from ctrace.inspector.facts.events.kernel_events import KernelMade
@@ -30,14 +30,14 @@ from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.decode_fusion import fusion_of
 from ctrace.inspector.log.decode.dispatch import OUR_RECORDS, decode, left_in_log, type_of_data
 from ctrace.inspector.log.log_schema import LOG_SCHEMA
-from ctrace.inspector.log.reader import Entry, parse, read
+from ctrace.inspector.log.reader import LogEntry, parse, read
 from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, decoded
 from tests.support.places import ROOT
 
 
 def event_of(log: Log) -> ev.Event:
     *_, entry = log.entries()
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     return decode(entry)
 
 
@@ -74,8 +74,8 @@ def event_of(log: Log) -> ev.Event:
             ),
             tracing.ModulesSeen(False, (tracing.ModuleNodes("layers.0", "Block", ("add", "mul")),), id="0/0"),
         ),
-        (Log().metrics("0/0", guard_count=4), ev.Measured("0/0", False, guards=4, metrics={"guard_count": 4})),
-        (Log().metrics("0/0", backward=True), ev.Measured("0/0", True, metrics={})),
+        (Log().metrics("0/0", guard_count=4), ev.MetricsMeasured("0/0", False, guards=4, metrics={"guard_count": 4})),
+        (Log().metrics("0/0", backward=True), ev.MetricsMeasured("0/0", True, metrics={})),
         (
             Log().ctrace("codegen_started", {"stage": "forward"}, at="0/0"),
             run_events.CodegenStarted(Stage.FORWARD, id="0/0"),
@@ -119,7 +119,7 @@ def test_events(log: Log, event: ev.Event):
 
 def test_start_holds_versions_and_folders():
     entry, _ = Log().started().entries()
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     started = decode(entry)
     assert isinstance(started, run_events.Started)
     assert (started.schema, started.ctrace, started.triton) == (1, "0.1.0", None)
@@ -140,7 +140,7 @@ def test_forward_metrics():
         "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.7, "inductor_compile_time_s": 0.4,
         "fail_type": "Unsupported", "fail_reason": "no such thing", "is_forward": True,
     }  # fmt: skip
-    assert event_of(Log().metrics("0/0", **values)) == ev.Measured(
+    assert event_of(Log().metrics("0/0", **values)) == ev.MetricsMeasured(
         id="0/0",
         backward=False,
         function="forward",
@@ -164,7 +164,7 @@ def test_metrics_name_versions():
         "python_version": "3.12.3 (main, Aug 31 2026)",
     }
     measured = event_of(Log().metrics("0/0", **values))
-    assert isinstance(measured, ev.Measured)
+    assert isinstance(measured, ev.MetricsMeasured)
     assert measured.versions == {"torch": "2.11.0+cu130", "python": "3.12.3"}
 
 
@@ -178,7 +178,7 @@ def test_what_a_log_says_first_of_versions_holds():
 def test_backward_metrics_are_in_seconds_too():
     log = Log().metrics("0/0", backward=True, backward_cumulative_compile_time_us=1_500_000, inductor_compile_time_s=1)
     values = {"backward_cumulative_compile_time_us": 1_500_000, "inductor_compile_time_s": 1}
-    assert event_of(log) == ev.Measured("0/0", True, inductor_seconds=1.0, backward_seconds=1.5, metrics=values)
+    assert event_of(log) == ev.MetricsMeasured("0/0", True, inductor_seconds=1.0, backward_seconds=1.5, metrics=values)
 
 
 def test_fusion():
@@ -266,7 +266,7 @@ def test_artifacts_that_tell_nothing_new_are_ignored(name: str):
     ],
 )
 def test_what_nobody_has_heard_of_is_unknown(log: Log, kind: str):
-    assert event_of(log) == ev.Unknown(kind)
+    assert event_of(log) == ev.UnknownEvent(kind)
 
 
 @pytest.mark.parametrize(
@@ -409,10 +409,10 @@ def text_of(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
-def entries(path: Path) -> Iterator[Entry]:
+def entries(path: Path) -> Iterator[LogEntry]:
     """Yield the records of ctrace's in a log."""
     for item in parse(text_of(path).decode("utf-8", "replace").splitlines(keepends=True)):
-        if isinstance(item, Entry) and item.kind.startswith("artifact:ctrace_"):
+        if isinstance(item, LogEntry) and item.kind.startswith("artifact:ctrace_"):
             yield item
 
 
@@ -433,7 +433,7 @@ def kept(written: Any, read: Any) -> Any:
 def test_records_read_as_they_were_written(path: Path) -> None:
     for entry in entries(path):
         event = decode(entry)
-        assert not isinstance(event, Unknown), entry.kind
+        assert not isinstance(event, UnknownEvent), entry.kind
         if (kind := KINDS.get(entry.kind)) is not None:
             assert isinstance(event, kind), entry.kind
         if isinstance(event, Record):

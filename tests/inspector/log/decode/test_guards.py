@@ -10,7 +10,7 @@ from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.guard_facts import Duration, GuardCost, KindCost, LeftOut, PartCost
 from ctrace.inspector.findings.guards.guard_view import heads
 from ctrace.inspector.log.decode.dispatch import decode
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import LogEntry
 from tests.support.helpers import GUARD_COST, MODEL, Log, stack_of, unmet
 
 LEFT_OUT = (LeftOut("EMPTY_NN_MODULE_HOOKS_DICT", "torch.skip", 3),)
@@ -19,7 +19,7 @@ HERE = (Frame(MODEL, 9, "forward"),)
 
 def event_of(log: Log) -> ev.Event:
     *_, entry = log.entries()
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LogEntry)
     return decode(entry)
 
 

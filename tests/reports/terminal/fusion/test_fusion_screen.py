@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion_facts import Candidate, FusionRound, Score
+from ctrace.inspector.facts.fusion_facts import FusionCandidate, FusionRound, Score
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion.fusion_screen import fusion_screen, round_text
@@ -77,7 +77,7 @@ def test_omitted_rows_are_counted() -> None:
         (FusionRound(7, 7, tried=0), "7 nodes to 7: no pairs tried"),
         (FusionRound(7, 7, tried=3), "7 nodes to 7: 3 pairs tried, none fusible"),
         (
-            FusionRound(7, 6, (("a", "b"),), tried=3, candidates=(Candidate("a", "b"),)),
+            FusionRound(7, 6, (("a", "b"),), tried=3, candidates=(FusionCandidate("a", "b"),)),
             "7 nodes to 6: 3 pairs tried, 1 fusible, 1 fused",
         ),
     ],
@@ -111,6 +111,8 @@ def test_a_round_summary(each: FusionRound, text: str) -> None:
     ],
 )
 def test_why_a_pair_comes_first(one: Score, other: Score, words: str) -> None:
-    round_ = FusionRound(4, 4, tried=2, candidates=(Candidate("op1", "op2", one), Candidate("op3", "op4", other)))
+    round_ = FusionRound(
+        4, 4, tried=2, candidates=(FusionCandidate("op1", "op2", one), FusionCandidate("op3", "op4", other))
+    )
     session = replace(FUSED, fusions=(replace(FUSED.fusions[0], rounds=(round_,)),))
     assert words in " ".join(_screen(session, "rounds", 140).split())

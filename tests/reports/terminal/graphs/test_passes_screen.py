@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ctrace.inspector.facts.passes import Attention, Pass, Pattern, Why
+from ctrace.inspector.facts.passes import Attention, Pass, Pattern, WhyNotFused
 from ctrace.inspector.facts.session import Environment, Session
 from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.reports.json.passes_json import attention_data, passes_data
@@ -37,10 +37,10 @@ SESSION = Session(
         ),
         Attention(
             None, (), (), "", "", (), 0, lines=("/project/model.py:20",),
-            why=Why("mask", (), "_sfdp_pattern_1", also=("cast",)), graph="0/0", stage="joint",
+            why=WhyNotFused("mask", (), "_sfdp_pattern_1", also=("cast",)), graph="0/0", stage="joint",
         ),
         Attention(
-            None, (), (), "", "", (), 0, lines=(f"/project/{HOSTILE}.py:21",), why=Why(HOSTILE, ()), graph="0/0",
+            None, (), (), "", "", (), 0, lines=(f"/project/{HOSTILE}.py:21",), why=WhyNotFused(HOSTILE, ()), graph="0/0",
             stage="joint",
         ),
     ),

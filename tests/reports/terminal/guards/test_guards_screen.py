@@ -4,18 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.reports.terminal.guards.guards_screen import guards_screen
 from tests.support import guarded, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
 
 VIEWS = ("summary", "line", "kind", "object", "tree", "cost")
-ANY = Choice()
+ANY = GuardFilter()
 
 
 def _screen(
-    session: Session, width: int = 80, *, view: str = "summary", choice: Choice = ANY, all_of_it: bool = False
+    session: Session, width: int = 80, *, view: str = "summary", choice: GuardFilter = ANY, all_of_it: bool = False
 ) -> str:
     return drawn(guards_screen(session, heads(session), choice, width, view=view, all_of_it=all_of_it), width)
 
@@ -42,7 +42,7 @@ def test_foreign_text_cannot_control_the_terminal(view: str, letter: str) -> Non
 
 
 def test_a_choice_lists_guards_one_by_one() -> None:
-    screen = _screen(guarded.GUARDED, choice=Choice(kind="tensor", name="images"))
+    screen = _screen(guarded.GUARDED, choice=GuardFilter(kind="tensor", name="images"))
     assert "1 guard selected" in screen
     assert "images  Tensor float32[8, 3, 32, 32]" in screen
     assert "channels last" in screen

@@ -39,7 +39,7 @@ class NoExpressionError(Exception):
 class Literals:
     """Writes expressions, and collects the imports that they need."""
 
-    def __init__(self, made: Mapping[int, "Made"]) -> None:
+    def __init__(self, made: Mapping[int, "ConstructorArguments"]) -> None:
         """`made` has the arguments that modules were constructed with, keyed by id."""
         self.imports: dict[str, None] = {}
         self._made = made
@@ -171,7 +171,7 @@ class Literals:
         return text
 
 
-class Made:
+class ConstructorArguments:
     """The arguments that a module was constructed with."""
 
     def __init__(self, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -307,7 +307,7 @@ class _Watch:
         self._wanted = wanted
         self._files = {file for file, _ in wanted}
         self._real: dict[str, str] = {}
-        self._made: dict[int, Made] = {}
+        self._made: dict[int, ConstructorArguments] = {}
         self._kept: list[Any] = []  # ids stay unique while the objects live
         self._is_busy = False
 
@@ -360,7 +360,7 @@ class _Watch:
         if getattr(type(own).__init__, "__code__", None) is not code:
             return
         args, kwargs = _arguments(frame, skip=1, function=type(own).__init__)
-        self._made[id(own)] = Made(args, kwargs)
+        self._made[id(own)] = ConstructorArguments(args, kwargs)
         self._kept.append(own)
 
     def _called(self, frame: FrameType, order: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line
@@ -10,13 +10,13 @@ from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, S
 _NAME = "allow_unspec_int_on_nn_module"
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     ids = tuple(cause.id for cause in scene.causes if not cause.expected and _is_integer(scene, cause))
     if ids:
         yield Setting(f"Do not specialize on integers of modules: set {_NAME}.", ids, dynamo_line(_NAME))
 
 
-def _is_integer(scene: Scene, cause: RootCause) -> bool:
+def _is_integer(scene: DiagnosisScene, cause: RootCause) -> bool:
     """Whether an integer attribute changes from call to call."""
     guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
     values = [value for guard in guards for value in (guard.was, guard.now)]

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
 
 _NAME = "capture_dynamic_output_shape_ops"
 _SCALARS = "capture_scalar_outputs"
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in with_settings(scene, frozenset((_NAME, _SCALARS))):
         line = f"{dynamo_line(_NAME)}\n{dynamo_line(_SCALARS)}"
         summary = f"Keep data-dependent shapes in the graph: set {_NAME} and {_SCALARS}."

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
 
 _NAME = "capture_scalar_outputs"
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in with_settings(scene, frozenset((_NAME,))):
         yield Setting(f"Keep numbers of tensors in the graph: set {_NAME}.", each.causes, dynamo_line(_NAME))
 

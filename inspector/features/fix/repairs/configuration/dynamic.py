@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
@@ -10,7 +10,7 @@ from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, S
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.ARGUMENT_VALUE, RootKind.LENGTH)
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     ids = tuple(cause.id for cause in scene.causes if cause.kind in _KINDS and not cause.expected)
     if ids:
         argument = "dynamic=True"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
 from ctrace.inspector.findings.shapes.dynamic_marks import marks
@@ -12,7 +12,7 @@ _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE, R
 _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     ids = tuple(cause.id for cause in scene.causes if cause.kind in _KINDS)
     found = marks(by_function(scene.session, everything=True), scene.session.environment.torch) if ids else ()
     for mark in found:

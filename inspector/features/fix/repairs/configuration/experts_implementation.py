@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
         if each.trial is not None and each.trial.calls:
             calls = "; ".join(f"model.{name}({word!r})" for name, word in each.trial.calls)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
 
 _NAME = "ignore_logging_functions"
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
         for function in each.trial.ignored if each.trial is not None else ():
             module, _, path = function.partition(":")

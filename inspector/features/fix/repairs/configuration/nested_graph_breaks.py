@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line
 
 _NAME = "nested_graph_breaks"
 
 
-def _is_nested(scene: Scene, path: tuple[Frame, ...]) -> bool:
+def _is_nested(scene: DiagnosisScene, path: tuple[Frame, ...]) -> bool:
     """Whether one of the user's functions calls another one that breaks."""
     return len({(frame.file, frame.function) for frame in path if scene.is_users(frame.file)}) > 1
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     nested = tuple(
         cause.id
         for cause in scene.causes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
 
@@ -10,7 +10,7 @@ _KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, Ro
 """Kinds of causes that gradients may explain."""
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in advised(scene):
         ids = tuple(cause.id for cause in scene.causes if cause.id in each.causes and _is_of_gradients(scene, cause))
         if each.trial is not None and each.trial.grad == "off" and ids:
@@ -24,7 +24,7 @@ def _find(scene: Scene) -> Iterator[Setting]:
             )
 
 
-def _is_of_gradients(scene: Scene, cause: RootCause) -> bool:
+def _is_of_gradients(scene: DiagnosisScene, cause: RootCause) -> bool:
     return cause.kind in _KINDS or any(each.function == "backward" for each in scene.breaks(cause))
 
 

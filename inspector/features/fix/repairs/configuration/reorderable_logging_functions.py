@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.diagnosis_scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.naming import break_kind
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
@@ -11,7 +11,7 @@ _NAME = "reorderable_logging_functions"
 _FUNCTIONS = {"print": ("print", ()), "warnings.warn": ("warnings.warn", ("warnings",))}
 
 
-def _find(scene: Scene) -> Iterator[Setting]:
+def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for name, (function, needs) in _FUNCTIONS.items():
         ids = tuple(
             cause.id

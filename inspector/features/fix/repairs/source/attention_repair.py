@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_number
@@ -24,7 +24,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name,
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
 class _Scores(Struct, frozen=True):
@@ -36,7 +36,7 @@ class _Scores(Struct, frozen=True):
     mask: str = ""
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attention around a place as one call."""
 
     code = code_of(place)
@@ -60,8 +60,8 @@ def find(place: Place) -> Iterator[Rewrite]:
 
 
 def _rewrite(
-    code: Code, node: cst.CSTNode, parts: _Scores, value: str, used: list[cst.SimpleStatementLine]
-) -> Iterator[Rewrite]:
+    code: ParsedFile, node: cst.CSTNode, parts: _Scores, value: str, used: list[cst.SimpleStatementLine]
+) -> Iterator[SourceRewrite]:
     edits = Edits(code)
     functional = module_name(code, edits, "torch.nn.functional")
     if functional is None:
@@ -71,12 +71,12 @@ def _rewrite(
     edits.expression(node, call)
     for line in used:
         edits.remove(line)
-    yield Rewrite(
+    yield SourceRewrite(
         edits.apply(), "Call scaled_dot_product_attention instead of spelling it out.", changes_arithmetic=True
     )
 
 
-def _product(code: Code, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+def _product(code: ParsedFile, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """Return the operands of a matrix product."""
     import libcst as cst
 
@@ -91,7 +91,7 @@ def _product(code: Code, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.Bas
     return None
 
 
-def _unnamed(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> cst.BaseExpression:
+def _unnamed(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> cst.BaseExpression:
     """Return the value assigned to a name, if nothing else reads it; the statement is then not needed."""
     import libcst as cst
 
@@ -133,7 +133,7 @@ def _reads(line: cst.CSTNode, name: str) -> int:
     return count - (_assigned(line, name) is not None)
 
 
-def _outside(code: Code, name: str, block: list[cst.BaseStatement]) -> bool:
+def _outside(code: ParsedFile, name: str, block: list[cst.BaseStatement]) -> bool:
     """Whether a function uses a name outside of a block, as a loop or a nested function may."""
 
     function = code.function(block[0])
@@ -141,7 +141,7 @@ def _outside(code: Code, name: str, block: list[cst.BaseStatement]) -> bool:
     return function is None or inside != sum(one.value == name for one in variables(function))
 
 
-def _softmax(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _softmax(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the operand of a softmax over the last dimension."""
     import libcst as cst
 
@@ -155,7 +155,7 @@ def _softmax(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def _scores(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
+def _scores(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
     """Return the parts of scores: a scaled product, with at most one mask added."""
     import libcst as cst
 
@@ -168,7 +168,7 @@ def _scores(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatement
     return _scaled(code, node, used)
 
 
-def _scaled(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
+def _scaled(code: ParsedFile, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
     import libcst as cst
 
     node = _unnamed(code, node, used)
@@ -190,7 +190,7 @@ def _is_atom(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name | cst.Call | cst.Attribute | cst.Integer | cst.Float)
 
 
-def _is_scale(code: Code, node: cst.BaseExpression) -> bool:
+def _is_scale(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether a factor is certainly a number: a literal, math, or an attribute with the name of a scale."""
     import libcst as cst
 
@@ -203,7 +203,7 @@ def _is_scale(code: Code, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute | cst.Name) and "scal" in code.text(node).lower()
 
 
-def _keys(code: Code, node: cst.BaseExpression) -> tuple[str, str] | None:
+def _keys(code: ParsedFile, node: cst.BaseExpression) -> tuple[str, str] | None:
     """Return the query and the key of `q @ k.transpose(-2, -1)`."""
     import libcst as cst
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
@@ -30,7 +30,7 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
 _OPERATORS = {
@@ -40,7 +40,7 @@ _OPERATORS = {
 }
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield masked forms of the boolean indexing at a place."""
     import libcst as cst
 
@@ -55,7 +55,7 @@ def find(place: Place) -> Iterator[Rewrite]:
             yield from _reduced(code, node, statement)
 
 
-def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode) -> Iterator[Rewrite]:
+def _written(code: ParsedFile, statement: cst.SimpleStatementLine, small: cst.CSTNode) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
@@ -84,10 +84,10 @@ def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode)
     elif sign:
         new = f"{kept if sign == '*' else tensor} {sign} ({new})"
     edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
-    yield Rewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
+    yield SourceRewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
 
-def mask_of(code: Code, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
+def mask_of(code: ParsedFile, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
     """Return the mask of a boolean index that certainly has the shape of the tensor."""
     import libcst as cst
 
@@ -97,7 +97,7 @@ def mask_of(code: Code, node: cst.Subscript, statement: cst.CSTNode) -> str | No
     return mask_text(code, node.value.value, mask, statement)
 
 
-def mask_text(code: Code, tensor: str, mask: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
+def mask_text(code: ParsedFile, tensor: str, mask: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
     """Return the text of a mask, if it has the shape of a tensor by reading."""
     import libcst as cst
 
@@ -110,7 +110,7 @@ def mask_text(code: Code, tensor: str, mask: cst.BaseExpression, statement: cst.
     return code.text(mask) if _is_mask(code, tensor, mask) else None
 
 
-def _is_mask(code: Code, tensor: str, mask: cst.CSTNode) -> bool:
+def _is_mask(code: ParsedFile, tensor: str, mask: cst.CSTNode) -> bool:
     import libcst as cst
 
     if isinstance(mask, cst.UnaryOperation):
@@ -131,7 +131,7 @@ def _is_mask(code: Code, tensor: str, mask: cst.CSTNode) -> bool:
     return False
 
 
-def _is_own(code: Code, tensor: str, node: cst.CSTNode) -> bool:
+def _is_own(code: ParsedFile, tensor: str, node: cst.CSTNode) -> bool:
     """Whether an expression is the tensor, or its absolute values."""
     import libcst as cst
 
@@ -148,7 +148,7 @@ def _is_own(code: Code, tensor: str, node: cst.CSTNode) -> bool:
     )
 
 
-def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
+def _assigned_just_before(code: ParsedFile, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
     """Return the value that a block assigns to a name above a statement, if neither it nor the tensor changed since."""
     import libcst as cst
 
@@ -164,7 +164,7 @@ def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CST
     return None
 
 
-def _elementwise(code: Code, value: cst.BaseExpression, kept: str, target: cst.Subscript) -> str | None:
+def _elementwise(code: ParsedFile, value: cst.BaseExpression, kept: str, target: cst.Subscript) -> str | None:
     """Return a function of the chosen elements as the same function of all; None: it combines several elements.
 
     `kept` is a copy of the tensor, for operations whose backward needs what they were given.
@@ -210,7 +210,7 @@ def _may_save(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation | cst.Call)
 
 
-def _reduced(code: Code, node: cst.Call, statement: cst.CSTNode) -> Iterator[Rewrite]:
+def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterator[SourceRewrite]:
     """Yield a sum or mean of chosen elements as one of all, with zeros for the others."""
     import libcst as cst
 
@@ -236,7 +236,7 @@ def _reduced(code: Code, node: cst.Call, statement: cst.CSTNode) -> Iterator[Rew
     count = f"{mask}.sum()" if mask.isidentifier() else f"({mask}).sum()"
     edits.expression(node, total if node.func.attr.value == "sum" else f"{total} / {count}")
     summary = f"Sum `{tensor}` where `{mask}` with zeros elsewhere, instead of the chosen elements."
-    yield Rewrite(edits.apply(), summary, changes_arithmetic=True)
+    yield SourceRewrite(edits.apply(), summary, changes_arithmetic=True)
 
 
 REPAIR = SourceRepair("boolean_index", "a mask of fixed shape instead of boolean indexing", find)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.shared_names import escaping
@@ -26,7 +26,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, par
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _ROUNDS = 100
 """The first bound to try, if the code has none."""
@@ -40,7 +40,7 @@ class _Counted(Struct, frozen=True):
     bound: str
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the loop at a place with a fixed number of rounds."""
     import libcst as cst
 
@@ -75,10 +75,10 @@ def find(place: Place) -> Iterator[Rewrite]:
     summary = (
         f"Run the loop on `{code.text(test)}` {'up to its bound' if counted else f'{_ROUNDS} times'}, with a mask."
     )
-    yield Rewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),))
+    yield SourceRewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),))
 
 
-def _split(code: Code, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
+def _split(code: ParsedFile, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
     """Return the test on tensors, and the counter beside it."""
     import libcst as cst
 
@@ -92,7 +92,7 @@ def _split(code: Code, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | 
     return test, None
 
 
-def _counter(code: Code, loop: cst.While, test: cst.BaseExpression) -> _Counted | None:
+def _counter(code: ParsedFile, loop: cst.While, test: cst.BaseExpression) -> _Counted | None:
     """Return the counter of `i < bound`, if it starts at zero above the loop, and only the loop reads it."""
     import libcst as cst
 
@@ -123,13 +123,13 @@ def _small(line: cst.CSTNode) -> cst.CSTNode | None:
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
 
 
-def _is_step(code: Code, line: cst.CSTNode, name: str) -> bool:
+def _is_step(code: ParsedFile, line: cst.CSTNode, name: str) -> bool:
     small = _small(line)
     text = code.text(small).replace(" ", "") if small is not None else ""
     return text in {f"{name}+=1", f"{name}={name}+1"}
 
 
-def _assignments(code: Code, loop: cst.While, counter: str) -> list[tuple[str, cst.BaseExpression]] | None:
+def _assignments(code: ParsedFile, loop: cst.While, counter: str) -> list[tuple[str, cst.BaseExpression]] | None:
     """Return what the block of a loop assigns, in order; None: it does something else."""
     import libcst as cst
 
@@ -149,7 +149,7 @@ def _assignments(code: Code, loop: cst.While, counter: str) -> list[tuple[str, c
     return found or None
 
 
-def _escapes(code: Code, loop: cst.While, names: set[str]) -> bool:
+def _escapes(code: ParsedFile, loop: cst.While, names: set[str]) -> bool:
     """Whether code may see the very tensor that a name had before the loop, if no round runs."""
     import libcst as cst
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
@@ -24,7 +24,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, fu
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 """Methods that tensors have, and objects that are copied otherwise do not."""
@@ -33,7 +33,7 @@ _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 class Copy(Struct, frozen=True):
     """An assignment `c = copy.deepcopy(E)` or `c = copy.copy(E)` in a function, where E is a name or an attribute."""
 
-    code: Code
+    code: ParsedFile
     statement: cst.SimpleStatementLine
     function: cst.FunctionDef
     call: cst.Call
@@ -44,7 +44,7 @@ class Copy(Struct, frozen=True):
     """Where the function names the copy otherwise."""
 
 
-def copy_at(place: Place) -> Copy | None:
+def copy_at(place: RepairPlace) -> Copy | None:
     """Return the copy that the statement at a place assigns to a variable."""
     import libcst as cst
 
@@ -65,7 +65,7 @@ def copy_at(place: Place) -> Copy | None:
     return Copy(code, statement, function, call, kind, original, uses)
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the copy at a place without the module `copy`."""
     import libcst as cst
 
@@ -80,10 +80,10 @@ def find(place: Place) -> Iterator[Rewrite]:
         deep = f"{{key: {_clone('value')} for key, value in {text}.items()}}"
         edits.expression(copy.call, deep if is_deep else f"{text}.copy()")
         how = "clone() of each tensor" if is_deep else "its own copy()"
-        yield Rewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {copy.kind}.")
+        yield SourceRewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {copy.kind}.")
     elif is_deep and any(_is_tensor(code, one) for one in (*copy.uses, *same)):
         edits.expression(copy.call, _clone(text))
-        yield Rewrite(edits.apply(), f"Copy the tensor `{text}` with clone() instead of deepcopy.")
+        yield SourceRewrite(edits.apply(), f"Copy the tensor `{text}` with clone() instead of deepcopy.")
 
 
 def _clone(text: str) -> str:
@@ -91,7 +91,7 @@ def _clone(text: str) -> str:
     return f"{text}.detach().clone().requires_grad_({text}.requires_grad)"
 
 
-def _is_dictionary(code: Code, name: cst.Name) -> bool:
+def _is_dictionary(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads it by a string key."""
     import libcst as cst
 
@@ -102,7 +102,7 @@ def _is_dictionary(code: Code, name: cst.Name) -> bool:
     return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
-def _is_tensor(code: Code, name: cst.Name) -> bool:
+def _is_tensor(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name is an operand of arithmetic, or a method that computes or changes it in place."""
     import libcst as cst
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, module_name, torch_name
@@ -29,7 +29,7 @@ _WATCHES = frozenset(
 )
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the context at a place, entered in eager only."""
     import libcst as cst
 
@@ -51,7 +51,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     nothing = f"{contextlib}.nullcontext()"
     edits.expression(item.item, f"{nothing} if {torch}.compiler.is_compiling() else {text}")
     question = f"May compiled code run without `{text}`?"
-    yield Rewrite(edits.apply(), f"Enter `{text}` in eager only.", question=question)
+    yield SourceRewrite(edits.apply(), f"Enter `{text}` in eager only.", question=question)
 
 
 REPAIR = SourceRepair("context_guard", "contexts that observe, in eager only", find)

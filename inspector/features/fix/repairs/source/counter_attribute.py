@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.classes import (
     assigned_value,
     attribute_uses,
@@ -29,10 +29,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import self_attri
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the counters at a place, or named by the finding, as buffers."""
     code = code_of(place)
     statement = code.statement(place.line) if code is not None else None
@@ -45,7 +45,7 @@ def find(place: Place) -> Iterator[Rewrite]:
         yield from _counter(code, owner, name)
 
 
-def _counter(code: Code, owner: cst.ClassDef, name: str) -> Iterator[Rewrite]:
+def _counter(code: ParsedFile, owner: cst.ClassDef, name: str) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     init = initializer(owner)
@@ -67,20 +67,20 @@ def _counter(code: Code, owner: cst.ClassDef, name: str) -> Iterator[Rewrite]:
     edits.statement(
         first[0], f'self.register_buffer("{name}", {torch}.tensor({code.text(first[1])}), persistent=False)'
     )
-    yield Rewrite(
+    yield SourceRewrite(
         edits.apply(),
         f"Count `self.{name}` in a tensor.",
         question=f"May `self.{name}` be a tensor instead of an int?",
     )
 
 
-def _is_set(code: Code, use: cst.Attribute) -> bool:
+def _is_set(code: ParsedFile, use: cst.Attribute) -> bool:
     import libcst as cst
 
     return isinstance(code.parent(use), cst.AssignTarget | cst.AnnAssign)
 
 
-def _is_count(code: Code, use: cst.Attribute, name: str) -> bool:
+def _is_count(code: ParsedFile, use: cst.Attribute, name: str) -> bool:
     """Whether an attribute is part of `self.n += 1` or of `self.n = self.n + 1`."""
     import libcst as cst
 
@@ -89,7 +89,7 @@ def _is_count(code: Code, use: cst.Attribute, name: str) -> bool:
     return re.fullmatch(rf"self\.{name}(\+=|=self\.{name}\+)\d+", text) is not None
 
 
-def _computes(code: Code, use: cst.Attribute) -> bool:
+def _computes(code: ParsedFile, use: cst.Attribute) -> bool:
     """Whether an attribute is an operand of plain arithmetic, in which a tensor of one number is as good."""
     import libcst as cst
 
@@ -98,7 +98,7 @@ def _computes(code: Code, use: cst.Attribute) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, plain) and not _is_tested(code, node)
 
 
-def _is_tested(code: Code, node: cst.CSTNode) -> bool:
+def _is_tested(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether Python needs the value of an expression: in a test, a call, an index, a text, or an attribute."""
     import libcst as cst
 
@@ -108,7 +108,7 @@ def _is_tested(code: Code, node: cst.CSTNode) -> bool:
     return not isinstance(current, cst.Assign | cst.Return)
 
 
-def _is_float(code: Code, use: cst.Attribute) -> bool:
+def _is_float(code: ParsedFile, use: cst.Attribute) -> bool:
     """Whether Python computes a float from an attribute and a number, which a tensor would round to float32."""
     import libcst as cst
 
@@ -119,7 +119,7 @@ def _is_float(code: Code, use: cst.Attribute) -> bool:
     return is_number(other) and (divides or isinstance(number(other), float))
 
 
-def _limit(code: Code, use: cst.Attribute) -> tuple[cst.Call, str] | None:
+def _limit(code: ParsedFile, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     """Return the `min(1.0, ...)` around arithmetic with a counter, and the comparison by which Python chooses.
 
     The limit is a float, and the arithmetic divides: else the result could be an int.
@@ -141,7 +141,7 @@ def _limit(code: Code, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     return call, "<" if call.func.value == "min" else ">"
 
 
-def _clamp(code: Code, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
+def _clamp(code: ParsedFile, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
     import libcst as cst
 
     for call, limit in found.values():

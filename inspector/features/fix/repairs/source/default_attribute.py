@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.classes import after_super, initializer, is_plain_module, mentions
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
@@ -22,12 +22,12 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _CONSTANT = frozenset({"torch.zeros", "torch.ones", "torch.arange", "torch.eye", "torch.full", "torch.tensor"})
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the attribute at a place, set in `__init__`."""
     import libcst as cst
 
@@ -47,7 +47,7 @@ def find(place: Place) -> Iterator[Rewrite]:
             yield from _default(code, owner, init, node)
 
 
-def _default(code: Code, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.Call) -> Iterator[Rewrite]:
+def _default(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.Call) -> Iterator[SourceRewrite]:
     subject, name, default = (arg.value for arg in node.args)
     text = _name(name)
     if code.text(subject) != "self" or not text or not _is_constant(default) or not _is_ours(code, owner, text, 1):
@@ -55,10 +55,10 @@ def _default(code: Code, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.C
     edits = Edits(code)
     edits.expression(node, f"self.{text}")
     if after_super(code, edits, init, f"self.{text} = {code.text(default)}"):
-        yield Rewrite(edits.apply(), f"Set `self.{text}` in __init__ instead of a default on every call.")
+        yield SourceRewrite(edits.apply(), f"Set `self.{text}` in __init__ instead of a default on every call.")
 
 
-def _lazy(code: Code, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.If) -> Iterator[Rewrite]:
+def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.If) -> Iterator[SourceRewrite]:
     """Yield an attribute that the first call sets, set in `__init__`."""
     import libcst as cst
 
@@ -81,7 +81,7 @@ def _lazy(code: Code, owner: cst.ClassDef, init: cst.FunctionDef, node: cst.If) 
     edits = Edits(code)
     edits.remove(node)
     if after_super(code, edits, init, f"self.{name} = {code.text(small.value)}"):
-        yield Rewrite(edits.apply(), f"Set `self.{name}` in __init__ instead of in the first call.")
+        yield SourceRewrite(edits.apply(), f"Set `self.{name}` in __init__ instead of in the first call.")
 
 
 def _name(node: cst.BaseExpression) -> str:
@@ -96,7 +96,7 @@ def _is_constant(node: cst.BaseExpression) -> bool:
     return is_number(node) or (isinstance(node, cst.Name) and node.value in {"None", "True", "False"})
 
 
-def _is_constant_tensor(code: Code, node: cst.BaseExpression) -> bool:
+def _is_constant_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an expression makes a tensor of literals only."""
     import libcst as cst
 
@@ -105,7 +105,7 @@ def _is_constant_tensor(code: Code, node: cst.BaseExpression) -> bool:
     return all(arg.keyword is None and not arg.star and is_number(arg.value) for arg in node.args)
 
 
-def _is_ours(code: Code, owner: cst.ClassDef, name: str, times: int) -> bool:
+def _is_ours(code: ParsedFile, owner: cst.ClassDef, name: str, times: int) -> bool:
     """Whether only the methods of a class set an attribute, and only one place accesses it by name."""
     import libcst as cst
 

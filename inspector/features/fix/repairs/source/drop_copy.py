@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
@@ -24,10 +24,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, dot
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the deep copy at a place without the copy."""
     copy = copy_at(place)
     if copy is None or copy.kind != "copy.deepcopy":
@@ -38,10 +38,10 @@ def find(place: Place) -> Iterator[Rewrite]:
     edits = Edits(code)
     if copy.uses and all(_only_reads(code, one) for one in copy.uses):
         edits.expression(copy.call, code.text(original))
-        yield Rewrite(edits.apply(), f"Read `{code.text(original)}` itself: its copy is never changed.")
+        yield SourceRewrite(edits.apply(), f"Read `{code.text(original)}` itself: its copy is never changed.")
 
 
-def _changes(code: Code, function: cst.FunctionDef, names: set[str], whole: str, here: cst.CSTNode) -> bool:
+def _changes(code: ParsedFile, function: cst.FunctionDef, names: set[str], whole: str, here: cst.CSTNode) -> bool:
     """Whether a function writes to the original, or rebinds it, or calls its methods."""
     import libcst as cst
 
@@ -62,7 +62,7 @@ def _changes(code: Code, function: cst.FunctionDef, names: set[str], whole: str,
     return False
 
 
-def _may_write(code: Code, call: cst.Call, here: cst.CSTNode) -> bool:
+def _may_write(code: ParsedFile, call: cst.Call, here: cst.CSTNode) -> bool:
     """Whether a call may change the original: a method of the class, or any function that is not known."""
     if code.around(call, type(here)) is here:
         return False
@@ -76,7 +76,7 @@ def _may_write(code: Code, call: cst.Call, here: cst.CSTNode) -> bool:
     return made is None or not full_name(code, getattr(made[1], "func", made[1])).startswith("torch.nn.")
 
 
-def _only_reads(code: Code, name: cst.Name) -> bool:
+def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name reads a plain attribute or an element, and the value goes into arithmetic or a test."""
     import libcst as cst
 

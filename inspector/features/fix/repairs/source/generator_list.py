@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
@@ -20,13 +20,13 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _WHOLE = frozenset({"sum", "list", "tuple", "set", "max", "min", "sorted", "torch.stack", "torch.cat"})
 _EARLY = frozenset({"any", "all"})
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the generator at a place as a list."""
     import libcst as cst
 
@@ -47,10 +47,10 @@ def find(place: Place) -> Iterator[Rewrite]:
             edits.expression(call, f"[{inner}]")
         else:
             edits.expression(node, f"[{inner}]")
-        yield Rewrite(edits.apply(), f"Build a list for `{name}` instead of a generator.")
+        yield SourceRewrite(edits.apply(), f"Build a list for `{name}` instead of a generator.")
 
 
-def _consumer(code: Code, node: cst.CSTNode) -> cst.Call | None:
+def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:
     """Return the call whose only positional argument a node is."""
     import libcst as cst
 
@@ -61,7 +61,7 @@ def _consumer(code: Code, node: cst.CSTNode) -> cst.Call | None:
     return call if call.args[0] is above and all(arg is above or arg.keyword for arg in call.args) else None
 
 
-def _is_plain(code: Code, node: cst.GeneratorExp) -> bool:
+def _is_plain(code: ParsedFile, node: cst.GeneratorExp) -> bool:
     """Whether computing every element, and not only the first ones, changes nothing: none has effects or may raise."""
     import libcst as cst
 

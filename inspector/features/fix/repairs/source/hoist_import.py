@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, module_imports
@@ -20,10 +20,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, mod
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the import at a place at module level."""
     import libcst as cst
 
@@ -45,10 +45,10 @@ def find(place: Place) -> Iterator[Rewrite]:
     edits.remove(statement)
     if not bound(small) <= set(module_imports(code)):
         edits.needs_import(text)
-    yield Rewrite(edits.apply(), f"Move `{' '.join(text.split())}` to the top of the file.")
+    yield SourceRewrite(edits.apply(), f"Move `{' '.join(text.split())}` to the top of the file.")
 
 
-def _is_free(code: Code, statement: cst.CSTNode, names: set[str]) -> bool:
+def _is_free(code: ParsedFile, statement: cst.CSTNode, names: set[str]) -> bool:
     """Whether nothing else in the file binds the names; the same import elsewhere does no harm."""
     import libcst as cst
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
@@ -20,12 +20,12 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import self_attri
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _READS = frozenset({"item", "detach", "cpu", "tolist"})
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the growth of a list at a place, guarded."""
     import libcst as cst
 
@@ -50,10 +50,10 @@ def find(place: Place) -> Iterator[Rewrite]:
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
         edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
         question = f"May compiled code leave `self.{name}` as it is?"
-        yield Rewrite(edits.apply(), f"Append to `self.{name}` in eager only.", question=question)
+        yield SourceRewrite(edits.apply(), f"Append to `self.{name}` in eager only.", question=question)
 
 
-def _grown(code: Code, node: cst.CSTNode) -> str:
+def _grown(code: ParsedFile, node: cst.CSTNode) -> str:
     """Return the attribute that a statement appends to."""
     import libcst as cst
 
@@ -67,7 +67,7 @@ def _grown(code: Code, node: cst.CSTNode) -> str:
     return self_attribute(call.func.value)
 
 
-def _is_read(code: Code, owner: cst.ClassDef, name: str) -> bool:
+def _is_read(code: ParsedFile, owner: cst.ClassDef, name: str) -> bool:
     """Whether a class uses an attribute for anything but assigning a new list and appending."""
     import libcst as cst
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name, module_name
@@ -21,14 +21,14 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, fu
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _EXACT = {"sqrt": "sqrt", "prod": "prod"}
 _WHOLE = {"ceil": "ceil", "floor": "floor"}
 _PLAIN = {"abs": "abs", "max": "max", "min": "min", "absolute": "abs"}
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the NumPy calls at a place as math."""
     import libcst as cst
 
@@ -56,10 +56,10 @@ def find(place: Place) -> Iterator[Rewrite]:
         changed.append(dotted(node.func))
     if changed:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(changed))
-        yield Rewrite(edits.apply(), f"Use Python's math instead of {names}.")
+        yield SourceRewrite(edits.apply(), f"Use Python's math instead of {names}.")
 
 
-def _new(code: Code, name: str, math: str, argument: str) -> str | None:
+def _new(code: ParsedFile, name: str, math: str, argument: str) -> str | None:
     if name in _EXACT:
         return f"{math}.{name}({argument})"
     if name in _WHOLE:
@@ -67,7 +67,7 @@ def _new(code: Code, name: str, math: str, argument: str) -> str | None:
     return f"{_PLAIN[name]}({argument})" if name in _PLAIN else None
 
 
-def _is_made_int(code: Code, node: cst.Call) -> bool:
+def _is_made_int(code: ParsedFile, node: cst.Call) -> bool:
     """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
     import libcst as cst
 
@@ -80,7 +80,7 @@ def _is_made_int(code: Code, node: cst.Call) -> bool:
     )
 
 
-def _is_plain(code: Code, node: cst.Call) -> bool:
+def _is_plain(code: ParsedFile, node: cst.Call) -> bool:
     """Whether the value goes into arithmetic or into a call that converts it to a number."""
     import libcst as cst
 
@@ -92,7 +92,7 @@ def _is_plain(code: Code, node: cst.Call) -> bool:
     return isinstance(above, cst.BinaryOperation)
 
 
-def _is_number(code: Code, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:
+def _is_number(code: ParsedFile, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:
     """Whether an expression is certainly a Python number, or a sequence of them."""
     import libcst as cst
 
@@ -115,7 +115,7 @@ def _is_number(code: Code, node: cst.BaseExpression, *, sequence: bool = False, 
     return not sequence and _is_single(code, node, depth)
 
 
-def _is_single(code: Code, node: cst.BaseExpression, depth: int) -> bool:
+def _is_single(code: ParsedFile, node: cst.BaseExpression, depth: int) -> bool:
     import libcst as cst
 
     if isinstance(node, cst.Integer | cst.Float):
@@ -130,7 +130,7 @@ def _is_single(code: Code, node: cst.BaseExpression, depth: int) -> bool:
     return False
 
 
-def _assigned(code: Code, name: cst.Name) -> cst.BaseExpression | None:
+def _assigned(code: ParsedFile, name: cst.Name) -> cst.BaseExpression | None:
     """Return the only value that a name is assigned in its function."""
     import libcst as cst
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.printed_output import is_output, output_name
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
@@ -21,12 +21,12 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _ITEM = frozenset({"item"})
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the output at a place, guarded."""
     import libcst as cst
 
@@ -51,10 +51,10 @@ def find(place: Place) -> Iterator[Rewrite]:
     else:
         return
     question = f"May compiled code leave out `{name}`?"
-    yield Rewrite(edits.apply(), f"Call `{name}` in eager only.", question=question)
+    yield SourceRewrite(edits.apply(), f"Call `{name}` in eager only.", question=question)
 
 
-def _called(code: Code, statement: cst.CSTNode) -> str:
+def _called(code: ParsedFile, statement: cst.CSTNode) -> str:
     import libcst as cst
 
     assert isinstance(statement, cst.SimpleStatementLine)
@@ -64,7 +64,7 @@ def _called(code: Code, statement: cst.CSTNode) -> str:
     return output_name(code, small.value)
 
 
-def _only_output(code: Code, node: cst.If) -> bool:
+def _only_output(code: ParsedFile, node: cst.If) -> bool:
     import libcst as cst
 
     if node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):

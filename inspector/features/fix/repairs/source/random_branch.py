@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.tensor_branch import selected
 from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
@@ -24,7 +24,7 @@ _DRAWS = words("rand randn randint bernoulli")
 """Functions of torch that draw from its generator and change nothing else."""
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.where."""
     import libcst as cst
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import index_of, lone_statement, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
@@ -21,10 +21,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the routing at a place with all tokens for every expert."""
     import libcst as cst
 
@@ -51,7 +51,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     out = target.value.value
     computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
     edits.statement(statement, f"{out}.copy_({torch}.where(({mask}).unsqueeze(-1), {computed}, {out}))")
-    yield Rewrite(
+    yield SourceRewrite(
         edits.apply(),
         f"Run `{code.text(value.func)}` on all of `{tokens}` and keep the rows it is chosen for.",  # type: ignore[attr-defined]
         changes_arithmetic=True,
@@ -59,7 +59,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     )
 
 
-def _mask(code: Code, node: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
+def _mask(code: ParsedFile, node: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
     """Return the comparison behind a mask: `choice == i`, where i counts the loop."""
     import libcst as cst
 
@@ -81,7 +81,7 @@ def _mask(code: Code, node: cst.BaseExpression, statement: cst.CSTNode) -> str |
     return code.text(node) if code.text(target.comparator) in names else None
 
 
-def _expert(code: Code, node: cst.BaseExpression, index: str) -> str | None:
+def _expert(code: ParsedFile, node: cst.BaseExpression, index: str) -> str | None:
     """Return the tokens of `expert(tokens[m])`."""
     import libcst as cst
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
@@ -22,12 +22,12 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _ITEM = frozenset({"item", "tolist"})
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the check at a place for compiled code."""
     import libcst as cst
 
@@ -52,7 +52,7 @@ def _only_raises(node: cst.If) -> bool:
     return node.orelse is None and isinstance(small, cst.Raise)
 
 
-def _is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
+def _is_of_tensors(code: ParsedFile, test: cst.BaseExpression) -> bool:
     """Whether a test may depend on a tensor's value: it compares, or it reads a number."""
     import libcst as cst
 
@@ -60,7 +60,7 @@ def _is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
     return reads or as_tensor(code, test) is not None
 
 
-def _guarded(code: Code, node: cst.If) -> Iterator[Rewrite]:
+def _guarded(code: ParsedFile, node: cst.If) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
@@ -72,7 +72,7 @@ def _guarded(code: Code, node: cst.If) -> Iterator[Rewrite]:
     test = code.text(node.test)
     whole = f"({test})" if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar else test
     edits.expression(node.test, f"not {torch}.compiler.is_compiling() and {whole}")
-    yield Rewrite(
+    yield SourceRewrite(
         edits.apply(),
         f"Check `{test}` in eager only.",
         question=f"May compiled code go on without the check of `{test}`?",
@@ -80,13 +80,13 @@ def _guarded(code: Code, node: cst.If) -> Iterator[Rewrite]:
     )
 
 
-def _asserted(code: Code, statement: cst.SimpleStatementLine, node: cst.Assert) -> Iterator[Rewrite]:
+def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.Assert) -> Iterator[SourceRewrite]:
     text = code.text(node.test)
     condition = as_tensor(code, node.test)
     if condition is not None and ".item()" in text and ".item()" not in condition:
         edits = Edits(code)
         edits.expression(node.test, condition)
-        yield Rewrite(edits.apply(), f"Assert `{condition}` on the tensor itself.", needs_inputs=(text,))
+        yield SourceRewrite(edits.apply(), f"Assert `{condition}` on the tensor itself.", needs_inputs=(text,))
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
@@ -95,7 +95,7 @@ def _asserted(code: Code, statement: cst.SimpleStatementLine, node: cst.Assert) 
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
         edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
         question = f"May compiled code go on without the assertion of `{text}`?"
-        yield Rewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
+        yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 
 
 REPAIR = SourceRepair("tensor_assert", "checks of tensors that compile", find)

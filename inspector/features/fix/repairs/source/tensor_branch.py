@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, Side, branch_at
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
+from ctrace.inspector.features.fix.repairs.syntax.branches import BranchSide, PureBranch, branch_at
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, masked, needs_mask
 from ctrace.inspector.features.fix.repairs.syntax.shared_names import doubtful, escaping, is_unshared, returned_as_is
@@ -28,10 +28,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, rea
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.where."""
     import libcst as cst
 
@@ -48,14 +48,14 @@ def find(place: Place) -> Iterator[Rewrite]:
             yield from _ternary(code, node)
 
 
-def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+def selectable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
     """Whether computing both sides and selecting one certainly gives the same result."""
     if is_literal(yes) or is_literal(no):
         return False
     return all(is_maskable(code, side) for side in (yes, no)) and shape_of(code, yes) == shape_of(code, no)
 
 
-def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
+def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[SourceRewrite]:
     """Yield a branch as torch.where on a condition; nothing if computing both sides may differ from computing one."""
     import libcst as cst
 
@@ -83,7 +83,7 @@ def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
         for one in branch.removed:
             edits.remove(cast("cst.BaseStatement", one))
         summary = f"Replace the branch on `{shown}` by torch.where"
-        yield Rewrite(
+        yield SourceRewrite(
             edits.apply(),
             f"{summary}, with ones for each factor that is not selected." if factors else f"{summary}.",
             question=question,
@@ -91,7 +91,9 @@ def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
         )
 
 
-def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str, *, factors: bool) -> str | None:
+def _text(
+    code: ParsedFile, sides: tuple[BranchSide, ...], condition: str, torch: str, name: str, *, factors: bool
+) -> str | None:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
     import libcst as cst
 
@@ -117,7 +119,13 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
 
 
 def _selected(
-    code: Code, yes: cst.BaseExpression, no: cst.BaseExpression, condition: str, torch: str, *, factors: bool = False
+    code: ParsedFile,
+    yes: cst.BaseExpression,
+    no: cst.BaseExpression,
+    condition: str,
+    torch: str,
+    *,
+    factors: bool = False,
 ) -> str:
     """Return the call that selects one of two sides, each finite where it is not selected."""
     first = masked(code, yes, condition, torch, holds=True, factors=factors)
@@ -125,7 +133,7 @@ def _selected(
     return f"{torch}.where({condition}, {first}, {second})"
 
 
-def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
+def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
     import libcst as cst
 
     condition = as_tensor(code, node.test)
@@ -143,10 +151,10 @@ def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
         return
     edits.expression(node, _selected(code, node.body, node.orelse, condition, torch))
     shown = code.text(node.test)
-    yield Rewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
+    yield SourceRewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
 
 
-def _escapes(code: Code, node: cst.IfExp) -> bool:
+def _escapes(code: ParsedFile, node: cst.IfExp) -> bool:
     """Whether the value of a ternary itself is returned, stored, or changed in place."""
     import libcst as cst
 

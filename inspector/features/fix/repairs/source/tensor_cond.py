@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, branch_at
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
+from ctrace.inspector.features.fix.repairs.syntax.branches import PureBranch, branch_at
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
@@ -34,14 +34,14 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _MODULES = words(
     "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"
 )
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the branch at a place as torch.cond."""
     code = code_of(place)
     statement = code.statement(place.line) if code is not None else None
@@ -52,7 +52,7 @@ def find(place: Place) -> Iterator[Rewrite]:
         yield from _branch(code, branch)
 
 
-def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
+def _branch(code: ParsedFile, branch: PureBranch) -> Iterator[SourceRewrite]:
     test = cast("cst.BaseExpression", branch.test)
     condition = as_tensor(code, test)
     yes = [cast("cst.BaseExpression", side.yes) for side in branch.sides]
@@ -74,14 +74,14 @@ def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
     for one in branch.removed:
         edits.remove(cast("cst.BaseStatement", one))
     shown = code.text(test)
-    yield Rewrite(edits.apply(), f"Replace the branch on `{shown}` by torch.cond.", needs_inputs=(shown,))
+    yield SourceRewrite(edits.apply(), f"Replace the branch on `{shown}` by torch.cond.", needs_inputs=(shown,))
 
 
 def _both(side: object) -> tuple[cst.CSTNode, cst.CSTNode]:
     return side.yes, side.no  # type: ignore[attr-defined]
 
 
-def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+def _choosable(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
     """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
     if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
         return False
@@ -92,7 +92,7 @@ def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
     return all(_is_quiet(code, side) for side in (yes, no))
 
 
-def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+def _worth(code: ParsedFile, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
     """Whether a side computes so much that running only one side saves time."""
     import libcst as cst
 
@@ -104,7 +104,7 @@ def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
     )
 
 
-def _is_quiet(code: Code, side: cst.BaseExpression) -> bool:
+def _is_quiet(code: ParsedFile, side: cst.BaseExpression) -> bool:
     """Whether an expression only calls ops and modules that are known to do nothing else.
 
     torch.cond traces both sides: a side that raises for the current Python numbers must not be traced.
@@ -113,7 +113,7 @@ def _is_quiet(code: Code, side: cst.BaseExpression) -> bool:
     return not any(_is_loud(code, one) for one in walk(side))
 
 
-def _is_loud(code: Code, node: cst.CSTNode) -> bool:
+def _is_loud(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a node may do more than compute a value, or may raise."""
     import libcst as cst
 
@@ -127,7 +127,7 @@ def _is_loud(code: Code, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Arg) and _is_in_place(code, node)
 
 
-def _is_in_place(code: Code, argument: cst.Arg) -> bool:
+def _is_in_place(code: ParsedFile, argument: cst.Arg) -> bool:
     """Whether an argument makes an op write: `out=`, `inplace=True`, or a bare True, as in `F.relu(x, True)`."""
     import libcst as cst
 
@@ -136,7 +136,7 @@ def _is_in_place(code: Code, argument: cst.Arg) -> bool:
     return isinstance(argument.value, cst.Name) and argument.value.value == "True"
 
 
-def _is_module(code: Code, call: cst.Call) -> bool:
+def _is_module(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a call is one of a submodule whose forward only computes, by the class that `__init__` makes it of."""
     import libcst as cst
 
@@ -151,7 +151,7 @@ def _is_module(code: Code, call: cst.Call) -> bool:
     return kind[0] == "torch.nn" and kind[2] in _MODULES and not hooked
 
 
-def _values(code: Code, sides: list[cst.BaseExpression]) -> str:
+def _values(code: ParsedFile, sides: list[cst.BaseExpression]) -> str:
     """Return what a side returns to torch.cond."""
     import libcst as cst
 

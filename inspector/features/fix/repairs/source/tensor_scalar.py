@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
 from ctrace.inspector.features.fix.repairs.syntax.classes import mentions
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
@@ -42,13 +42,13 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the numbers of tensors at a place as tensors."""
     import libcst as cst
 
@@ -67,12 +67,12 @@ def find(place: Place) -> Iterator[Rewrite]:
         whole = full_name(code, node.func) == "int"
         edits.expression(node, _as_tensor(code, tensor, other, whole=whole))
         shown = code.text(node)
-        yield Rewrite(
+        yield SourceRewrite(
             edits.apply(), f"Keep `{name or shown}` in a tensor instead of reading it with `{_reader(node)}`."
         )
 
 
-def scalar_of(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
+def scalar_of(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that `.item()` or `float()` reads."""
     import libcst as cst
 
@@ -91,7 +91,7 @@ def scalar_of(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def _is_whole(code: Code, node: cst.BaseExpression) -> bool:
+def _is_whole(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether a tensor certainly has integers, so that `int()` neither truncates nor raises for NaN.
 
     A buffer has them if the file registers its name once, with integers, and assigns it nowhere.
@@ -122,7 +122,7 @@ def _assigns(node: cst.CSTNode, name: str) -> bool:
     return isinstance(target, cst.Attribute) and target.attr.value == name
 
 
-def _registers(code: Code, node: cst.CSTNode, name: str) -> bool:
+def _registers(code: ParsedFile, node: cst.CSTNode, name: str) -> bool:
     import libcst as cst
 
     if not isinstance(node, cst.Call) or code.text(node.func) != "self.register_buffer" or len(node.args) < 2:
@@ -131,7 +131,7 @@ def _registers(code: Code, node: cst.CSTNode, name: str) -> bool:
     return isinstance(first, cst.SimpleString) and first.raw_value == name
 
 
-def _is_integral(code: Code, node: cst.CSTNode) -> bool:
+def _is_integral(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether the second argument of register_buffer makes a tensor of integers, by its dtype or its literal."""
     import libcst as cst
 
@@ -152,7 +152,7 @@ def _reader(node: cst.Call) -> str:
     return ".item()" if isinstance(node.func, cst.Attribute) else f"{dotted(node.func)}()"
 
 
-def _used_by(code: Code, node: cst.Call) -> tuple[str, cst.BaseExpression | None]:
+def _used_by(code: ParsedFile, node: cst.Call) -> tuple[str, cst.BaseExpression | None]:
     """Return the name that a number gets, if any, and what is beside it; None: it is used in another way, too.
 
     Where that is a name, its dtype can be asked for at the line that reads the number.
@@ -184,7 +184,7 @@ def _used_by(code: Code, node: cst.Call) -> tuple[str, cst.BaseExpression | None
     return name.value, unnamed if unnamed is not None else cst.Ellipsis()
 
 
-def _known(code: Code, node: cst.CSTNode) -> set[str]:
+def _known(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that are certainly bound at a node."""
     import libcst as cst
 
@@ -192,7 +192,7 @@ def _known(code: Code, node: cst.CSTNode) -> set[str]:
     return bound_before(code, statement) if statement is not None else set()
 
 
-def _beside(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
+def _beside(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the other operand of plain arithmetic, if it may be a tensor."""
     import libcst as cst
 
@@ -209,7 +209,7 @@ def _beside(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
     return other if _makes_tensor(code, other) else None
 
 
-def _makes_tensor(code: Code, node: cst.BaseExpression) -> bool:
+def _makes_tensor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an expression may well return a tensor: an op, a submodule, a parameter, or arithmetic with one."""
     import libcst as cst
 
@@ -224,7 +224,7 @@ def _makes_tensor(code: Code, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name)
 
 
-def _is_number(code: Code, name: cst.Name) -> bool:
+def _is_number(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a name is assigned a number somewhere in its function."""
     import libcst as cst
 
@@ -240,7 +240,7 @@ def _is_number(code: Code, name: cst.Name) -> bool:
     return False
 
 
-def _chained(code: Code, node: cst.Call, tensor: cst.BaseExpression) -> Iterator[Rewrite]:
+def _chained(code: ParsedFile, node: cst.Call, tensor: cst.BaseExpression) -> Iterator[SourceRewrite]:
     """Yield a number that goes through arithmetic with numbers before it meets a tensor, in float64 throughout."""
     import libcst as cst
 
@@ -262,10 +262,12 @@ def _chained(code: Code, node: cst.Call, tensor: cst.BaseExpression) -> Iterator
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
     summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
-    yield Rewrite(edits.apply(), summary)
+    yield SourceRewrite(edits.apply(), summary)
 
 
-def _stays_number(code: Code, target: cst.Name, function: cst.FunctionDef, chosen: list[cst.Call], depth: int) -> bool:
+def _stays_number(
+    code: ParsedFile, target: cst.Name, function: cst.FunctionDef, chosen: list[cst.Call], depth: int
+) -> bool:
     """Whether all uses of a number are arithmetic with numbers, `min` or `max` of them, or arithmetic with a tensor.
 
     `chosen` gets the calls of `min` and `max`.
@@ -292,7 +294,7 @@ def _stays_number(code: Code, target: cst.Name, function: cst.FunctionDef, chose
     return True
 
 
-def _other(code: Code, node: cst.CSTNode) -> cst.BaseExpression:
+def _other(code: ParsedFile, node: cst.CSTNode) -> cst.BaseExpression:
     import libcst as cst
 
     above = code.parent(node)
@@ -300,7 +302,7 @@ def _other(code: Code, node: cst.CSTNode) -> cst.BaseExpression:
     return above.right if above.left is node else above.left
 
 
-def _is_constant(code: Code, node: cst.BaseExpression) -> bool:
+def _is_constant(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether an operand is certainly a number: a literal, or a name in capitals that the file assigns one."""
     import libcst as cst
 
@@ -316,7 +318,7 @@ def _is_constant(code: Code, node: cst.BaseExpression) -> bool:
     )
 
 
-def _is_numeric(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
+def _is_numeric(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Whether a node is an operand of exact arithmetic with a number."""
     import libcst as cst
 
@@ -335,7 +337,7 @@ def _is_positive(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add) and is_number(node.right)
 
 
-def _is_choice(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
+def _is_choice(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Whether a node is an argument of `min` or `max` beside a literal float."""
     import libcst as cst
 
@@ -348,25 +350,25 @@ def _is_choice(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     return isinstance(above, cst.Call) and isinstance(node, cst.Arg) and full_name(code, above.func) in {"min", "max"}
 
 
-def _selected(code: Code, call: cst.Call, torch: str) -> str:
+def _selected(code: ParsedFile, call: cst.Call, torch: str) -> str:
     """Return `min(a, b)` as Python computes it: b if b < a, else a; also for NaN."""
     first, second = (code.text(arg.value) for arg in call.args)
     sign = "<" if full_name(code, call.func) == "min" else ">"
     return f"{torch}.where({second} {sign} {first}, {second}, {first})"
 
 
-def _operand(code: Code, tensor: cst.BaseExpression) -> str:
+def _operand(code: ParsedFile, tensor: cst.BaseExpression) -> str:
     import libcst as cst
 
     text = code.text(tensor)
     return text if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({text})"
 
 
-def _is_reduced(code: Code, call: cst.Call) -> bool:
+def _is_reduced(code: ParsedFile, call: cst.Call) -> bool:
     return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
 
 
-def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool) -> str:
+def _as_tensor(code: ParsedFile, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool) -> str:
     """Return a tensor without dimensions and without a gradient that promotes like a number.
 
     A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, module_name
@@ -19,10 +19,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name,
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def find(place: Place) -> Iterator[Rewrite]:
+def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     """Yield the sizes at a place without tensors."""
     import libcst as cst
 
@@ -39,11 +39,11 @@ def find(place: Place) -> Iterator[Rewrite]:
         new = _size(code, edits, read)
         if new is not None:
             edits.expression(node, new)
-            yield Rewrite(edits.apply(), f"Compute `{new}` from the shape, without a tensor.")
+            yield SourceRewrite(edits.apply(), f"Compute `{new}` from the shape, without a tensor.")
             return
 
 
-def _read(code: Code, node: cst.Call) -> cst.BaseExpression | None:
+def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor that `.item()` or `int()` reads."""
     import libcst as cst
 
@@ -56,7 +56,7 @@ def _read(code: Code, node: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def _size(code: Code, edits: Edits, node: cst.BaseExpression) -> str | None:
+def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression) -> str | None:
     """Return a number for a tensor of sizes that was reduced to one element."""
     import libcst as cst
 
@@ -77,7 +77,7 @@ def _size(code: Code, edits: Edits, node: cst.BaseExpression) -> str | None:
     return None
 
 
-def _reduced(code: Code, edits: Edits, op: str, tensor: cst.BaseExpression) -> str | None:
+def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression) -> str | None:
     shape = _shape(code, tensor)
     if not shape:
         return None
@@ -87,7 +87,7 @@ def _reduced(code: Code, edits: Edits, op: str, tensor: cst.BaseExpression) -> s
     return f"{math}.prod({shape})" if math else None
 
 
-def _made_of(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the argument of `torch.tensor`, if it is the only one."""
     import libcst as cst
 
@@ -96,7 +96,7 @@ def _made_of(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def _shape(code: Code, node: cst.BaseExpression) -> str | None:
+def _shape(code: ParsedFile, node: cst.BaseExpression) -> str | None:
     """Return the shape that a tensor was made of."""
     import libcst as cst
 

@@ -16,10 +16,10 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, par
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-class Side(Struct, frozen=True):
+class BranchSide(Struct, frozen=True):
     """What one name becomes: an expression if the test holds, and another one if not."""
 
     target: str
@@ -28,18 +28,18 @@ class Side(Struct, frozen=True):
     no: object
 
 
-class Branch(Struct, frozen=True):
+class PureBranch(Struct, frozen=True):
     """A branch whose sides only compute values."""
 
     test: object
-    sides: tuple[Side, ...]
+    sides: tuple[BranchSide, ...]
     replaced: object
     """The statement that the new ones replace."""
     removed: tuple[object, ...] = ()
     """Statements after it that they replace as well."""
 
 
-def branch_at(code: Code, statement: cst.CSTNode) -> Branch | None:
+def branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | None:
     """Return the branch that an `if` statement is; None: its sides do more than compute values."""
     import libcst as cst
 
@@ -49,14 +49,14 @@ def branch_at(code: Code, statement: cst.CSTNode) -> Branch | None:
     return returned or _assigned(code, statement)
 
 
-def _is_elif(code: Code, node: cst.If) -> bool:
+def _is_elif(code: ParsedFile, node: cst.If) -> bool:
     import libcst as cst
 
     above = code.parent(node)
     return isinstance(above, cst.If) and above.orelse is node
 
 
-def _returned(code: Code, node: cst.If) -> Branch | None:
+def _returned(code: ParsedFile, node: cst.If) -> PureBranch | None:
     """Return a branch of two `return`; the second one may follow the `if`."""
     import libcst as cst
 
@@ -75,7 +75,7 @@ def _returned(code: Code, node: cst.If) -> Branch | None:
 
 def _pairs(
     node: cst.If, yes: cst.BaseExpression, no: cst.BaseExpression, removed: tuple[cst.CSTNode, ...] = ()
-) -> Branch | None:
+) -> PureBranch | None:
     """Return the sides of two returned values: tuples of one length, or single values."""
     import libcst as cst
 
@@ -89,7 +89,7 @@ def _pairs(
         pairs = [(yes, no)]
     if any(is_literal(one) or is_literal(other) for one, other in pairs):
         return None
-    return Branch(node.test, tuple(Side("", *pair) for pair in pairs), node, removed)
+    return PureBranch(node.test, tuple(BranchSide("", *pair) for pair in pairs), node, removed)
 
 
 def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
@@ -111,7 +111,7 @@ def _only(body: cst.CSTNode) -> cst.CSTNode | None:
     return None
 
 
-def _assigned(code: Code, node: cst.If) -> Branch | None:
+def _assigned(code: ParsedFile, node: cst.If) -> PureBranch | None:
     """Return a branch whose sides assign names, each once, none of which the same side reads."""
     import libcst as cst
 
@@ -133,8 +133,8 @@ def _assigned(code: Code, node: cst.If) -> Branch | None:
         one, other = yes.get(name, cst.Name(name)), no.get(name, cst.Name(name))
         if is_literal(one) or is_literal(other):
             return None
-        sides.append(Side(name, one, other))
-    return Branch(node.test, tuple(sides), node)
+        sides.append(BranchSide(name, one, other))
+    return PureBranch(node.test, tuple(sides), node)
 
 
 def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
@@ -159,7 +159,7 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
     return found
 
 
-def bound_before(code: Code, node: cst.CSTNode) -> set[str]:
+def bound_before(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that are certainly bound when a statement runs: parameters, and assignments above it."""
     import libcst as cst
 

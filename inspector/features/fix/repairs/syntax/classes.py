@@ -10,7 +10,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, se
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
     from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 
 
@@ -34,7 +34,7 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
     return None
 
 
-def after_super(code: Code, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
+def after_super(code: ParsedFile, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
     """Insert statements after `super().__init__()`; False: the function has no such call in its outer block."""
     import libcst as cst
 
@@ -51,7 +51,7 @@ def attribute_uses(owner: cst.ClassDef, name: str) -> list[cst.Attribute]:
 
 
 def assigned_value(
-    code: Code, function: cst.FunctionDef, name: str
+    code: ParsedFile, function: cst.FunctionDef, name: str
 ) -> tuple[cst.BaseStatement, cst.BaseExpression] | None:
     """Return the one plain assignment to `self.name` at the outer level of a function."""
     import libcst as cst
@@ -72,7 +72,7 @@ def assigned_value(
     return found[0] if len(found) == 1 else None
 
 
-def mentions(code: Code, name: str) -> int:
+def mentions(code: ParsedFile, name: str) -> int:
     """Count the strings in a file that are an attribute's name, as hasattr and setattr use them."""
     import libcst as cst
 

@@ -18,7 +18,7 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _SCALARS = words(
     """
@@ -31,7 +31,7 @@ _EXACT = 256
 """Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
 
 
-def as_tensor(code: Code, test: cst.BaseExpression, drawing: frozenset[str] = frozenset()) -> str | None:
+def as_tensor(code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str] = frozenset()) -> str | None:
     """Return a tensor of one boolean that is true when the test is; None: this is not a plain test of tensors.
 
     The result computes each part of the test once, in order, so it may also draw random numbers by the ops in
@@ -57,7 +57,7 @@ def as_tensor(code: Code, test: cst.BaseExpression, drawing: frozenset[str] = fr
     return _simple(code, test)
 
 
-def _simple(code: Code, test: cst.BaseExpression) -> str | None:
+def _simple(code: ParsedFile, test: cst.BaseExpression) -> str | None:
     """Return one comparison or one tensor's truth as a tensor."""
     import libcst as cst
 
@@ -78,7 +78,7 @@ def _simple(code: Code, test: cst.BaseExpression) -> str | None:
     return f"({code.text(test)} != 0).reshape(())" if _plain(test) else None
 
 
-def _comparison(code: Code, test: cst.Comparison) -> str | None:
+def _comparison(code: ParsedFile, test: cst.Comparison) -> str | None:
     import libcst as cst
 
     if len(test.comparisons) != 1:
@@ -113,7 +113,7 @@ def _bare(test: cst.BaseExpression, text: str) -> str:
     return text
 
 
-def _total(code: Code, test: cst.BaseExpression) -> str | None:
+def _total(code: ParsedFile, test: cst.BaseExpression) -> str | None:
     """Return one side of `and` or `or`, if evaluating it never raises: in the old code, the other side may skip it."""
     import libcst as cst
 
@@ -142,7 +142,7 @@ def _plain(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name | cst.Attribute | cst.Subscript | cst.Call)
 
 
-def _is_scalar(code: Code, node: cst.CSTNode) -> bool:
+def _is_scalar(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression is certainly a tensor without dimensions: a reduction of all elements."""
     import libcst as cst
 

@@ -35,13 +35,13 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _TAME = words("relu abs neg tanh sigmoid softmax clamp clip sign floor ceil round trunc detach clone") | SHAPING | CASTS
 """Ops whose result is no larger than their operand, or than one."""
 
 
-def is_maskable(code: Code, side: cst.BaseExpression) -> bool:
+def is_maskable(code: ParsedFile, side: cst.BaseExpression) -> bool:
     """Whether a side only computes, by ops whose gradients are finite, or are with ones for operands."""
     import libcst as cst
 
@@ -62,12 +62,14 @@ def is_maskable(code: Code, side: cst.BaseExpression) -> bool:
     return True
 
 
-def needs_mask(code: Code, side: cst.BaseExpression, *, factors: bool) -> bool:
+def needs_mask(code: ParsedFile, side: cst.BaseExpression, *, factors: bool) -> bool:
     """Whether an op of a side may leave NaN in gradients where the side is not selected."""
     return any(any(_operands(code, one, factors=factors)) for one in walk(side))
 
 
-def masked(code: Code, side: cst.BaseExpression, condition: str, torch: str, *, holds: bool, factors: bool) -> str:
+def masked(
+    code: ParsedFile, side: cst.BaseExpression, condition: str, torch: str, *, holds: bool, factors: bool
+) -> str:
     """Return a side's text with ones for operands that need them; it is selected where a condition holds, or not.
 
     With `factors`, all factors get ones, so that names may hold infinite values.
@@ -87,7 +89,7 @@ def masked(code: Code, side: cst.BaseExpression, condition: str, torch: str, *, 
     return code.module.code_for_node(side.visit(Masking()))  # type: ignore[arg-type]
 
 
-def _operands(code: Code, node: cst.CSTNode, *, factors: bool) -> Iterator[str]:
+def _operands(code: ParsedFile, node: cst.CSTNode, *, factors: bool) -> Iterator[str]:
     """Yield which parts of an op need ones: `left`, `right`, `func` for the operand of a method, or `args`."""
     import libcst as cst
 
@@ -98,7 +100,7 @@ def _operands(code: Code, node: cst.CSTNode, *, factors: bool) -> Iterator[str]:
         yield "args" if is_function else "func"
 
 
-def _of_arithmetic(code: Code, node: cst.BinaryOperation, *, factors: bool) -> Iterator[str]:
+def _of_arithmetic(code: ParsedFile, node: cst.BinaryOperation, *, factors: bool) -> Iterator[str]:
     import libcst as cst
 
     def needs_ones(operand: cst.BaseExpression) -> bool:
@@ -121,7 +123,7 @@ def _of_arithmetic(code: Code, node: cst.BinaryOperation, *, factors: bool) -> I
                 yield part
 
 
-def _may_overflow(code: Code, node: cst.CSTNode) -> bool:
+def _may_overflow(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an operand may be infinite though what it is computed from is finite."""
     import libcst as cst
 

@@ -12,7 +12,7 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 _PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
 _LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
@@ -20,7 +20,7 @@ _LOGGERS = ("log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER")
 _READS = words("item tolist numpy cpu detach format join str repr round type get_device_name")
 
 
-def is_output(code: Code, node: cst.CSTNode) -> bool:
+def is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a statement is one call that prints, logs or warns, with arguments that only compute values."""
     import libcst as cst
 
@@ -33,7 +33,7 @@ def is_output(code: Code, node: cst.CSTNode) -> bool:
     return output_name(code, call) != "" and all(_is_readable(code, arg.value) for arg in call.args)
 
 
-def output_name(code: Code, call: cst.Call) -> str:
+def output_name(code: ParsedFile, call: cst.Call) -> str:
     """Return the function that prints, logs or warns; empty: the call is something else."""
     import libcst as cst
 
@@ -47,7 +47,7 @@ def output_name(code: Code, call: cst.Call) -> str:
     return ""
 
 
-def _is_readable(code: Code, node: cst.CSTNode) -> bool:
+def _is_readable(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an argument only computes a value or a text."""
     import libcst as cst
 
@@ -67,7 +67,7 @@ def _is_readable(code: Code, node: cst.CSTNode) -> bool:
     return is_pure(code, node, extra=_READS) or _only_reads(code, node)
 
 
-def _only_reads(code: Code, node: cst.CSTNode) -> bool:
+def _only_reads(code: ParsedFile, node: cst.CSTNode) -> bool:
     import libcst as cst
 
     calls = [one for one in walk(node) if isinstance(one, cst.Call)]

@@ -30,11 +30,11 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.branches import Branch
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.branches import PureBranch
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
-def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
+def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
     """Return the tensors that a branch leaves as they are and others may hold; None: more certainly happens to them.
 
     The function returns them, or a call gets them that may keep them or write to them. A selected value is new on both
@@ -67,7 +67,7 @@ def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
     return found
 
 
-def is_unshared(code: Code, node: cst.CSTNode, at: cst.CSTNode) -> bool:
+def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     """Whether an expression is a name of a new tensor that nothing else holds when a statement runs.
 
     Nobody can tell such a tensor from a copy of it. Until the statement runs, each line that binds the name gives it
@@ -107,7 +107,7 @@ def _hides_names(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Global | cst.Nonlocal | cst.Match)
 
 
-def _is_made(code: Code, name: cst.Name) -> bool:
+def _is_made(code: ParsedFile, name: cst.Name) -> bool:
     """Whether this is the only target of an assignment of a new tensor."""
     import libcst as cst
 
@@ -116,7 +116,7 @@ def _is_made(code: Code, name: cst.Name) -> bool:
     return isinstance(statement, cst.Assign) and len(statement.targets) == 1 and _is_new(code, statement.value)
 
 
-def _is_new(code: Code, node: cst.CSTNode) -> bool:
+def _is_new(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression is arithmetic, or an op that returns a new tensor whatever it is given.
 
     `block.relu(x)` may be a module that works in place: a method counts only if its arguments are numbers.
@@ -132,7 +132,7 @@ def _is_new(code: Code, node: cst.CSTNode) -> bool:
     return full_name(code, node.func).startswith("torch.") or all(is_number(one.value) for one in node.args)
 
 
-def _only_reads(code: Code, name: cst.Name) -> bool:
+def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a tensor computes something new from it, asks for its header, or returns it."""
     import libcst as cst
 
@@ -152,7 +152,7 @@ def _only_reads(code: Code, name: cst.Name) -> bool:
     return isinstance(around, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget)
 
 
-def _computes(code: Code, call: cst.CSTNode | None) -> bool:
+def _computes(code: ParsedFile, call: cst.CSTNode | None) -> bool:
     import libcst as cst
 
     return (
@@ -162,7 +162,7 @@ def _computes(code: Code, call: cst.CSTNode | None) -> bool:
     )
 
 
-def _in_loop(code: Code, node: cst.CSTNode) -> bool:
+def _in_loop(code: ParsedFile, node: cst.CSTNode) -> bool:
     import libcst as cst
 
     above = code.parent(node)
@@ -186,7 +186,7 @@ _VIEWS = words(
 )
 
 
-def _is_view(code: Code, node: cst.CSTNode) -> bool:
+def _is_view(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression may be an existing tensor, or share memory with one."""
     import libcst as cst
 
@@ -195,7 +195,7 @@ def _is_view(code: Code, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and op_of(code, node) in _VIEWS
 
 
-def escaping(code: Code, after: cst.CSTNode, *, returns: bool = True) -> set[str]:
+def escaping(code: ParsedFile, after: cst.CSTNode, *, returns: bool = True) -> set[str]:
     """Return the names of a function whose tensors other code may identify.
 
     They are returned or stored as they are, changed in place, or compared by identity. Without `returns`, those that
@@ -208,7 +208,7 @@ def escaping(code: Code, after: cst.CSTNode, *, returns: bool = True) -> set[str
     return {name for one in nodes if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
 
 
-def doubtful(code: Code, near: cst.CSTNode) -> set[str]:
+def doubtful(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     """Return the names of a function whose tensors a call gets that may keep them, or write to them."""
     import libcst as cst
 
@@ -231,7 +231,7 @@ def _passed_names(call: cst.Call) -> set[str]:
     return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
 
 
-def _is_harmless(code: Code, call: cst.Call, deep: int) -> bool:
+def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
     """Whether a call certainly neither writes to what it gets nor keeps it, by its name or by its code in this file."""
     import libcst as cst
 
@@ -250,7 +250,7 @@ def _is_harmless(code: Code, call: cst.Call, deep: int) -> bool:
     return bool(deep) and any(_computes_only(code, one, deep - 1) for one in _definitions(code, call, name))
 
 
-def _layer(code: Code, call: cst.Call) -> str:
+def _layer(code: ParsedFile, call: cst.Call) -> str:
     """Return which layer of torch.nn a call of an attribute runs, by the one line of `__init__` that makes it.
 
     Empty: it is not known, or the layer may write to what it gets.
@@ -277,7 +277,7 @@ def _may_be_in_place(kind: str, made: cst.Call) -> bool:
     return is_named or len(made.args) > _BEFORE_INPLACE[kind]
 
 
-def _definitions(code: Code, call: cst.Call, name: str) -> list[cst.CSTNode]:
+def _definitions(code: ParsedFile, call: cst.Call, name: str) -> list[cst.CSTNode]:
     """Return the one function of this file, or the class of a submodule, whose code a call runs; empty: not known."""
     import libcst as cst
 
@@ -302,7 +302,7 @@ def _definitions(code: Code, call: cst.Call, name: str) -> list[cst.CSTNode]:
     return [one for one in classes[0].body.body if isinstance(one, cst.FunctionDef)] if plain else []
 
 
-def _computes_only(code: Code, definition: cst.CSTNode, deep: int) -> bool:
+def _computes_only(code: ParsedFile, definition: cst.CSTNode, deep: int) -> bool:
     """Whether a function's lines neither write in place nor keep anything; what `__init__` does was before the call."""
     import libcst as cst
 
@@ -332,7 +332,7 @@ _VIEWING_LAYERS = words("Identity Flatten Dropout Embedding BatchNorm1d BatchNor
 """Layers that write to nothing that they get, and may return it."""
 
 
-def written(code: Code, near: cst.CSTNode) -> set[str]:
+def written(code: ParsedFile, near: cst.CSTNode) -> set[str]:
     """Return the names of a function whose tensors some line changes in place."""
     import libcst as cst
 
@@ -348,7 +348,7 @@ def written(code: Code, near: cst.CSTNode) -> set[str]:
     return found
 
 
-def _shown(code: Code, node: cst.CSTNode) -> set[str]:
+def _shown(code: ParsedFile, node: cst.CSTNode) -> set[str]:
     """Return the names that one node lets escape."""
     import libcst as cst
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     import libcst as cst
     from libcst.metadata import CodeRange
 
-    from ctrace.inspector.features.fix.repairs.repair_model import Place
+    from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
 
 _Node = TypeVar("_Node", bound="cst.CSTNode")
 _KEPT = 8
 _REMEMBERED = 1 << 18
 
 
-class Code:
+class ParsedFile:
     """A parsed file. Nodes are compared by identity; none occurs twice."""
 
     def __init__(self, source: str) -> None:
@@ -164,12 +164,12 @@ def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     return tuple(node.children)
 
 
-def code_of(place: Place) -> Code | None:
+def code_of(place: RepairPlace) -> ParsedFile | None:
     """Return the tree of a place's file; None: it is not Python."""
     return _parsed(place.source)
 
 
-def lone_statement(place: Place) -> tuple[Code, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
+def lone_statement(place: RepairPlace) -> tuple[ParsedFile, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
     """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
     import libcst as cst
 
@@ -181,10 +181,10 @@ def lone_statement(place: Place) -> tuple[Code, cst.SimpleStatementLine, cst.Bas
 
 
 @lru_cache(maxsize=_KEPT)
-def _parsed(source: str) -> Code | None:
+def _parsed(source: str) -> ParsedFile | None:
     import libcst as cst
 
     try:
-        return Code(source)
+        return ParsedFile(source)
     except (cst.ParserSyntaxError, UnicodeError, RecursionError):
         return None

@@ -10,13 +10,13 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 
 class Edits:
     """Changes of one file, applied together."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: ParsedFile) -> None:
         self._code = code
         self._new: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
         self._above: dict[cst.CSTNode, list[cst.EmptyLine]] = {}
@@ -155,7 +155,7 @@ def _roomy() -> tuple[type[cst.CSTNode], ...]:
     )
 
 
-def statements(code: Code, text: str) -> list[cst.BaseStatement]:
+def statements(code: ParsedFile, text: str) -> list[cst.BaseStatement]:
     """Parse statements, written with four spaces for each indent, in the file's own indentation."""
     import libcst as cst
 

@@ -11,7 +11,7 @@ from ctrace.inspector.knowledge.words.word_sets import words
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
 
 REDUCTIONS = frozenset({"sum", "mean", "amax", "amin"})
 """Ops of all elements, or of those along `dim`."""
@@ -67,7 +67,7 @@ _BUILTINS = frozenset({"len", "abs", "min", "max", "float", "int", "bool"})
 _TORCH = ("torch.", "torch.nn.functional.", "torch.linalg.", "torch.special.")
 
 
-def op_of(code: Code, call: cst.Call) -> str:
+def op_of(code: ParsedFile, call: cst.Call) -> str:
     """Return the op that a call runs, as a torch function or a method; empty: it is something else."""
     import libcst as cst
 
@@ -85,7 +85,7 @@ def op_of(code: Code, call: cst.Call) -> str:
     return ""
 
 
-def is_along(code: Code, call: cst.Call) -> bool:
+def is_along(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a reduction is along some dimensions, or of two tensors: `x.sum(1)`, `torch.sum(x, 1)`."""
     import libcst as cst
 
@@ -94,7 +94,7 @@ def is_along(code: Code, call: cst.Call) -> bool:
     return len(call.args) > (0 if is_method else 1)
 
 
-def is_pure(code: Code, node: cst.CSTNode, extra: frozenset[str] = frozenset()) -> bool:
+def is_pure(code: ParsedFile, node: cst.CSTNode, extra: frozenset[str] = frozenset()) -> bool:
     """Whether evaluating an expression only computes its value: no unknown call, no assignment, no random number."""
     import libcst as cst
 
@@ -120,7 +120,7 @@ def may_write_by_argument(call: cst.Call) -> bool:
     return False
 
 
-def is_pure_call(code: Code, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
+def is_pure_call(code: ParsedFile, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
     """Whether a call runs a known op that only computes its value; its arguments may do more."""
     import libcst as cst
 
@@ -134,7 +134,7 @@ def is_pure_call(code: Code, call: cst.Call, extra: frozenset[str] = frozenset()
     return op in PURE or op in extra
 
 
-def is_smooth(code: Code, node: cst.CSTNode) -> bool:
+def is_smooth(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether the gradient of a pure expression stays finite, so that selecting zero of it leaves no NaN behind."""
     import libcst as cst
 
@@ -148,14 +148,14 @@ def is_smooth(code: Code, node: cst.CSTNode) -> bool:
     return True
 
 
-def _divides_by_number(code: Code, operator: cst.CSTNode) -> bool:
+def _divides_by_number(code: ParsedFile, operator: cst.CSTNode) -> bool:
     import libcst as cst
 
     around = code.parent(operator)
     return isinstance(around, cst.BinaryOperation) and is_number(around.right) and number(around.right) != 0
 
 
-def is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
+def is_safe_divisor(code: ParsedFile, node: cst.BaseExpression) -> bool:
     """Whether dividing by an expression cannot raise: it is a number, or a tensor that an op of the function made."""
     import libcst as cst
 
@@ -172,7 +172,7 @@ def is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
     return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
 
 
-def fills_number(code: Code, call: cst.Call) -> bool:
+def fills_number(code: ParsedFile, call: cst.Call) -> bool:
     """Whether a call sets elements to a literal number, which is finite: `x.masked_fill(mask, 0.0)`."""
     return op_of(code, call) == FILLING and bool(call.args) and is_number(call.args[-1].value)
 
@@ -228,7 +228,7 @@ def is_literal(node: cst.CSTNode) -> bool:
     )
 
 
-def shape_of(code: Code, node: cst.CSTNode) -> list[str]:
+def shape_of(code: ParsedFile, node: cst.CSTNode) -> list[str]:
     """Return, as text, what decides the shape and dtype of an expression: sides with different texts may differ."""
     import libcst as cst
 
@@ -254,7 +254,7 @@ def shape_of(code: Code, node: cst.CSTNode) -> list[str]:
     return sorted(found)
 
 
-def _is_number_beside(code: Code, node: cst.CSTNode) -> bool:
+def _is_number_beside(code: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether a node reduces all elements to one, beside an operand that keeps its shape: `y / y.abs().max()`."""
     import libcst as cst
 

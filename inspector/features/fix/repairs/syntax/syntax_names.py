@@ -10,7 +10,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
     from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 
 
@@ -84,7 +84,7 @@ def dotted(node: cst.CSTNode) -> str:
     return ""
 
 
-def full_name(code: Code, node: cst.CSTNode) -> str:
+def full_name(code: ParsedFile, node: cst.CSTNode) -> str:
     """Return the full dotted name of an expression: `t.sum` is `torch.sum` after `import torch as t`."""
     name = dotted(node)
     head, dot, rest = name.partition(".")
@@ -92,7 +92,7 @@ def full_name(code: Code, node: cst.CSTNode) -> str:
     return f"{known}{dot}{rest}" if known else name
 
 
-def imported(code: Code) -> dict[str, str]:
+def imported(code: ParsedFile) -> dict[str, str]:
     """Return what the imports of a file bind, as dotted names; without names that are also bound in another way."""
     if code.imports is None:
         taken = _bound_otherwise(code)
@@ -100,7 +100,7 @@ def imported(code: Code) -> dict[str, str]:
     return code.imports
 
 
-def _all_imports(code: Code) -> Iterator[tuple[str, str]]:
+def _all_imports(code: ParsedFile) -> Iterator[tuple[str, str]]:
     import libcst as cst
 
     for one in walk(code.module):
@@ -121,7 +121,7 @@ def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
             yield alias.evaluated_alias or alias.evaluated_name, f"{dotted(node.module)}.{alias.evaluated_name}"
 
 
-def _bound_otherwise(code: Code) -> set[str]:
+def _bound_otherwise(code: ParsedFile) -> set[str]:
     """Return the names that a file binds other than by import."""
     if code.bound is None:
         code.bound = {name for one in walk(code.module) for name in _bound_by(one)}
@@ -136,7 +136,7 @@ def _bound_by(node: cst.CSTNode) -> set[str]:
     return {node.name.value} if isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef) else set()
 
 
-def module_name(code: Code, edits: Edits, module: str, usual: str = "") -> str | None:
+def module_name(code: ParsedFile, edits: Edits, module: str, usual: str = "") -> str | None:
     """Return the name of a module in the file, importing it if it is not there; None: its name means something else.
 
     `usual` is the name to import it under, such as `F` for torch.nn.functional.
@@ -155,7 +155,7 @@ def module_name(code: Code, edits: Edits, module: str, usual: str = "") -> str |
     return wanted
 
 
-def module_imports(code: Code) -> dict[str, str]:
+def module_imports(code: ParsedFile) -> dict[str, str]:
     """Return what the imports at module level bind."""
     import libcst as cst
 
@@ -169,12 +169,12 @@ def module_imports(code: Code) -> dict[str, str]:
     }
 
 
-def torch_name(code: Code, edits: Edits) -> str | None:
+def torch_name(code: ParsedFile, edits: Edits) -> str | None:
     """Return the name of torch in the file, importing it if it is not there."""
     return module_name(code, edits, "torch")
 
 
-def fresh(code: Code, wanted: str) -> str:
+def fresh(code: ParsedFile, wanted: str) -> str:
     """Return a name that the file does not use."""
     import libcst as cst
 

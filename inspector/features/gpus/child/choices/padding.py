@@ -13,7 +13,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.target_facts import Candidate, Undecided
+from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -70,7 +70,7 @@ def _choice(match: Any, mat1: Any, mat2: Any, op: Any) -> Undecided:
         kind="padding",
         subject=f"{_product(op, [list(map(str, each.shape)) for each in (mat1, mat2)])} {dtype}",
         taken="not padded",
-        candidates=(Candidate("not padded"), Candidate("padded", configuration=_product(op, sizes))),
+        candidates=(TimedCandidate("not padded"), TimedCandidate("padded", configuration=_product(op, sizes))),
         lines=_lines(match),
     )
 

@@ -27,7 +27,7 @@ _ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
 """Torch's initial priority order; on a device that prefers cuDNN, torch moves cuDNN to the front at the first call."""
 
 
-class Call(Struct, frozen=True):
+class SdpaCall(Struct, frozen=True):
     """The arguments of one call, and the compute capability of the device."""
 
     query: Any
@@ -57,7 +57,7 @@ class Call(Struct, frozen=True):
         return bool(self.query.dtype.itemsize == 2)
 
 
-def chosen(call: Call) -> int:
+def chosen(call: SdpaCall) -> int:
     """Choose a kernel as torch does.
 
     Raises:
@@ -95,15 +95,15 @@ def _same(*sizes: Any) -> bool:
     return all(_known(size == sizes[0]) for size in sizes[1:])
 
 
-def _four_dimensional(call: Call) -> bool:
+def _four_dimensional(call: SdpaCall) -> bool:
     return all(each.dim() == 4 for each in call.tensors)
 
 
-def _not_empty(call: Call) -> bool:
+def _not_empty(call: SdpaCall) -> bool:
     return not any(_known(each.size(-2) == 0) for each in (call.query, call.key))
 
 
-def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
+def _heads(call: SdpaCall, *, grouped: bool, same: bool = True) -> bool:
     """Require equal batch sizes, and numbers of heads that are equal or suit grouped-query attention (GQA).
 
     If `grouped` and the call enables GQA, the numbers of key heads and value heads must divide the number of query
@@ -119,32 +119,32 @@ def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
     return _known(queries % keys == 0) and _known(queries % values == 0)
 
 
-def _one_batch(call: Call) -> bool:
+def _one_batch(call: SdpaCall) -> bool:
     return _heads(call, grouped=False)
 
 
-def _one_batch_or_groups(call: Call) -> bool:
+def _one_batch_or_groups(call: SdpaCall) -> bool:
     return _heads(call, grouped=True)
 
 
-def _one_batch_or_any_groups(call: Call) -> bool:
+def _one_batch_or_any_groups(call: SdpaCall) -> bool:
     return _heads(call, grouped=True, same=False)
 
 
-def _mask_dense(call: Call) -> bool:
+def _mask_dense(call: SdpaCall) -> bool:
     return call.mask is None or _known(call.mask.stride(-1) == 1)
 
 
-def _dense(call: Call) -> bool:
+def _dense(call: SdpaCall) -> bool:
     return all(_known(each.stride(-1) == 1) for each in call.tensors) and _mask_dense(call)
 
 
-def _dense_or_narrow(call: Call) -> bool:
+def _dense_or_narrow(call: SdpaCall) -> bool:
     dense = all(_known(each.stride(-1) == 1) for each in call.tensors) or _known(call.query.size(-1) == 1)
     return dense and _mask_dense(call)
 
 
-def _is_half(call: Call) -> bool:
+def _is_half(call: SdpaCall) -> bool:
     """Require a 16-bit dtype that the device supports, the same for queries, keys and values."""
     import torch
 
@@ -152,31 +152,31 @@ def _is_half(call: Call) -> bool:
     return call.query.dtype in formats and _one_format(call)
 
 
-def _one_format(call: Call) -> bool:
+def _one_format(call: SdpaCall) -> bool:
     return len({each.dtype for each in call.tensors}) == 1
 
 
-def _is_half_or_single(call: Call) -> bool:
+def _is_half_or_single(call: SdpaCall) -> bool:
     import torch
 
     formats = {torch.float16, torch.float32} | ({torch.bfloat16} if call.capability[0] >= 8 else set())
     return call.query.dtype in formats and _one_format(call)
 
 
-def _from_ampere(call: Call) -> bool:
+def _from_ampere(call: SdpaCall) -> bool:
     return call.capability >= (8, 0)
 
 
-def _no_mask(call: Call) -> bool:
+def _no_mask(call: SdpaCall) -> bool:
     return call.mask is None
 
 
-def _flash_width(call: Call) -> bool:
+def _flash_width(call: SdpaCall) -> bool:
     widths = [each.size(-1) for each in call.tensors]
     return _same(*widths) and _known(widths[0] <= 256)
 
 
-def _flash_width_trained(call: Call) -> bool:
+def _flash_width_trained(call: SdpaCall) -> bool:
     """If training on compute capability 8.6 to 8.9 or 12.x, require a width whose backward fits into shared memory."""
     small = (8, 6) <= call.capability <= (8, 9) or call.capability[0] == 12
     if not (call.trains and small):
@@ -185,11 +185,11 @@ def _flash_width_trained(call: Call) -> bool:
     return _known(width <= 192) or (not call.dropout and _known(width > 224))
 
 
-def _square_if_causal(call: Call) -> bool:
+def _square_if_causal(call: SdpaCall) -> bool:
     return not call.causal or _same(call.query.size(-2), call.key.size(-2))
 
 
-def _alignment(call: Call) -> int:
+def _alignment(call: SdpaCall) -> int:
     """Return the number that CUTLASS requires widths to be a multiple of (`minimum_gemm_alignment`)."""
     if call.capability[0] >= 8:
         return 8 if call.half else 4
@@ -197,13 +197,13 @@ def _alignment(call: Call) -> int:
     return 8 if call.capability[0] >= 7 and call.half else 1
 
 
-def _efficient_width(call: Call) -> bool:
+def _efficient_width(call: SdpaCall) -> bool:
     queries, keys, values = (each.size(-1) for each in call.tensors)
     aligned = all(_known(width % _alignment(call) == 0) and _known(width > 0) for width in (queries, values))
     return aligned and _same(queries, keys)
 
 
-def _mask_fits(call: Call) -> bool:
+def _mask_fits(call: SdpaCall) -> bool:
     """Require no mask, or one without gradient that has two or four dimensions and broadcasts to the scores."""
     if call.mask is None:
         return True
@@ -217,19 +217,19 @@ def _mask_fits(call: Call) -> bool:
     return call.mask.dim() in (2, 4) and broadcast
 
 
-def _deterministic_enough(_call: Call) -> bool:
+def _deterministic_enough(_call: SdpaCall) -> bool:
     import torch
 
     return not torch.are_deterministic_algorithms_enabled() or torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-def _cudnn_width(call: Call) -> bool:
+def _cudnn_width(call: SdpaCall) -> bool:
     most = 256 if call.capability == (9, 0) else 128
     widths = [each.size(-1) for each in (call.query, call.value)]
     return all(_known(width <= most) and _known(width % 8 == 0) for width in widths)
 
 
-def _cudnn_lengths(call: Call) -> bool:
+def _cudnn_lengths(call: SdpaCall) -> bool:
     one = _known(call.query.size(-2) == 1)
     return not _known(call.key.size(-2) == 1) and not (call.dropout and one)
 
@@ -249,7 +249,7 @@ def _never() -> bool:
     return False
 
 
-_BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[Call], bool], ...]]] = {
+_BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[SdpaCall], bool], ...]]] = {
     MATH: (_flag("math"), ()),
     FLASH: (
         _flag("flash"),
@@ -306,10 +306,10 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
         op._dispatch_cache.clear()
 
 
-def _kernel_on_target(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
+def _kernel_on_target(call: attentionchoice.AttentionCall, capability: tuple[int, int]) -> int:
     """Return the kernel for the target, for ctrace's explanation of why there is no fused kernel."""
     tensors = (call.query, call.key, call.value, call.attn_mask)
-    return chosen(Call(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))
+    return chosen(SdpaCall(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))
 
 
 class _Attention:
@@ -330,13 +330,13 @@ class _Attention:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        call = Call(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, self._capability)
+        call = SdpaCall(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, self._capability)
         if query.device.type != "cuda" or query.is_nested:
             return _in_c(call, scale)
         return _WAYS.get(chosen(call), _by_math)(call, scale)
 
 
-def _in_c(call: Call, scale: float | None) -> Any:
+def _in_c(call: SdpaCall, scale: float | None) -> Any:
     import torch
 
     key = torch.DispatchKey.CompositeImplicitAutograd
@@ -345,7 +345,7 @@ def _in_c(call: Call, scale: float | None) -> Any:
     return op._op_dk(key, *arguments, scale=scale, enable_gqa=call.gqa)
 
 
-def _by_cudnn(call: Call, scale: float | None) -> Any:
+def _by_cudnn(call: SdpaCall, scale: float | None) -> Any:
     import torch
 
     mask = _additive(call, _CUDNN_LOWEST)
@@ -353,7 +353,7 @@ def _by_cudnn(call: Call, scale: float | None) -> Any:
     return op(*call.tensors, mask, call.trains, call.dropout, call.causal, False, scale=scale)[0]
 
 
-def _by_flash(call: Call, scale: float | None) -> Any:
+def _by_flash(call: SdpaCall, scale: float | None) -> Any:
     """Call flash attention with the width padded to the kernel's alignment; the scale uses the original width."""
     import torch
 
@@ -380,7 +380,7 @@ def _padded(tensor: Any, alignment: int) -> Any:
     return torch.nn.functional.pad(tensor, (0, alignment - last % alignment))
 
 
-def _by_efficient(call: Call, scale: float | None) -> Any:
+def _by_efficient(call: SdpaCall, scale: float | None) -> Any:
     import torch
 
     mask = _additive(call)
@@ -390,7 +390,7 @@ def _by_efficient(call: Call, scale: float | None) -> Any:
     return op(*call.tensors, mask, call.trains, call.dropout, call.causal, scale=scale)[0]
 
 
-def _additive(call: Call, lowest: float = float("-inf")) -> Any:
+def _additive(call: SdpaCall, lowest: float = float("-inf")) -> Any:
     """Convert a boolean mask into one that is added to the scores; return any other mask unchanged."""
     import torch
 
@@ -411,7 +411,7 @@ def _aligned(mask: Any) -> Any:
     return torch.nn.functional.pad(mask, (0, _MASK_ALIGNMENT - last % _MASK_ALIGNMENT))[..., :last]
 
 
-def _by_math(call: Call, scale: float | None) -> Any:
+def _by_math(call: SdpaCall, scale: float | None) -> Any:
     import torch
 
     op = torch.ops.aten._scaled_dot_product_attention_math.default

@@ -29,7 +29,7 @@ _LARGEST = 1 << 28
 """Maximum bytes of one unpacked outcome."""
 
 
-class Outcome(Struct, frozen=True):
+class CompiledKernel(Struct, frozen=True):
     """What compiling a kernel gave, for each graph part that calls it."""
 
     built: tuple[Built, ...]
@@ -62,17 +62,17 @@ class CompileCache:
         """Return the cache key: a hash of the kernel's source, the GPU, the compilers and their settings."""
         return hashlib.sha256(f"{self._surroundings}\n{name}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()
 
-    def get(self, key: str) -> Outcome | None:
+    def get(self, key: str) -> CompiledKernel | None:
         """Return a kernel's cached outcome and mark it as used; return None if it is missing or damaged."""
         file = self._file(key)
         try:
-            outcome = decode(_unpacked(file.read_bytes()), type=Outcome)
+            outcome = decode(_unpacked(file.read_bytes()), type=CompiledKernel)
             os.utime(file)
         except (OSError, ValueError, RecursionError, zlib.error):
             return None
         return outcome
 
-    def put(self, key: str, outcome: Outcome) -> None:
+    def put(self, key: str, outcome: CompiledKernel) -> None:
         """Store an outcome.
 
         Raises:

@@ -34,14 +34,14 @@ from ctrace.inspector.capture.built_kernels.cubin import resources
 from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.forks import end, exit_status, fork
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
 from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.target_facts import Candidate, Undecided
+from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record
-from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
+from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, CompiledKernel
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.torch_names import LIBDEVICE_PATH
@@ -67,7 +67,7 @@ class TritonCompiler:
                 getattr(compile_tasks, name, _nothing)()
         self._replace()
 
-    def compile(self, name: str, source: str) -> Outcome:
+    def compile(self, name: str, source: str) -> CompiledKernel:
         """Compile a kernel, and return what it gave."""
         gathered = _Gathered()
         self._builds = TritonBuilds(Recorder(gathered), on_device=False)  # type: ignore[arg-type]
@@ -79,11 +79,11 @@ class TritonCompiler:
             kernel.precompile()
             for result in self._loaded:
                 self._builds.compiled(kernel, result)
-            self._builds.belongs(kernel, Part({}, Stage.FORWARD))
+            self._builds.belongs(kernel, PartIdentity({}, Stage.FORWARD))
         except Exception as raised:  # Triton and torch's heuristics may raise anything
             error = _reason(raised)
         problems = tuple(each.what for each in gathered.of(ProblemMet))
-        return Outcome(gathered.of(Built), gathered.of(KernelCode), self._refused, problems, error)
+        return CompiledKernel(gathered.of(Built), gathered.of(KernelCode), self._refused, problems, error)
 
     def _replace(self) -> None:
         from torch._dynamo import device_interface
@@ -214,14 +214,14 @@ _SECONDS = 120
 """Time limit for one kernel with all its configurations."""
 
 
-class Job(Struct, frozen=True):
+class CompileJob(Struct, frozen=True):
     """A kernel to compile, and the graph parts that call it, each with the name under which it calls the kernel."""
 
     key: str
     name: str
     """The kernel's name in its source."""
     source: str
-    users: list[tuple[Part, str]] = field(default_factory=list)
+    users: list[tuple[PartIdentity, str]] = field(default_factory=list)
 
 
 class Metal:
@@ -234,15 +234,15 @@ class Metal:
         self._cache = CompileCache(gpu.facts)
         self._folder = self._scratch()
 
-    def jobs(self, wrapper: str, part: Part) -> list[Job]:
+    def jobs(self, wrapper: str, part: PartIdentity) -> list[CompileJob]:
         """Record the cached kernels of a graph part, and return jobs for the others."""
-        found: dict[str, Job] = {}
+        found: dict[str, CompileJob] = {}
         with self._recorder.watching("the kernels of a graph, compiled"):
             for variable, name, source in sources_of(wrapper) if self._can_compile else ():
                 key = self._cache.key(name, source)
                 outcome = self._cache.get(key) if key not in found else None
                 if outcome is None:
-                    found.setdefault(key, Job(key, name, source)).users.append((part, variable))
+                    found.setdefault(key, CompileJob(key, name, source)).users.append((part, variable))
                 else:
                     self._record(outcome, [(part, variable)], cached=True)
         return list(found.values())
@@ -257,7 +257,7 @@ class Metal:
             self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why}")
             return None
 
-    def compile(self, jobs: Iterable[Job]) -> None:
+    def compile(self, jobs: Iterable[CompileJob]) -> None:
         """Compile kernels, record and cache the outcomes, and wait until all are done."""
         todo = _merged(jobs)
 
@@ -282,7 +282,7 @@ class Metal:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _compile(self, job: Job) -> None:
+    def _compile(self, job: CompileJob) -> None:
         outcome = self._compiler.compile(job.name, job.source)
         self._record(outcome, job.users, cached=False)
         if outcome.problems:  # not cached: it may succeed next time
@@ -314,7 +314,7 @@ class Metal:
             self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why} (pip install triton)")
         return found
 
-    def _record(self, outcome: Outcome, users: list[tuple[Part, str]], *, cached: bool) -> None:
+    def _record(self, outcome: CompiledKernel, users: list[tuple[PartIdentity, str]], *, cached: bool) -> None:
         several = len(outcome.built) > 1
         for what in outcome.problems:
             self._recorder.problem(what)
@@ -330,21 +330,21 @@ class Metal:
         if outcome.error:
             self._fail(users, f"it does not compile: {outcome.error}")
 
-    def _fail(self, users: list[tuple[Part, str]], why: str) -> None:
+    def _fail(self, users: list[tuple[PartIdentity, str]], why: str) -> None:
         for _, kernel in users:
             self._recorder.problem(f"{kernel} for {self._gpu.facts.name}: {why}")
 
 
-def _merged(jobs: Iterable[Job]) -> list[Job]:
-    merged: dict[str, Job] = {}
+def _merged(jobs: Iterable[CompileJob]) -> list[CompileJob]:
+    merged: dict[str, CompileJob] = {}
     for job in jobs:
-        merged.setdefault(job.key, Job(job.key, job.name, job.source)).users.extend(job.users)
+        merged.setdefault(job.key, CompileJob(job.key, job.name, job.source)).users.extend(job.users)
     return list(merged.values())
 
 
-def _leave_open(recorder: Recorder, built: Sequence[Built], part: Part, kernel: str) -> None:
+def _leave_open(recorder: Recorder, built: Sequence[Built], part: PartIdentity, kernel: str) -> None:
     """Record that torch would time the configurations of a kernel to choose one."""
-    candidates = tuple(Candidate(kernel, "triton", _configuration(each)) for each in built)
+    candidates = tuple(TimedCandidate(kernel, "triton", _configuration(each)) for each in built)
     part.add(recorder, Undecided(part.stage, "configuration", kernel, "", candidates))
 
 

@@ -32,7 +32,7 @@ from ctrace.inspector.features.workshop.child.checks import watched, wrong_acces
 from ctrace.inspector.features.workshop.triton_ops.kernel_functions import cpu_branch
 from ctrace.inspector.features.workshop.triton_ops.reading import kernel_named, launches_of, parsed
 from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, Wrapped, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, Wrapped, WrapResult
 from ctrace.inspector.features.workshop.triton_ops.triton_op_request import WrapRequest
 from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import wrapped
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
@@ -58,12 +58,12 @@ def _result(request: WrapRequest, preloaded: Preloaded) -> WrapResult:
     draft = wrapped(file, request.kernel)
     if not request.is_model:
         why = f"not run: {Path(request.file).name} defines no model and inputs that launch the kernel"
-        return WrapResult(draft, limits, (Check("the operator", None, why),))
+        return WrapResult(draft, limits, (OperatorCheck("the operator", None, why),))
     seen = _Seen(draft.function, request.kernel)
     checks = [_check("the model runs in eager", lambda: _run_model(request, preloaded, seen))]
     if seen.call is None and seen.launch is None:
         why = f"not run: the model did not launch {request.kernel} with these inputs"
-        return WrapResult(draft, limits, (*checks, Check("the operator", None, why)))
+        return WrapResult(draft, limits, (*checks, OperatorCheck("the operator", None, why)))
     found = _path(draft, seen)
     checks += [] if found is None else [found]
     types, names = {}, None
@@ -97,12 +97,12 @@ class _Seen(Struct):
     """How many the kernel has."""
 
 
-def _check(what: str, work: Callable[[], None]) -> Check:
+def _check(what: str, work: Callable[[], None]) -> OperatorCheck:
     try:
         work()
     except Exception as error:
-        return Check(what, False, kind_and_message(error)[:_LONG])
-    return Check(what, True)
+        return OperatorCheck(what, False, kind_and_message(error)[:_LONG])
+    return OperatorCheck(what, True)
 
 
 def _run_model(request: WrapRequest, preloaded: Preloaded, seen: _Seen) -> None:
@@ -168,7 +168,7 @@ def _has_cuda(values: dict[Any, Any]) -> bool:
     return any(isinstance(each, torch.Tensor) and each.is_cuda for each in values.values())
 
 
-def _path(draft: Wrapped, seen: _Seen) -> Check | None:
+def _path(draft: Wrapped, seen: _Seen) -> OperatorCheck | None:
     """Run the kernel's side of the function on the CPU, in the interpreter, and compare it with the user's branch."""
     if seen.call is None or draft.cpu != "branch":
         return None
@@ -186,8 +186,8 @@ def _path(draft: Wrapped, seen: _Seen) -> Check | None:
         return next((each for each in checks if not each.passed), checks[0])
     except Exception as error:
         if wrong := wrong_access(error):
-            return Check(what, False, wrong)
-        return Check(what, None, f"not checked: {kind_and_message(error)[:_LONG]}")
+            return OperatorCheck(what, False, wrong)
+        return OperatorCheck(what, None, f"not checked: {kind_and_message(error)[:_LONG]}")
 
 
 def _without_branch(module: ModuleType, draft: Wrapped) -> Any:
@@ -214,7 +214,7 @@ def _on_cpu(call: Call) -> Call:
     return Call(args, kwargs)
 
 
-def _equal(what: str, one: Any, other: Any) -> Check:
+def _equal(what: str, one: Any, other: Any) -> OperatorCheck:
     import torch
     from torch.utils import _pytree
 
@@ -222,21 +222,23 @@ def _equal(what: str, one: Any, other: Any) -> Check:
     for left, right in zip(_pytree.tree_leaves(one), _pytree.tree_leaves(other), strict=True):
         if isinstance(left, torch.Tensor):
             if left.shape != right.shape or left.dtype != right.dtype:
-                return Check(what, False, f"{left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}")
+                return OperatorCheck(
+                    what, False, f"{left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
+                )
             first, second = left.double().cpu(), right.double().cpu()
             differs = (first != second) & ~(first.isnan() & second.isnan())
             gap = torch.where(differs, (first - second).abs(), 0.0).nan_to_num(nan=float("inf"))
             most = float(second[second.isfinite()].abs().max()) if second.isfinite().any() else 0.0
             largest = max(largest, float(gap.max()) / (most or 1.0) if gap.numel() else 0.0)
-    return Check(what, largest <= _CLOSE, f"largest relative difference {largest:.1e}")
+    return OperatorCheck(what, largest <= _CLOSE, f"largest relative difference {largest:.1e}")
 
 
-def _compared_with_source(source: tuple[str, ...], seen: tuple[str, ...] | None, why: str) -> Check:
+def _compared_with_source(source: tuple[str, ...], seen: tuple[str, ...] | None, why: str) -> OperatorCheck:
     what = "Triton's analysis and the source agree on what the kernel writes"
     if seen is None:
-        return Check(what, None, f"not checked, the source decides: {why}")
+        return OperatorCheck(what, None, f"not checked, the source decides: {why}")
     named = f"Triton: {', '.join(seen) or 'nothing'}; source: {', '.join(source) or 'nothing'}"
-    return Check(what, set(source) == set(seen), named)
+    return OperatorCheck(what, set(source) == set(seen), named)
 
 
 _numbered = iter(range(1, 100))
@@ -259,7 +261,7 @@ def _imported(written: Wrapped, name: str) -> ModuleType:
     return module
 
 
-def _checks(written: Wrapped, seen: _Seen) -> Iterator[Check]:
+def _checks(written: Wrapped, seen: _Seen) -> Iterator[OperatorCheck]:
     """Check the operator with the arguments of the user's own call."""
     import torch
 
@@ -267,13 +269,13 @@ def _checks(written: Wrapped, seen: _Seen) -> Iterator[Check]:
     try:
         module = _imported(written, "final")
     except Exception as error:
-        yield Check(what, False, kind_and_message(error)[:_LONG])
+        yield OperatorCheck(what, False, kind_and_message(error)[:_LONG])
         return
-    yield Check(what, True)
+    yield OperatorCheck(what, True)
     op = getattr(module, written.function)
     call = _call_of(written, seen)
     if call is None:
-        yield Check("the operator", None, "not run: no call of it was seen")
+        yield OperatorCheck("the operator", None, "not run: no call of it was seen")
         return
     if written.cpu == "interpreter" and not _has_cuda(dict(enumerate(call.args))):
         yield _check(f"the operator runs on the CPU, through Triton's interpreter, on {_sizes(call)}",

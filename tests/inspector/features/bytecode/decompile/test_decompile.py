@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from ctrace.inspector.facts.bytecode_facts import Constant
-from ctrace.inspector.features.bytecode.decompile import NotReconstructed, Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.decompile.canonical import form_of_code
 from ctrace.inspector.features.bytecode.decompile.symbolic_values import StopError
 from ctrace.inspector.source.disassembly import disassembled
@@ -19,7 +19,7 @@ from tests.inspector.decompile import cases, recording
 
 def source_of(function):
     found = reconstruct(disassembled(function.__code__))
-    assert isinstance(found, Source), found
+    assert isinstance(found, FunctionSource), found
     return found
 
 
@@ -123,7 +123,7 @@ def test_a_constant_without_source_has_a_name():
 
     code = takes.__code__.replace(co_consts=tuple(len if c == "replaced" else c for c in takes.__code__.co_consts))
     found = reconstruct(disassembled(code))
-    assert isinstance(found, Source)
+    assert isinstance(found, FunctionSource)
     ((name, number),) = found.constants
     assert found.text.startswith(f"# {name} is the constant <builtin_function_or_method>\n")
     assert code.co_consts[number] is len
@@ -188,7 +188,7 @@ def test_a_name_that_is_no_identifier_is_refused():
 def test_nested_functions():
     inside = [each.code for each in disassembled(cases.inner_function.__code__).constants if each.code is not None]
     assert [code.name for code in inside] == ["helper"]
-    assert all(isinstance(reconstruct(code), Source) for code in inside)
+    assert all(isinstance(reconstruct(code), FunctionSource) for code in inside)
 
 
 def test_what_python_warns_of_when_the_text_is_compiled_is_not_printed(recwarn):
@@ -197,7 +197,7 @@ def test_what_python_warns_of_when_the_text_is_compiled_is_not_printed(recwarn):
         warnings.simplefilter("ignore")
         namespace: dict[str, Any] = {}
         exec(source, namespace)
-    assert isinstance(reconstruct(disassembled(namespace["f"].__code__)), Source)
+    assert isinstance(reconstruct(disassembled(namespace["f"].__code__)), FunctionSource)
     assert not recwarn.list
 
 
@@ -264,7 +264,7 @@ def check(text):
     code = world["made"].__code__
     data = disassembled(code)
     found = reconstruct(data)
-    if isinstance(found, Source):
+    if isinstance(found, FunctionSource):
         assert recording.difference(code, data, found, seeds=(0, 5)) is None, found.text
     return found
 

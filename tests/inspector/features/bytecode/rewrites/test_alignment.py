@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.bytecode_facts import Code, Constant, Instruction, Rewritten
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.rewrites.alignment import Kept, Pair, align, apply, diff
+from ctrace.inspector.features.bytecode.rewrites.alignment import KeptInstruction, Pair, align, apply, diff
 from ctrace.inspector.features.bytecode.rewrites.opcodes import index_at
 from ctrace.inspector.features.bytecode.rewrites.ownership import taken_over
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
@@ -149,7 +149,7 @@ def test_recorded_codes() -> None:
         for compiled in function.all:
             each = explained(session, compiled)
             assert apply(each.edits, each.codes.before.instructions) == each.codes.after.instructions
-            kept = tuple((edit.before, edit.after) for edit in each.edits if isinstance(edit, Kept))
+            kept = tuple((edit.before, edit.after) for edit in each.edits if isinstance(edit, KeptInstruction))
             assert_same(each.codes.before, each.codes.after, kept)
 
 

@@ -7,7 +7,7 @@ from ctrace.inspector.facts.bytecode_facts import Code, Constant
 from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
 from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
 from ctrace.inspector.features.bytecode.rewrites.stackforms import ListOf, written
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, walked
+from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep, walked
 from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 from tests.support.helpers import recorded
 
@@ -117,7 +117,7 @@ def _code(*instructions: tuple[str, int | None, str], python: str, constants: tu
     return replace(code(made, constants=constants), python=python)
 
 
-def _last(steps: dict[int, Step]) -> Step:
+def _last(steps: dict[int, WalkStep]) -> WalkStep:
     return steps[max(steps)]
 
 

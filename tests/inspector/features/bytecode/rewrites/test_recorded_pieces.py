@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
 from tests.support.helpers import recorded
 
 EFFECTS, COMPREHENSION = recorded("side_effects"), recorded("comprehension")
@@ -17,11 +17,11 @@ def _explained(session: Session, compile_id: str) -> Explained:
     return explained(session, next(each for each in compiled if each.compilation.id == compile_id))
 
 
-def _pieces(each: Explained, *kinds: PieceKind) -> list[Piece]:
+def _pieces(each: Explained, *kinds: PieceKind) -> list[BytecodePiece]:
     return [piece for piece in each.pieces if piece.kind in kinds]
 
 
-def _opcodes(each: Explained, piece: Piece) -> list[str]:
+def _opcodes(each: Explained, piece: BytecodePiece) -> list[str]:
     return [made.opname for made in each.codes.after.instructions[piece.first : piece.last + 1]]
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran, State
+from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.jobs.reuse import Reuse
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.dependencies.answers import Observed
+from ctrace.inspector.runs.dependencies.answers import ObservedAnswers
 from ctrace.inspector.runs.dependencies.circumstances import file_digest
 
 KEY = JobKey("net.py")
-STATE = State(KEY, "2.13", {Count.GRAPHS: 1}, 100.0)
+STATE = CheckedState(KEY, "2.13", {Count.GRAPHS: 1}, 100.0)
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +42,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 NOTHING = Asked()
 
 
-def checked(observed: Observed, asked: Asked = NOTHING) -> Reuse:
+def checked(observed: ObservedAnswers, asked: Asked = NOTHING) -> Reuse:
     """Save a result with these questions."""
-    job = Job(KEY, "net.py", Options(trace_only=True))
+    job = CheckJob(KEY, "net.py", Options(trace_only=True))
     path = Path("net.py").absolute()
     session = Session(made_of={str(path): file_digest(path)}, asked=asked)
     reuse = Reuse(Path(".ctrace"), Path.cwd(), ())
-    reuse.keep(Ran(job, session, observed=msgspec.json.encode(observed).decode()), Seen(job, STATE))
+    reuse.keep(FinishedJob(job, session, observed=msgspec.json.encode(observed).decode()), SeenJob(job, STATE))
     return reuse
 
 
@@ -63,18 +63,18 @@ def steps(*acts: Callable[[], object]) -> Callable[[], object]:
 
 
 def is_reused() -> bool:
-    job = Job(KEY, "net.py", Options(trace_only=True))
+    job = CheckJob(KEY, "net.py", Options(trace_only=True))
     return Reuse(Path(".ctrace"), Path.cwd(), ()).find(job) is not None
 
 
-def all_questions() -> tuple[Observed, Asked]:
+def all_questions() -> tuple[ObservedAnswers, Asked]:
     here = Path.cwd()
 
     def at(name: str) -> str:
         return str(here / name)
 
     looked = ("net.py", "missing", "no/folder/x", "link", "data", "extra")
-    observed = Observed(
+    observed = ObservedAnswers(
         looked={at(name): answer(at(name)) for name in looked},
         read={
             at(name): tuple(stamp(at(name))) for name in ("native.bin", "library/b.so", "net.py") if Path(name).exists()
@@ -151,7 +151,7 @@ def test_the_same_answers_are_reused(change: Callable[[], Any], monkeypatch: pyt
 
 
 def test_any_variable_counts_if_all_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked(Observed(), Asked(all_variables=True))
+    checked(ObservedAnswers(), Asked(all_variables=True))
     assert is_reused()
     monkeypatch.setenv("ANY_OTHER", "1")
     assert not is_reused()
@@ -160,7 +160,7 @@ def test_any_variable_counts_if_all_were_read(monkeypatch: pytest.MonkeyPatch) -
 def test_a_variable_in_a_native_library_counts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = project / "own.so"
     library.write_bytes(b"\x7fELF\0NATIVE_FLAG\0")
-    checked(Observed(read={str(library): tuple(stamp(str(library)))}))
+    checked(ObservedAnswers(read={str(library): tuple(stamp(str(library)))}))
     monkeypatch.setenv("UNKNOWN_FLAG", "1")
     assert is_reused()
     monkeypatch.setenv("NATIVE_FLAG", "1")
@@ -169,7 +169,7 @@ def test_a_variable_in_a_native_library_counts(project: Path, monkeypatch: pytes
 
 def test_no_value_of_a_variable_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "a-secret-value")
-    checked(Observed(), Asked(variables=("API_KEY",)))
+    checked(ObservedAnswers(), Asked(variables=("API_KEY",)))
     (file,) = Path(".ctrace/.checked").glob("*.json")
     assert "API_KEY" in file.read_text()
     assert "a-secret-value" not in file.read_text()
@@ -178,16 +178,20 @@ def test_no_value_of_a_variable_is_saved(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("observed", "asked", "why"),
     [
-        (Observed(hidden="it calls chroot"), Asked(), "chroot"),
-        (Observed(ran=("/usr/bin/date",)), Asked(), "it starts a process: /usr/bin/date"),
-        (Observed(), Asked(deeds={"uses the network": ("net.py", 3)}), "net.py:3 uses the network"),
-        (Observed(ran=("/bin/sh",)), Asked(deeds={"starts a process": ("net.py", 3)}), "net.py:3 starts a process"),
-        (Observed(connected=("/run/x",)), Asked(), "it connects to /run/x"),
-        (Observed(looked={"/nowhere/x": "f644:3"}), Asked(), "/nowhere/x changed while it ran"),
-        (Observed(listed={"/nowhere": (1, ("x/f",))}), Asked(), "came or went"),
+        (ObservedAnswers(hidden="it calls chroot"), Asked(), "chroot"),
+        (ObservedAnswers(ran=("/usr/bin/date",)), Asked(), "it starts a process: /usr/bin/date"),
+        (ObservedAnswers(), Asked(deeds={"uses the network": ("net.py", 3)}), "net.py:3 uses the network"),
+        (
+            ObservedAnswers(ran=("/bin/sh",)),
+            Asked(deeds={"starts a process": ("net.py", 3)}),
+            "net.py:3 starts a process",
+        ),
+        (ObservedAnswers(connected=("/run/x",)), Asked(), "it connects to /run/x"),
+        (ObservedAnswers(looked={"/nowhere/x": "f644:3"}), Asked(), "/nowhere/x changed while it ran"),
+        (ObservedAnswers(listed={"/nowhere": (1, ("x/f",))}), Asked(), "came or went"),
     ],
 )
-def test_what_nobody_can_ask_again_is_not_reused(observed: Observed, asked: Asked, why: str) -> None:
+def test_what_nobody_can_ask_again_is_not_reused(observed: ObservedAnswers, asked: Asked, why: str) -> None:
     (note,) = checked(observed, asked).notes
     assert note.startswith("not cached: net.py: ")
     assert why in note
@@ -195,14 +199,16 @@ def test_what_nobody_can_ask_again_is_not_reused(observed: Observed, asked: Aske
 
 
 def test_tools_that_only_read_files_may_run() -> None:
-    assert checked(Observed(ran=("/usr/sbin/ldconfig",)), Asked(deeds={"starts a process": ("x", 1)})).notes == ()
+    assert (
+        checked(ObservedAnswers(ran=("/usr/sbin/ldconfig",)), Asked(deeds={"starts a process": ("x", 1)})).notes == ()
+    )
     assert is_reused()
 
 
 def test_a_file_that_changed_meanwhile_is_not_reused(project: Path) -> None:
     before = tuple(stamp("native.bin"))
     Path("native.bin").write_text("later")
-    (note,) = checked(Observed(read={str(project / "native.bin"): before})).notes
+    (note,) = checked(ObservedAnswers(read={str(project / "native.bin"): before})).notes
     assert note == "not cached: net.py: native.bin changed while it ran"
 
 
@@ -212,18 +218,18 @@ def test_a_librarys_file_may_get_another_link_meanwhile(project: Path, is_librar
     before = tuple(stamp(str(path)))
     (project / "other-environment").hardlink_to(path)
     asked = Asked(prefixes=(f"{project}/library/",) if is_library else ())
-    assert bool(checked(Observed(read={str(path): before}), asked).notes) is not is_library
+    assert bool(checked(ObservedAnswers(read={str(path): before}), asked).notes) is not is_library
 
 
 def test_a_file_that_is_read_and_appended_to_is_not_reused(project: Path) -> None:
     path = str(project / "native.bin")
-    (note,) = checked(Observed(read={path: tuple(stamp(path))}, written=(path,))).notes
+    (note,) = checked(ObservedAnswers(read={path: tuple(stamp(path))}, written=(path,))).notes
     assert note == "not cached: net.py: it reads and writes native.bin"
 
 
 def test_only_modules_that_were_looked_for_matter_in_a_folder_of_the_path(project: Path) -> None:
     before = tuple(each for each in listing(str(project)) if not each.startswith("link"))
-    observed = Observed(listed={str(project): (1, before)})
+    observed = ObservedAnswers(listed={str(project): (1, before)})
     asked = Asked(modules={str(project): ("net", "extra")}, listed_by_import={str(project): 1})
     assert checked(observed, asked).notes == (), "another model made a file meanwhile"
     asked = Asked(modules={str(project): ("link",)}, listed_by_import={str(project): 1})
@@ -235,7 +241,7 @@ def test_two_entries_of_one_module_are_in_one_order(project: Path) -> None:
     """A listing with kinds sorts `both/d` after `both.so/f`."""
     (project / "both").mkdir()
     (project / "both.so").touch()
-    observed = Observed(listed={str(project): (1, tuple(listing(str(project))))})
+    observed = ObservedAnswers(listed={str(project): (1, tuple(listing(str(project))))})
     asked = Asked(modules={str(project): ("both",)}, listed_by_import={str(project): 1})
     assert checked(observed, asked).notes == ()
     assert is_reused()
@@ -255,7 +261,7 @@ def test_what_python_compiles_meanwhile_is_no_answer(project: Path) -> None:
     path = compiled(py_compile.PycInvalidationMode.TIMESTAMP)
     read = {str(path): tuple(stamp(str(path)))}
     path.write_bytes(path.read_bytes())
-    assert checked(Observed(looked=dict.fromkeys(map(str, missing), ""), read=read)).notes == ()
+    assert checked(ObservedAnswers(looked=dict.fromkeys(map(str, missing), ""), read=read)).notes == ()
     assert is_reused()
     shutil.rmtree("__pycache__")
     assert is_reused()
@@ -267,7 +273,7 @@ def test_other_compiled_files_count(project: Path, name: str) -> None:
     path = project / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(bytes(16))
-    assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
+    assert checked(ObservedAnswers(read={str(path): tuple(stamp(str(path)))})).notes == ()
     assert is_reused()
     path.write_bytes(bytes(15) + b"1")
     assert not is_reused()
@@ -275,17 +281,17 @@ def test_other_compiled_files_count(project: Path, name: str) -> None:
 
 def test_a_compiled_file_that_is_not_compared_with_its_source_counts() -> None:
     path = compiled(py_compile.PycInvalidationMode.UNCHECKED_HASH)
-    assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
+    assert checked(ObservedAnswers(read={str(path): tuple(stamp(str(path)))})).notes == ()
     assert is_reused()
     path.write_bytes(path.read_bytes() + b"1")
     assert not is_reused()
 
 
 def test_without_observation_nothing_is_reused() -> None:
-    job = Job(KEY, "net.py", Options(trace_only=True))
+    job = CheckJob(KEY, "net.py", Options(trace_only=True))
     reuse = Reuse(Path(".ctrace"), Path.cwd(), ())
     session = Session(made_of={str(Path("net.py").absolute()): file_digest(Path("net.py"))})
-    reuse.keep(Ran(job, session, observed=""), Seen(job, STATE))
+    reuse.keep(FinishedJob(job, session, observed=""), SeenJob(job, STATE))
     assert "cannot see here" in reuse.notes[0]
     assert not is_reused()
 
@@ -294,9 +300,9 @@ def test_reasons_are_grouped_and_few() -> None:
     reuse = Reuse(Path(".ctrace"), Path.cwd(), ())
     session = Session(made_of={str(Path("net.py").absolute()): file_digest(Path("net.py"))})
     for number in range(9):
-        job = Job(JobKey(f"m{number}.py"), "net.py", Options(trace_only=True))
-        why = Observed(hidden="one reason" if number < 2 else f"reason {number}")
-        reuse.keep(Ran(job, session, observed=msgspec.json.encode(why).decode()), Seen(job, STATE))
+        job = CheckJob(JobKey(f"m{number}.py"), "net.py", Options(trace_only=True))
+        why = ObservedAnswers(hidden="one reason" if number < 2 else f"reason {number}")
+        reuse.keep(FinishedJob(job, session, observed=msgspec.json.encode(why).decode()), SeenJob(job, STATE))
     assert reuse.notes[0] == "not cached: m0.py, m1.py: ctrace cannot see all that it asks: one reason"
     assert (len(reuse.notes), reuse.notes[-1]) == (6, "not cached: 3 more reasons")
 
@@ -304,7 +310,7 @@ def test_reasons_are_grouped_and_few() -> None:
 def test_a_large_file_counts_by_its_identity(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctrace.inspector.runs.dependencies.answers._MOST_BYTES", 3)
     path = project / "native.bin"
-    assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
+    assert checked(ObservedAnswers(read={str(path): tuple(stamp(str(path)))})).notes == ()
     assert is_reused()
     times = path.stat()
     path.write_text("txet\n")

@@ -11,8 +11,8 @@ from ctrace.inspector.features.check.gate_model import TRACE, JobKey, Lock
 from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.jobs.from_trace import labels, traced
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.policy.policy_model import Count, Limits, Policy
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.verdict import CheckOutcome
 from tests.support.gated import ROOT, TODAY, kinds
 from tests.support.places import DATA
 
@@ -24,8 +24,8 @@ def folder_of(tmp_path: Path, **logs: str) -> Path:
     return tmp_path
 
 
-def outcome_of(folder: Path, lock: Lock | None = None, policy: Policy | None = None) -> Outcome:
-    given = policy or Policy()
+def outcome_of(folder: Path, lock: Lock | None = None, policy: CheckPolicy | None = None) -> CheckOutcome:
+    given = policy or CheckPolicy()
     every = list(traced(folder, "train", given, ROOT))
     return judged(every, given, lock or Lock(), TODAY, is_whole=False)
 
@@ -59,7 +59,7 @@ def test_a_folder_without_logs_is_none(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     for path in (tmp_path, tmp_path / "not_there", tmp_path / "not_there.log"):
         with pytest.raises(RunError):
-            list(traced(path, "train", Policy(), ROOT))
+            list(traced(path, "train", CheckPolicy(), ROOT))
 
 
 def test_ranks_are_one_job_of_the_lock(tmp_path: Path) -> None:
@@ -88,15 +88,15 @@ def test_limits_are_those_of_the_policy(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, rank_0="try_break.torch")
     limits = Limits(dict.fromkeys(Count, 100))
     assert (
-        outcome_of(folder, policy=Policy(limits=limits)).exit is Exit.UNTRUSTED
+        outcome_of(folder, policy=CheckPolicy(limits=limits)).exit is Exit.UNTRUSTED
     )  # the log does not measure everything
     few = Limits({Count.BREAKS: 9, Count.SKIPPED: 9})
-    assert outcome_of(folder, policy=Policy(limits=few)).exit is Exit.DONE
+    assert outcome_of(folder, policy=CheckPolicy(limits=few)).exit is Exit.DONE
 
 
 def test_the_lock_of_a_trace_is_none_of_the_policys_models(tmp_path: Path) -> None:
     lock = updated(outcome_of(folder_of(tmp_path, rank_0="dynamic_sizes.torch")))
-    there = judged([], Policy(), lock, TODAY)
+    there = judged([], CheckPolicy(), lock, TODAY)
     assert there.vanished == ()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
-from ctrace.inspector.features.check.policy.policy_model import Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import resolve
 
@@ -28,9 +28,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _policy(*models: str | ModelRule, **others: object) -> Policy:
+def _policy(*models: str | ModelRule, **others: object) -> CheckPolicy:
     rules = tuple(ModelRule(each) if isinstance(each, str) else each for each in models)
-    return Policy(rules, **others)  # type: ignore[arg-type]
+    return CheckPolicy(rules, **others)  # type: ignore[arg-type]
 
 
 def _names(jobs: Jobs) -> list[str]:

@@ -1,14 +1,14 @@
 """Choose the next job that fits into memory."""
 
-from ctrace.inspector.features.check.gate_model import Job, JobKey
+from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
 from ctrace.inspector.features.check.jobs.pool import Room
 from ctrace.inspector.runs.capture_request import Options
 
 GIB = 1 << 30
 
 
-def _job(model: str, scenario: str = "base") -> Job:
-    return Job(JobKey(model, scenario), model, Options())
+def _job(model: str, scenario: str = "base") -> CheckJob:
+    return CheckJob(JobKey(model, scenario), model, Options())
 
 
 A, B, C = map(_job, "abc")

@@ -14,7 +14,7 @@ import pytest
 
 from ctrace.inspector.errors import SettingsError, TargetError
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target
-from ctrace.inspector.features.check.gate_model import SEED, Job, JobKey, Ran
+from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.jobs.pool import run_jobs
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess
@@ -80,20 +80,20 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Callable[[str], list[Job]]:
-    def make(names: str) -> list[Job]:
+def jobs(tmp_path: Path) -> Callable[[str], list[CheckJob]]:
+    def make(names: str) -> list[CheckJob]:
         for name in names:
             (tmp_path / f"{name}.py").write_text("model = inputs = None\n")
-        return [Job(JobKey(name), str(tmp_path / f"{name}.py"), Options()) for name in names]
+        return [CheckJob(JobKey(name), str(tmp_path / f"{name}.py"), Options()) for name in names]
 
     return make
 
 
-def _names(ran: Iterator[Ran]) -> list[str]:
+def _names(ran: Iterator[FinishedJob]) -> list[str]:
     return [each.job.key.model for each in ran]
 
 
-def test_results_come_as_jobs_end(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_results_come_as_jobs_end(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     fake = Fake().open("b", "c")
     ran = run_jobs(jobs("abc"), store=store, at_a_time=2, captures=fake)
     assert {next(ran).job.key.model, next(ran).job.key.model} == {"b", "c"}
@@ -103,7 +103,7 @@ def test_results_come_as_jobs_end(store: Store, jobs: Callable[[str], list[Job]]
 
 @pytest.mark.parametrize("forks", [True, False])
 def test_all_jobs_of_all_checks_start_with_one_seed(
-    store: Store, jobs: Callable[[str], list[Job]], forks: bool
+    store: Store, jobs: Callable[[str], list[CheckJob]], forks: bool
 ) -> None:
     fake = Fake().open("a", "b")
     for _ in range(2):
@@ -111,7 +111,7 @@ def test_all_jobs_of_all_checks_start_with_one_seed(
     assert fake.seeds == [SEED] * 4
 
 
-def test_no_more_run_than_may(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_no_more_run_than_may(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     fake = Fake().open(*"abcdefgh")
     assert sorted(_names(run_jobs(jobs("abcdefgh"), store=store, at_a_time=3, memory=64 * GIB, captures=fake))) == [
         *"abcdefgh"
@@ -119,13 +119,15 @@ def test_no_more_run_than_may(store: Store, jobs: Callable[[str], list[Job]]) ->
     assert fake.most <= 3
 
 
-def test_no_more_run_than_fit_into_memory_but_one_always_does(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_no_more_run_than_fit_into_memory_but_one_always_does(
+    store: Store, jobs: Callable[[str], list[CheckJob]]
+) -> None:
     fake = Fake().open(*"abcd")
     assert len(_names(run_jobs(jobs("abcd"), store=store, at_a_time=4, memory=1000, captures=fake))) == 4
     assert fake.most == 1
 
 
-def test_what_jobs_need_is_learned_from_those_that_ended(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_what_jobs_need_is_learned_from_those_that_ended(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     """Two jobs fit by the first estimate; after one has used all memory, no two run together."""
     fake = Fake(a=3 * GIB, b=3 * GIB).open("b")
     ran = run_jobs(jobs("abcd"), store=store, at_a_time=2, memory=3 * GIB, captures=fake)
@@ -135,7 +137,7 @@ def test_what_jobs_need_is_learned_from_those_that_ended(store: Store, jobs: Cal
     assert {"c", "d"} not in fake.together
 
 
-def test_who_looks_is_told_of_each_start_and_end(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_who_looks_is_told_of_each_start_and_end(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     found: list[tuple[str, str]] = []
     list(
         run_jobs(
@@ -151,7 +153,7 @@ def test_who_looks_is_told_of_each_start_and_end(store: Store, jobs: Callable[[s
 
 @pytest.mark.parametrize(("names", "forks", "serves"), [("ab", True, True), ("ab", False, False), ("a", True, False)])
 def test_several_jobs_share_a_server_and_one_needs_none(
-    names: str, forks: bool, serves: bool, store: Store, jobs: Callable[[str], list[Job]]
+    names: str, forks: bool, serves: bool, store: Store, jobs: Callable[[str], list[CheckJob]]
 ) -> None:
     servers = []
 
@@ -166,7 +168,7 @@ def test_several_jobs_share_a_server_and_one_needs_none(
 
 
 def test_cores_are_shared_but_not_those_that_the_user_gave(
-    store: Store, jobs: Callable[[str], list[Job]], monkeypatch: pytest.MonkeyPatch
+    store: Store, jobs: Callable[[str], list[CheckJob]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctrace.inspector.processes.machine.cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -182,7 +184,7 @@ def test_cores_are_shared_but_not_those_that_the_user_gave(
     assert fake.cores is None
 
 
-def test_an_error_of_the_users_costs_one_job(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_an_error_of_the_users_costs_one_job(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     def captures(resolved: Any, _options: Options, **_rest: Any) -> Session:
         if resolved.path.stem == "a":
             raise SettingsError("what", "todo")
@@ -194,14 +196,16 @@ def test_an_error_of_the_users_costs_one_job(store: Store, jobs: Callable[[str],
     assert by_name["b"].error is None
 
 
-def test_a_target_that_went_away_is_an_error(store: Store, jobs: Callable[[str], list[Job]], tmp_path: Path) -> None:
+def test_a_target_that_went_away_is_an_error(
+    store: Store, jobs: Callable[[str], list[CheckJob]], tmp_path: Path
+) -> None:
     made = jobs("a")
     (tmp_path / "a.py").unlink()
     (ran,) = run_jobs(made, store=store, captures=Fake())
     assert isinstance(ran.error, TargetError)
 
 
-def test_a_bug_of_ours_is_no_result(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_a_bug_of_ours_is_no_result(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     def captures(*_args: Any, **_rest: Any) -> Session:
         raise ZeroDivisionError
 
@@ -209,7 +213,7 @@ def test_a_bug_of_ours_is_no_result(store: Store, jobs: Callable[[str], list[Job
         list(run_jobs(jobs("a"), store=store, captures=captures))
 
 
-def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     def captures(
         resolved: Any, _options: Options, *, stdout: Any, child: ChildProcess, store: Store, **_rest: Any
     ) -> Session:
@@ -229,7 +233,7 @@ def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[s
     assert output.read_text().endswith("line 199999\n")
 
 
-def test_a_check_does_not_push_its_own_runs_out(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_a_check_does_not_push_its_own_runs_out(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     def captures(resolved: Any, _options: Options, *, child: ChildProcess, store: Store, **_rest: Any) -> Session:
         run = store.create(Target(str(resolved.path)))
         child.began(run)
@@ -242,7 +246,7 @@ def test_a_check_does_not_push_its_own_runs_out(store: Store, jobs: Callable[[st
     assert names <= {run.name for run in store.runs()}
 
 
-def test_who_wants_no_more_ends_all_jobs(store: Store, jobs: Callable[[str], list[Job]]) -> None:
+def test_who_wants_no_more_ends_all_jobs(store: Store, jobs: Callable[[str], list[CheckJob]]) -> None:
     fake = Fake().open("a")
     ran = run_jobs(jobs("abcd"), store=store, at_a_time=2, memory=9 * GIB, captures=fake)
     next(ran)
@@ -268,7 +272,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_ends_even_those_that_do_not_listen(tmp_path: Path, jobs: Callable[[str], list[Job]]) -> None:
+def test_ctrl_c_ends_even_those_that_do_not_listen(tmp_path: Path, jobs: Callable[[str], list[CheckJob]]) -> None:
     targets = [job.target for job in jobs("abc")]
     root = ROOT
     parent = subprocess.Popen(

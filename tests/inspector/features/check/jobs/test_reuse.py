@@ -13,27 +13,27 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran, State
+from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.jobs.reuse import FOLDER, Reuse, reuse_note
 from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.verdict import Finding, FindingKind, Seen
+from ctrace.inspector.features.check.verdict import FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.circumstances import file_digest
 
 KEY = JobKey("net.py")
 SITE = Site(SiteKey(SiteKind.BREAK, ("GB0059",), Owner.USER, "net.py::f", "print(x)"), 2, "net.py", 3, span=(0, 5))
-STATE = State(KEY, "2.13", {Count.GRAPHS: 2, Count.BREAKS: 1}, 90.0, (SITE,), notes=("a note",))
+STATE = CheckedState(KEY, "2.13", {Count.GRAPHS: 2, Count.BREAKS: 1}, 90.0, (SITE,), notes=("a note",))
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckJob:
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Path("net.py").write_text("model = 1\n")
     Path("size.txt").write_text("4\n")
-    return Job(KEY, "net.py", Options(trace_only=True))
+    return CheckJob(KEY, "net.py", Options(trace_only=True))
 
 
 def files() -> dict[str, str]:
@@ -44,32 +44,32 @@ def reuse(owned: tuple[str, ...] = ()) -> Reuse:
     return Reuse(Path(".ctrace"), Path.cwd(), owned)
 
 
-def keep(job: Job, seen: Seen | None = None, **changes: Any) -> None:
-    ran = Ran(job, Session(made_of=files()), seconds=2.0, run="20260101-120000-net")
-    reuse().keep(replace(ran, **changes), seen or Seen(job, STATE, run="20260101-120000-net"))
+def keep(job: CheckJob, seen: SeenJob | None = None, **changes: Any) -> None:
+    ran = FinishedJob(job, Session(made_of=files()), seconds=2.0, run="20260101-120000-net")
+    reuse().keep(replace(ran, **changes), seen or SeenJob(job, STATE, run="20260101-120000-net"))
 
 
 def saved() -> list[Path]:
     return list((Path(".ctrace") / FOLDER).glob("*"))
 
 
-def test_the_result_of_an_unchanged_job_is_found(job: Job) -> None:
+def test_the_result_of_an_unchanged_job_is_found(job: CheckJob) -> None:
     assert reuse().find(job) is None
     keep(job)
-    assert reuse().find(job) == Seen(job, STATE, is_reused=True)
+    assert reuse().find(job) == SeenJob(job, STATE, is_reused=True)
     found = reuse().find(job)
     assert found is not None
     assert found.state is not None
     assert set(map(type, found.state.counts)) == {Count}
 
 
-def test_a_result_of_another_seed_is_not_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_of_another_seed_is_not_found(job: CheckJob, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(job)
     monkeypatch.setattr("ctrace.inspector.features.check.jobs.reuse.SEED", 1)
     assert reuse().find(job) is None
 
 
-def test_its_run_is_named_while_it_is_there(job: Job) -> None:
+def test_its_run_is_named_while_it_is_there(job: CheckJob) -> None:
     keep(job)
     run = Path(".ctrace/20260101-120000-net/run.json")
     run.parent.mkdir(parents=True)
@@ -100,7 +100,7 @@ def _replace_by_pipe(path: Path) -> None:
         lambda _patch: Path("pyproject.toml").write_text('[tool.ctrace]\nowned = ["net.py"]\n'),
     ],
 )
-def test_any_change_of_what_it_depends_on_counts(change: Any, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_change_of_what_it_depends_on_counts(change: Any, job: CheckJob, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(job)
     change(monkeypatch)
     assert reuse().find(job) is None
@@ -111,7 +111,7 @@ def _with_library() -> str:
     return str(Path("site").absolute())
 
 
-def test_other_options_are_another_result(job: Job) -> None:
+def test_other_options_are_another_result(job: CheckJob) -> None:
     keep(job)
     assert reuse().find(replace(job, options=Options(trace_only=True, train=True))) is None
     assert reuse().find(replace(job, key=JobKey("net.py", "train"))) is None
@@ -119,7 +119,7 @@ def test_other_options_are_another_result(job: Job) -> None:
     assert reuse().find(replace(job, timeout=5.0)) is not None, "limits are judged again"
 
 
-def test_any_variable_counts_for_a_model_that_reads_some(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_variable_counts_for_a_model_that_reads_some(job: CheckJob, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(job)
     monkeypatch.setenv("SIZE", "4")
     assert reuse().find(job) is not None
@@ -133,8 +133,8 @@ def test_any_variable_counts_for_a_model_that_reads_some(job: Job, monkeypatch: 
 @pytest.mark.parametrize(
     ("seen", "changes"),
     [
-        ({"doubts": (Finding(FindingKind.DOUBT, "x"),)}, {}),
-        ({"doubts": (Finding(FindingKind.TIMEOUT, "x"),), "has_ended": False}, {}),
+        ({"doubts": (GateFinding(FindingKind.DOUBT, "x"),)}, {}),
+        ({"doubts": (GateFinding(FindingKind.TIMEOUT, "x"),), "has_ended": False}, {}),
         ({"has_ended": False}, {}),
         ({"state": None}, {}),
         ({}, {"left": ("sleep (12)",)}),
@@ -144,14 +144,14 @@ def test_any_variable_counts_for_a_model_that_reads_some(job: Job, monkeypatch: 
         ({}, {"session": Session(made_of={"/etc/hostname": ""})}),
     ],
 )
-def test_an_incomplete_result_is_not_saved(seen: dict[str, Any], changes: dict[str, Any], job: Job) -> None:
-    keep(job, replace(Seen(job, STATE), **seen), **changes)
+def test_an_incomplete_result_is_not_saved(seen: dict[str, Any], changes: dict[str, Any], job: CheckJob) -> None:
+    keep(job, replace(SeenJob(job, STATE), **seen), **changes)
     assert saved() == []
 
 
-def test_an_incomplete_result_ends_an_earlier_one(job: Job) -> None:
+def test_an_incomplete_result_ends_an_earlier_one(job: CheckJob) -> None:
     keep(job)
-    keep(job, Seen(job, STATE, doubts=(Finding(FindingKind.DOUBT, "x"),)))
+    keep(job, SeenJob(job, STATE, doubts=(GateFinding(FindingKind.DOUBT, "x"),)))
     assert reuse().find(job) is None
 
 
@@ -169,7 +169,7 @@ def test_an_incomplete_result_ends_an_earlier_one(job: Job) -> None:
         lambda _text: "[" * 100_000,
     ],
 )
-def test_a_result_that_somebody_else_wrote_does_not_count(damage: Any, job: Job) -> None:
+def test_a_result_that_somebody_else_wrote_does_not_count(damage: Any, job: CheckJob) -> None:
     keep(job)
     (file,) = saved()
     file.write_text(damage(file.read_text()))
@@ -177,7 +177,7 @@ def test_a_result_that_somebody_else_wrote_does_not_count(damage: Any, job: Job)
 
 
 def test_a_result_of_another_folder_or_user_does_not_count(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: CheckJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(job)
     (file,) = saved()
@@ -189,7 +189,7 @@ def test_a_result_of_another_folder_or_user_does_not_count(
     assert reuse().find(job) is None
 
 
-def test_a_pipe_in_place_of_a_result_does_not_stop_a_check(job: Job) -> None:
+def test_a_pipe_in_place_of_a_result_does_not_stop_a_check(job: CheckJob) -> None:
     keep(job)
     (file,) = saved()
     file.unlink()
@@ -199,7 +199,7 @@ def test_a_pipe_in_place_of_a_result_does_not_stop_a_check(job: Job) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_a_folder_that_cannot_be_written_costs_only_the_saving(job: Job) -> None:
+def test_a_folder_that_cannot_be_written_costs_only_the_saving(job: CheckJob) -> None:
     Path(".ctrace").write_text("in the way")
     keep(job)
     assert reuse().find(job) is None

@@ -9,19 +9,21 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, JobKey, Lock
 from ctrace.inspector.features.check.lock.ratchet import updated
 from ctrace.inspector.features.check.policy.policy_model import Allow, Count
-from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind, GateFinding, SeenJob
 from tests.support.gated import MODEL, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 from tests.support.helpers import fuzzing
 
 OLD = Baseline({Count.GRAPHS: 9}, (Known(site("old()").key, 9),))
 NEW = site("y.item()", "model.py::Net.other", "GB0124")
-FAILED = Finding(FindingKind.CRASHED, "it crashed")
+FAILED = GateFinding(FindingKind.CRASHED, "it crashed")
 
 
-def after(seen: Seen | Sequence[Seen], lock: Lock, *, only_improve: bool = False, allow: Iterable[Allow] = ()) -> Lock:
+def after(
+    seen: SeenJob | Sequence[SeenJob], lock: Lock, *, only_improve: bool = False, allow: Iterable[Allow] = ()
+) -> Lock:
     return updated(outcome_of(seen, lock, allow), only_improve=only_improve)
 
 
@@ -54,7 +56,7 @@ def test_a_first_update_begins_a_section() -> None:
     "kind", ["failed", "compile-failed", "crashed", "timeout", "doubt", "nothing-compiled", "wrong"]
 )
 def test_what_cannot_be_judged_keeps_its_record(kind: str) -> None:
-    seen = seen_of(state_with(graphs=0), doubts=(Finding(FindingKind(kind), ""),))
+    seen = seen_of(state_with(graphs=0), doubts=(GateFinding(FindingKind(kind), ""),))
     for only_improve in (False, True):
         assert after(seen, Lock({"2.13": {MODEL: OLD}}), only_improve=only_improve).sections == {"2.13": {MODEL: OLD}}
         assert after(seen, Lock(), only_improve=only_improve).sections == {}
@@ -89,7 +91,7 @@ def test_a_model_that_moved_is_renamed_with_all_its_jobs(only_improve: bool) -> 
     assert found.sections["2.12"] == {old: OLD}
 
 
-def ranks(*states: State, doubts: Sequence[tuple[Finding, ...]] = ()) -> list[Seen]:
+def ranks(*states: CheckedState, doubts: Sequence[tuple[GateFinding, ...]] = ()) -> list[SeenJob]:
     shown = [*doubts, *[()] * len(states)]
     return [
         seen_of(each, job=JobKey("t", f"rank {at}"), known_as=JobKey("t"), doubts=shown[at])
@@ -179,7 +181,7 @@ runs = st.lists(
 allows = st.lists(st.builds(Allow, st.just("why"), st.sampled_from(("GB1", "GB3"))), max_size=1)
 
 
-def found_of(outcome: Outcome, lock: Lock) -> set[tuple[object, ...]]:
+def found_of(outcome: CheckOutcome, lock: Lock) -> set[tuple[object, ...]]:
     """Return the findings by job, and site or count, without jobs of torch versions that the lock lacks."""
     shown = (
         each for each in outcome.checked if each.state and (each.state.torch in lock.sections or not lock.sections)
@@ -196,7 +198,7 @@ def sites_of(baseline: Baseline) -> list[tuple[object, ...]]:
 
 @fuzzing
 @given(runs, locks, allows)
-def test_an_update_is_today_and_twice_the_same(seen: list[Seen], lock: Lock, allow: list[Allow]) -> None:
+def test_an_update_is_today_and_twice_the_same(seen: list[SeenJob], lock: Lock, allow: list[Allow]) -> None:
     new = after(seen, lock, allow=allow)
     assert after(seen, new, allow=allow) == new
     for each in outcome_of(seen, new, allow).checked:
@@ -206,7 +208,7 @@ def test_an_update_is_today_and_twice_the_same(seen: list[Seen], lock: Lock, all
 
 @fuzzing
 @given(runs, locks, allows)
-def test_an_improvement_never_loosens(seen: list[Seen], lock: Lock, allow: list[Allow]) -> None:
+def test_an_improvement_never_loosens(seen: list[SeenJob], lock: Lock, allow: list[Allow]) -> None:
     before = outcome_of(seen, lock, allow)
     new = updated(before, only_improve=True)
     now = outcome_of(seen, new, allow)
@@ -231,7 +233,7 @@ def assert_no_looser(record: Baseline, was: Baseline) -> None:
 
 @fuzzing
 @given(runs, locks)
-def test_an_improvement_forgets_no_job_and_no_version(seen: list[Seen], lock: Lock) -> None:
+def test_an_improvement_forgets_no_job_and_no_version(seen: list[SeenJob], lock: Lock) -> None:
     outcome = outcome_of(seen, lock)
     new = updated(outcome, only_improve=True)
     names = {was.model: now.model for now, was in outcome.moved.items()}
@@ -244,7 +246,7 @@ def test_an_improvement_forgets_no_job_and_no_version(seen: list[Seen], lock: Lo
 @fuzzing
 @given(states, knowns, st.data())
 def test_a_shorter_record_finds_as_much_that_is_new(
-    given_now: State, record: tuple[Known, ...], data: st.DataObject
+    given_now: CheckedState, record: tuple[Known, ...], data: st.DataObject
 ) -> None:
     less = tuple(each for each in record if data.draw(st.booleans()))
     both = [

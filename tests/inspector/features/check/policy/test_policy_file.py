@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.errors import Exit, PolicyError
 from ctrace.inspector.features.check.policy.policy_file import find_policy, load_policy, target_gpu
-from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.runs.capture_request import Options
 
 FULL = """\
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def loaded(folder: Path, text: str) -> Policy:
+def loaded(folder: Path, text: str) -> CheckPolicy:
     (folder / "ctrace.yaml").write_text(text, encoding="utf-8")
     return load_policy(folder / "ctrace.yaml")
 
@@ -115,7 +115,7 @@ class TestFull:
      "models: []\nscenarios: {}\ntargets: []\nowned: []\nlimits: {}\nallow: []\n"],
 )  # fmt: skip
 def test_what_is_not_said_is_the_default(folder: Path, text: str):
-    assert loaded(folder, text) == Policy(file=str(folder / "ctrace.yaml"))
+    assert loaded(folder, text) == CheckPolicy(file=str(folder / "ctrace.yaml"))
 
 
 @pytest.mark.parametrize("text", ["models: a.py", "models: [a.py]", "models: {path: a.py}", "models:\n- path: a.py"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import CPU, Count, Policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, CheckPolicy, Count
 from ctrace.inspector.features.check.policy.starter import starter
 from ctrace.inspector.runs.capture_request import Options
 
@@ -24,7 +24,7 @@ MODELS = [
 ]
 
 
-def loaded(folder: Path, text: str) -> Policy:
+def loaded(folder: Path, text: str) -> CheckPolicy:
     (folder / "ctrace.yaml").write_text(text, encoding="utf-8")
     return load_policy(folder / "ctrace.yaml")
 
@@ -38,7 +38,7 @@ def with_examples(text: str) -> str:
 def test_only_models_are_set(tmp_path: Path, models: list[str]):
     policy = loaded(tmp_path, starter(models))
     assert [rule.models for rule in policy.models] == models
-    assert policy == Policy(models=policy.models, file=str(tmp_path / "ctrace.yaml"))
+    assert policy == CheckPolicy(models=policy.models, file=str(tmp_path / "ctrace.yaml"))
 
 
 @pytest.mark.parametrize("gpu", [False, True])

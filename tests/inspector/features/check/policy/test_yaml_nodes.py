@@ -5,14 +5,14 @@ import time
 import pytest
 
 from ctrace.inspector.errors import PolicyError
-from ctrace.inspector.features.check.policy.yaml_nodes import Node, parse_yaml
+from ctrace.inspector.features.check.policy.yaml_nodes import YamlNode, parse_yaml
 
 
 def value(text: str) -> object:
     return bare(parse_yaml(text.encode(), "f.yaml"))
 
 
-def bare(node: Node) -> object:
+def bare(node: YamlNode) -> object:
     if isinstance(node.value, dict):
         return {key: bare(child) for key, child in node.value.items()}
     return [bare(child) for child in node.value] if isinstance(node.value, tuple) else node.value

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.session import Session, Time
-from ctrace.inspector.features.compare.diff.changes import Change, How, What
+from ctrace.inspector.facts.session import PhaseTimes, Session
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What
 from ctrace.inspector.features.compare.diff.compare import compare, counts, without_module
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
@@ -33,7 +33,11 @@ HANDMADE = {
     for name, value in vars(module).items()
     if isinstance(value, Session) and all((each.break_index or 0) < max(len(value.breaks), 1) for each in value.skips)
 } | sessions.ALL
-OTHER_WAY = {How.ADDED: How.REMOVED, How.REMOVED: How.ADDED, How.CHANGED: How.CHANGED}
+OTHER_WAY = {
+    ChangeKind.ADDED: ChangeKind.REMOVED,
+    ChangeKind.REMOVED: ChangeKind.ADDED,
+    ChangeKind.CHANGED: ChangeKind.CHANGED,
+}
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
@@ -62,7 +66,7 @@ def test_any_two_sessions_can_be_compared(name: str):
 
 
 def with_time(seconds: float) -> Session:
-    return replace(sessions.ALL["healthy"], time=Time(seconds, {"inductor": seconds}))
+    return replace(sessions.ALL["healthy"], time=PhaseTimes(seconds, {"inductor": seconds}))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_hit_that_became_a_miss_names_the_components(tmp_path: Path):
     before = session(tmp_path, ("fx_graph_cache_hit", key(gm="same", inductor_config="a=1")))
     after = session(tmp_path, ("fx_graph_cache_miss", key(gm="same", inductor_config="a=2")))
     (change,) = changes(before, after)
-    assert (change.how, change.was, change.now) == (How.CHANGED, "hit", "miss")
+    assert (change.how, change.was, change.now) == (ChangeKind.CHANGED, "hit", "miss")
     assert change.where.endswith(": fx_graph")
     assert change.detail == ("inductor_config: a=1, then a=2",)
 
@@ -146,7 +150,7 @@ def test_another_reason_to_bypass_is_a_change(tmp_path: Path):
 def test_a_second_look_up_is_added(tmp_path: Path):
     one = ("fx_graph_cache_miss", key(gm="a"))
     (change,) = changes(session(tmp_path, one), session(tmp_path, one, one))
-    assert (change.how, change.where.partition(": ")[2], change.now) == (How.ADDED, "fx_graph look-up 2", "miss")
+    assert (change.how, change.where.partition(": ")[2], change.now) == (ChangeKind.ADDED, "fx_graph look-up 2", "miss")
 
 
 def test_without_look_ups_in_one_log_nothing_is_compared(tmp_path: Path):

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Graph, Scenario, Session
-from ctrace.inspector.features.compare.diff.changes import How, What
+from ctrace.inspector.features.compare.diff.changes import ChangeKind, What
 from ctrace.inspector.features.compare.diff.compare import compare
 from ctrace.inspector.features.compare.diff.graph_changes import Pairs, RunGraph
 from ctrace.inspector.features.compare.diff.kernel_changes import kernel_changes, without_names
@@ -70,7 +70,7 @@ def test_kernels_that_differ_only_in_bytes_are_one_change_of_their_graph():
     assert len(found) == len(graphs)
     for change in found:
         number = sum(each.launches != () for each in built.SESSION.kernels)
-        assert (change.what, change.how) == (What.KERNEL, How.CHANGED)
+        assert (change.what, change.how) == (What.KERNEL, ChangeKind.CHANGED)
         assert change.was is not None
         assert "equal but for bytes" in change.was
         assert len(change.follows) == number + 1
@@ -86,7 +86,7 @@ def test_a_limit_on_registers_is_compared():
 
 def test_registers_and_spills_of_a_built_kernel_are_compared():
     (change,) = compare(registers(64, 0), registers(255, 12)).changes
-    assert (change.what, change.how) == (What.KERNEL, How.CHANGED)
+    assert (change.what, change.how) == (What.KERNEL, ChangeKind.CHANGED)
     assert change.was is not None
     assert change.was.endswith(": 64 registers, 0 spilled registers")
     assert change.now is not None
@@ -102,9 +102,9 @@ def test_wrong_results_are_a_change_of_accuracy():
     wrong = compared(sessions.ALL["dangerous"])
     right = replace(wrong, dangers=())
     assert wrong.dangers
-    assert [(each.what, each.how) for each in compare(right, wrong).changes] == [(What.ACCURACY, How.ADDED)] * len(
-        wrong.dangers
-    )
+    assert [(each.what, each.how) for each in compare(right, wrong).changes] == [
+        (What.ACCURACY, ChangeKind.ADDED)
+    ] * len(wrong.dangers)
     assert What.ACCURACY in compare(right, wrong).compared
 
 
@@ -117,7 +117,7 @@ def test_function_that_no_longer_runs_eagerly_is_a_removed_skip():
     partial = sessions.ALL["partial"]
     assert partial.skips
     found = compare(partial, replace(partial, skips=())).changes
-    assert {(each.what, each.how) for each in found} == {(What.SKIP, How.REMOVED)}
+    assert {(each.what, each.how) for each in found} == {(What.SKIP, ChangeKind.REMOVED)}
 
 
 def seen(graph: str, *kernels: str) -> RunGraph:
@@ -136,4 +136,4 @@ def test_kernel_that_a_new_break_moves_into_another_graph_is_not_removed():
 def test_kernel_that_is_gone_is_removed_once_for_each_that_did_not_move():
     whole, first, rest = seen("0/0", "a = 1", "b = 2", "b = 2"), seen("0/0", "a = 1"), seen("1/0", "b = 2")
     (change,) = kernel_changes(Pairs(((whole, first),), (), (rest,))).changes
-    assert (change.what, change.how) == (What.KERNEL, How.REMOVED)
+    assert (change.what, change.how) == (What.KERNEL, ChangeKind.REMOVED)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from ctrace.inspector.features.compare.ranks.content import Item, items_of
+from ctrace.inspector.features.compare.ranks.content import RankItem, items_of
 from ctrace.inspector.features.compare.ranks.job import first_difference
-from ctrace.inspector.features.compare.ranks.rank_summary import Kind
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart
 from ctrace.inspector.log.headers import Context
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import LogEntry
 
 GRAPH = """class GraphModule(torch.nn.Module):
     def forward(self, L_x_: "f32[4, 8][8, 1]{device}", L_self_modules_fc_parameters_bias_: "f32[8][1]{device}"):
@@ -22,15 +22,15 @@ GRAPH = """class GraphModule(torch.nn.Module):
 """
 
 
-def found(kind: str, payload: str) -> dict[str, list[Item]]:
-    return dict(items_of(Entry(1, kind, {}, Context(), payload)))
+def found(kind: str, payload: str) -> dict[str, list[RankItem]]:
+    return dict(items_of(LogEntry(1, kind, {}, Context(), payload)))
 
 
-def graph(device: str = "cpu", group: str = "0", text: str = GRAPH) -> dict[str, list[Item]]:
+def graph(device: str = "cpu", group: str = "0", text: str = GRAPH) -> dict[str, list[RankItem]]:
     return found("dynamo_output_graph", text.format(device=device, group=group))
 
 
-def same(items: list[Item]) -> list[tuple[str, str]]:
+def same(items: list[RankItem]) -> list[tuple[str, str]]:
     return [(item.key, item.same) for item in items]
 
 
@@ -100,7 +100,7 @@ def test_schedule_of_collectives_is_compared_in_order():
     one, other = (
         found("artifact:inductor_collective_schedule", json.dumps(each))["collective"] for each in (ops, ops[::-1])
     )
-    first, second = first_difference(one, other, Kind.COLLECTIVE)
+    first, second = first_difference(one, other, Apart.COLLECTIVE)
     assert first is not None
     assert second is not None
     assert (first.key, first.text, second.text) == ("collective 1 of Inductor's schedule", ops[0], ops[1])
@@ -131,8 +131,8 @@ def test_parts_of_a_cache_key_are_compared_by_hash_unless_they_name_a_device():
 
 
 def test_lone_items_are_the_last_to_be_named():
-    shared, lone = Item("x", "f32[4]", "f32[4]"), Item("y", "f32[1]", "f32[1]")
-    wider = Item("x", "f32[6]", "f32[6]")
-    assert first_difference([lone, shared], [wider], Kind.INPUT) == (shared, wider)
-    assert first_difference([shared], [lone, shared], Kind.INPUT) == (None, lone)
-    assert first_difference([shared], [shared], Kind.INPUT) == (None, None)
+    shared, lone = RankItem("x", "f32[4]", "f32[4]"), RankItem("y", "f32[1]", "f32[1]")
+    wider = RankItem("x", "f32[6]", "f32[6]")
+    assert first_difference([lone, shared], [wider], Apart.INPUT) == (shared, wider)
+    assert first_difference([shared], [lone, shared], Apart.INPUT) == (None, lone)
+    assert first_difference([shared], [shared], Apart.INPUT) == (None, None)

@@ -10,7 +10,7 @@ import pytest
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.features.compare.ranks.job import Job, read_job
-from ctrace.inspector.features.compare.ranks.rank_summary import Kind, summary_of
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart, summary_of
 from ctrace.inspector.log.folders import LogFile, choose, logs_in
 from ctrace.reports.json.ranks_json import render_ranks_json
 from ctrace.reports.wording.ranks_wording import incomplete
@@ -145,7 +145,7 @@ def test_truncated_rank_without_a_compilation_of_the_others_is_missing_it(tmp_pa
     found = read_job(folder)
     assert found.agree is None
     assert found.divergence is not None
-    assert (found.divergence.kind, found.divergence.compilation) == (Kind.MISSING, "4/0")
+    assert (found.divergence.kind, found.divergence.compilation) == (Apart.MISSING, "4/0")
     assert "3/0" in found.divergence.values[1]
 
 

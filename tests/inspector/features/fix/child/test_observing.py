@@ -12,7 +12,7 @@ from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.observation import ModelObserver
-from ctrace.inspector.features.fix.repairs.comparing import Difference, differences
+from ctrace.inspector.features.fix.repairs.comparing import CallDifference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
 
 Forward = Callable[[Any, torch.Tensor], Any]
@@ -53,7 +53,7 @@ def observed(
     return Observed(entries, observer.watch.result(), observer.probed)
 
 
-def apart(before: Forward, after: Forward, *conditions: Condition) -> tuple[Difference, ...]:
+def apart(before: Forward, after: Forward, *conditions: Condition) -> tuple[CallDifference, ...]:
     first = observed(before, *conditions)
     return differences(first, observed(after, probes=first.probes))
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
-from ctrace.inspector.features.fix.repairs.candidates import Candidate
+from ctrace.inspector.features.fix.repairs.candidates import RepairCandidate
 from ctrace.inspector.features.fix.repairs.chains import gets_on, together, uncovers
 from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.fixing import names_of
 from ctrace.inspector.features.fix.repairs.proving import Attempt
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Outcome
+from ctrace.inspector.features.fix.repairs.repair_result import ProofCheck, ProofOutcome
 from tests.support.gated import at_text, session_of
 
 SOURCE = "def forward(x):\n    print(x)\n    y = x.item()\n    return x\n"
@@ -22,11 +22,11 @@ BASE = {"/a.py": "a\nb\nc\nd\n", "/b.py": "x\n"}
 
 
 def attempt(*failed: str, session: Any = ONE, uncovered: tuple[Any, ...] = ()) -> Attempt:
-    return Attempt(Outcome(tuple(Check(each, False) for each in failed)), session, uncovered)
+    return Attempt(ProofOutcome(tuple(ProofCheck(each, False) for each in failed)), session, uncovered)
 
 
-def candidate(name: str, text: str, **parts: Any) -> Candidate:
-    return Candidate("id", ("id",), name, "source", f"Do {name}.", (NewText("/a.py", text),), **parts)
+def candidate(name: str, text: str, **parts: Any) -> RepairCandidate:
+    return RepairCandidate("id", ("id",), name, "source", f"Do {name}.", (NewText("/a.py", text),), **parts)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_several_places_become_one_repair():
 
 
 def test_one_place_is_no_combination():
-    setting = Candidate("id", ("id",), "s", "configuration", "", trial=Trial(dynamic=True))
+    setting = RepairCandidate("id", ("id",), "s", "configuration", "", trial=Trial(dynamic=True))
     assert together([candidate("one", "A\nb\nc\nd\n"), setting], BASE) is None
     assert together([candidate("one", "A\nb\nc\nd\n"), candidate("l", "a\nb\nc\nD\n", library="einops")], BASE) is None

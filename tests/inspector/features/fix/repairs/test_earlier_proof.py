@@ -12,7 +12,15 @@ from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
-from ctrace.inspector.features.fix.repairs.repair_result import Check, Combined, Fixes, Outcome, Step, Tried, base_of
+from ctrace.inspector.features.fix.repairs.repair_result import (
+    Combined,
+    CombinedStep,
+    Fixes,
+    ProofCheck,
+    ProofOutcome,
+    TriedRepair,
+    base_of,
+)
 from ctrace.inspector.features.fix.repairs.trial_runs import Evidence
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.answers import forget_answers
@@ -36,11 +44,13 @@ class Project:
 
     def fixes(self, file: Path | None = None) -> Fixes:
         file = file or self.net
-        outcome = Outcome((Check("outputs_equal", True),), Effect(Counts(2, 1, 0, 50.0), Counts(1, 0, 0, 100.0)))
+        outcome = ProofOutcome(
+            (ProofCheck("outputs_equal", True),), Effect(Counts(2, 1, 0, 50.0), Counts(1, 0, 0, 100.0))
+        )
         cause = RootCause("branch", RootKind.TENSOR_BRANCH, "A branch", str(file), 1, "forward", ())
-        tried = Tried("branch", ("branch",), "tensor_branch", "source", "Use where.", outcome)
+        tried = TriedRepair("branch", ("branch",), "tensor_branch", "source", "Use where.", outcome)
         files = (NewText(str(file), AFTER),)
-        combined = Combined((Step("tensor_branch", "Use where.", Counts(1, 0, 0)),), outcome, files, "patch")
+        combined = Combined((CombinedStep("tensor_branch", "Use where.", Counts(1, 0, 0)),), outcome, files, "patch")
         return Fixes(
             Session(graphs=(Graph("0/0", "forward", str(file), 1, 3),)),
             (cause,),

@@ -9,7 +9,7 @@ from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
-from ctrace.inspector.features.fix.repairs.proving import Change, _graph_checks
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, _graph_checks
 from tests.support.sessions import PARTIAL
 
 FIRST = next(key for key in keys_of(PARTIAL) if key[0] == "break")
@@ -18,7 +18,7 @@ FEWER = replace(RENAMED, graphs=PARTIAL.graphs[:1])
 
 
 def failed(after: Session, *, may_leave: bool) -> list[str]:
-    change = Change(Trial(), Counter([FIRST]), may_leave=may_leave)
+    change = ChangeToProve(Trial(), Counter([FIRST]), may_leave=may_leave)
     effect = Effect(counts(PARTIAL), counts(after))
     return [each.name for each in _graph_checks(PARTIAL, after, change, effect) if not each.passed]
 
@@ -40,7 +40,7 @@ def test_a_place_that_was_fine_must_not_break():
 
 def test_what_follows_where_the_run_raised_is_not_new():
     raised = replace(PARTIAL, breaks=(), failure=Failure(FailurePhase.RUN, "BackendCompilerFailed", "no view"))
-    change = Change(Trial(), Counter([("failure", "BackendCompilerFailed")]))
+    change = ChangeToProve(Trial(), Counter([("failure", "BackendCompilerFailed")]))
 
     def passed(after: Session) -> dict[str, bool]:
         effect = Effect(counts(raised), counts(after))

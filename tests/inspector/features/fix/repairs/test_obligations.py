@@ -1,7 +1,7 @@
 """Each way to tell two programs apart is closed by name, or open with what differs."""
 
 from ctrace.inspector.facts.trial import Entry, Observed
-from ctrace.inspector.features.fix.repairs.comparing import Difference
+from ctrace.inspector.features.fix.repairs.comparing import CallDifference
 from ctrace.inspector.features.fix.repairs.obligations import NAMES, asked, not_tried, question_about, tried, with_cost
 from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
@@ -35,13 +35,13 @@ def test_a_setting_leaves_eager_alone():
 
 def test_each_difference_opens_its_obligation():
     differences = [
-        Difference("base", 0, "outputs", "one"),
-        Difference("base, model in float16 times 30", 0, "outputs", "two"),
-        Difference("base, model in float16", 0, "outputs", "three"),
-        Difference("base, called twice", 0, "outputs", "four"),
-        Difference("base, all trained", 0, "stored", "five"),
-        Difference("base", 0, "raised", "six"),
-        Difference("base, saved", 0, "outputs", "seven"),
+        CallDifference("base", 0, "outputs", "one"),
+        CallDifference("base, model in float16 times 30", 0, "outputs", "two"),
+        CallDifference("base, model in float16", 0, "outputs", "three"),
+        CallDifference("base, called twice", 0, "outputs", "four"),
+        CallDifference("base, all trained", 0, "stored", "five"),
+        CallDifference("base", 0, "raised", "six"),
+        CallDifference("base, saved", 0, "outputs", "seven"),
     ]
     found = by_name(tried(["tensor_scalar"], CALLS, differences))
     opened = {name: each.detail.rpartition(" ")[2] for name, each in found.items() if not each.closed}
@@ -58,22 +58,22 @@ def test_each_difference_opens_its_obligation():
 
 def test_a_difference_of_inputs_alone_is_no_news_with_another_model():
     differences = [
-        Difference("base, batch 65", 0, "outputs", "one"),
-        Difference("base, model in float16 on batch 65", 0, "outputs", "two"),
-        Difference("base, all trained on zeros", 0, "gradients", "three"),
+        CallDifference("base, batch 65", 0, "outputs", "one"),
+        CallDifference("base, model in float16 on batch 65", 0, "outputs", "two"),
+        CallDifference("base, all trained on zeros", 0, "gradients", "three"),
     ]
     found = by_name(tried(["hoist_import"], CALLS, differences))
     assert {name for name, each in found.items() if not each.closed} == {"value", "gradient"}
     differences = [
-        Difference("base, model in float64", 0, "outputs", "one"),
-        Difference("base, model in float64 on large", 0, "outputs", "two"),
+        CallDifference("base, model in float64", 0, "outputs", "one"),
+        CallDifference("base, model in float64 on large", 0, "outputs", "two"),
     ]
     found = by_name(tried(["hoist_import"], CALLS, differences))
     assert [name for name, each in found.items() if not each.closed] == ["dtype"]
 
 
 def test_a_call_that_differs_closes_nothing():
-    found = by_name(tried(["hoist_import"], CALLS, [Difference("base, all trained", 0, "printed", "one")]))
+    found = by_name(tried(["hoist_import"], CALLS, [CallDifference("base, all trained", 0, "printed", "one")]))
     assert found["value"].detail == "the same in 2 calls"
     assert found["gradient"].detail == "the same in 0 calls"
 

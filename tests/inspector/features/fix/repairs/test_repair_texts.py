@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.fix.repairs.repair_model import Place
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
 from ctrace.inspector.features.fix.repairs.repair_texts import (
     changed_lines,
     merged,
@@ -66,5 +66,5 @@ def test_changed_lines_are_counted():
 
 def test_a_byte_order_mark_stays():
     source = "\ufeffimport torch\n\n\ndef f(x):\n    return x * x.max().item()\n"
-    place = Place("/model.py", source, 5, None, "f", "", "", "")
+    place = RepairPlace("/model.py", source, 5, None, "f", "", "", "")
     assert [each.source for each in REPAIRS["tensor_scalar"].find(place)] == [source.replace("item", "detach")]

@@ -8,9 +8,9 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
-from ctrace.inspector.features.fix.repairs.proving import Change, Prover
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes
-from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError
+from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, SearchBudget
 from ctrace.reports.wording.fix_wording import answer
 from tests.inspector.diagnosis.scenes import broken, ran
 
@@ -55,14 +55,14 @@ def branches(folder: Path) -> Session:
     return ran(BRANCH, *breaks, file=str(file))
 
 
-def searched(session: Session, runner: Any, budget: Budget) -> Fixes:
+def searched(session: Session, runner: Any, budget: SearchBudget) -> Fixes:
     target = session.breaks[0].file
     return Fixing(session, runner, budget, target=target, choice=RepairChoice(), say=lambda _: None).run()
 
 
 def why(session: Session, fails: str) -> str:
     runner: Any = FakeRunner(session, fails=fails)
-    change = Change(Trial(evaluate=True), Counter())
+    change = ChangeToProve(Trial(evaluate=True), Counter())
     return Prover(runner, session).attempt(change).outcome.why
 
 
@@ -74,16 +74,16 @@ def test_a_target_that_fails_without_the_change_is_named_as_such(tmp_path: Path)
 
 
 def test_a_run_never_takes_longer_than_the_budget():
-    assert Budget(None).within(60.0) == 60.0
-    assert Budget(None).within(None) is None
-    assert (Budget(10.0).within(60.0) or 0) <= 10.0
-    assert (Budget(100.0).within(2.0)) == 2.0
-    assert (Budget(0.0).within(None)) == 0.1  # a limit of no seconds would be none
+    assert SearchBudget(None).within(60.0) == 60.0
+    assert SearchBudget(None).within(None) is None
+    assert (SearchBudget(10.0).within(60.0) or 0) <= 10.0
+    assert (SearchBudget(100.0).within(2.0)) == 2.0
+    assert (SearchBudget(0.0).within(None)) == 0.1  # a limit of no seconds would be none
 
 
 def test_a_spent_budget_says_what_was_not_done(tmp_path: Path):
     session = branches(tmp_path)
-    budget = Budget(1000.0)
+    budget = SearchBudget(1000.0)
 
     def spend() -> None:
         budget._ends = 0.0
@@ -99,7 +99,7 @@ def test_a_spent_budget_says_what_was_not_done(tmp_path: Path):
 def test_advice_is_tried_where_a_repair_was_tried_and_not_proved(tmp_path: Path):
     session = branches(tmp_path)
     runner = FakeRunner(session)
-    found = searched(session, runner, Budget(None))
+    found = searched(session, runner, SearchBudget(None))
     assert found.unstable
     edits = [trial for trial in runner.asked if trial.edits]
     assert len(edits) == 2  # torch.where for each branch, as explain tries it
@@ -109,6 +109,6 @@ def test_the_files_that_repairs_would_change_are_known_before_the_search(tmp_pat
     session = branches(tmp_path)
     runner: Any = FakeRunner(session)
     target = session.breaks[0].file
-    search = Fixing(session, runner, Budget(None), target=target, choice=RepairChoice(), say=lambda _: None)
+    search = Fixing(session, runner, SearchBudget(None), target=target, choice=RepairChoice(), say=lambda _: None)
     assert search.files_to_change() == (target,)
     assert not runner.asked

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctrace.inspector.facts.target_facts import Candidate
+from ctrace.inspector.facts.target_facts import TimedCandidate
 from ctrace.inspector.features.gpus.child.gpu_tuning import candidate, subject_of, taken_of
 
 
@@ -33,7 +33,7 @@ class ExternKernelCaller(TritonTemplateCaller):
 
 def test_a_template_is_listed_with_its_configuration() -> None:
     described = candidate(TritonTemplateCaller("triton_mm_4", "BLOCK_M=64, num_warps=4"))
-    assert described == Candidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")
+    assert described == TimedCandidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")
 
 
 def test_a_choice_of_an_unknown_kind_has_no_language() -> None:

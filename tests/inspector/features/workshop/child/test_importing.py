@@ -10,7 +10,7 @@ import pytest
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.child.importing import imported, operators_of
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import package_of
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package, package_at
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage, package_at
 from ctrace.reports.ejecting.eject_writing import write_package
 from tests.support.ejecting import session
 
@@ -19,7 +19,7 @@ pytest.importorskip("triton")
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPackage]:
     """Write a package with a kernel in C++ that is not C++."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     found = session(language="cpp")
@@ -30,14 +30,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
         del sys.modules[name]
 
 
-def test_a_kernel_in_cpp_that_does_not_compile_is_an_error_of_the_package(package: Package) -> None:
+def test_a_kernel_in_cpp_that_does_not_compile_is_an_error_of_the_package(package: KernelPackage) -> None:
     """In the model's call, it would be a traceback, as of an error in the model."""
     found = imported(package)
     with pytest.raises(TargetError, match=r"cannot be loaded: kernel\.cpp does not compile: kernel\.cpp:1:\d+: error"):
         operators_of([found])
 
 
-def test_two_packages_of_one_operator_are_refused(package: Package) -> None:
+def test_two_packages_of_one_operator_are_refused(package: KernelPackage) -> None:
     """The second one took the place of the first one, without a word."""
     copy = package.folder.with_name("copied_package")
     shutil.copytree(package.folder, copy, ignore=shutil.ignore_patterns("__pycache__"))

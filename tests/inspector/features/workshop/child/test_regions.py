@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.features.workshop.child.package_passes import Rewrite  # noqa: E402
+from ctrace.inspector.features.workshop.child.package_passes import PassRewrite  # noqa: E402
 from ctrace.inspector.features.workshop.child.regions import _noise, _values  # noqa: E402
 
 
@@ -22,7 +22,7 @@ def test_the_order_of_a_sum_that_cancels_is_no_difference() -> None:
     inputs = [torch.cat([half, -half])]
     graph = make_fx(summed)(*inputs).graph
     (name,) = [node.name for node in graph.nodes if "sum" in str(node.target)]
-    rewrite = Rewrite("", torch.nn.Module(), graph, graph, (), (), (), ())
+    rewrite = PassRewrite("", torch.nn.Module(), graph, graph, (), (), (), ())
     noise, unknown = _noise(rewrite, inputs, {name}, _values(rewrite, graph, inputs, {name}))
     assert unknown == ""
     one_by_one = inputs[0].cumsum(0)[-1]

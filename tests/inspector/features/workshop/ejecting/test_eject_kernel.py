@@ -9,13 +9,13 @@ from msgspec import structs
 from ctrace.inspector.facts.kernels import Kernel, Pointer, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS, definition_of
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, op_name, package_of
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, op_name, package_of
 from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
 from ctrace.inspector.features.workshop.ejecting.generalize import generalized
 from tests.support.ejecting import GRAPH, SOURCE, session
 
 
-def package_for(**changes: Any) -> Package:
+def package_for(**changes: Any) -> EjectedPackage:
     found = session(**changes)
     return package_of(found, found.kernels[0])
 

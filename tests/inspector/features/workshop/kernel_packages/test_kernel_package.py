@@ -19,14 +19,14 @@ from ctrace.inspector.features.workshop.kernel_packages.package_configurations i
     write_table,
 )
 from ctrace.inspector.features.workshop.kernel_packages.package_model import (
-    Checked,
-    Configuration,
+    CheckedPackage,
     Element,
+    KernelConfiguration,
+    PackageTuning,
     SizeClass,
     Sizes,
-    Tried,
-    Tuned,
-    TunedKernel,
+    TriedConfiguration,
+    TunedConfigurations,
 )
 from ctrace.inspector.features.workshop.kernel_packages.watching import (
     changed,
@@ -52,7 +52,7 @@ CONFIGS = [
 def kernel(x):
     pass
 '''
-SMALL, LARGE = Configuration({"XBLOCK": 128}, 2, 1), Configuration({"XBLOCK": 1024}, 8, 1)
+SMALL, LARGE = KernelConfiguration({"XBLOCK": 128}, 2, 1), KernelConfiguration({"XBLOCK": 1024}, 8, 1)
 
 
 @pytest.fixture
@@ -66,15 +66,28 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def kernel() -> TunedKernel:
-    return TunedKernel(
+def kernel() -> TunedConfigurations:
+    return TunedConfigurations(
         "kernel",
         (
             SizeClass(
-                "as captured", "n=8", (Tried(SMALL, seconds=2e-6, equal=True), Tried(LARGE, seconds=3e-6)), SMALL
+                "as captured",
+                "n=8",
+                (TriedConfiguration(SMALL, seconds=2e-6, equal=True), TriedConfiguration(LARGE, seconds=3e-6)),
+                SMALL,
             ),
-            SizeClass("size 2", "n=9000", (Tried(SMALL, seconds=9e-6), Tried(LARGE, seconds=4e-6)), LARGE),
-            SizeClass("size 3", "n=9", (Tried(SMALL, seconds=2e-6), Tried(LARGE, failed="out of resources")), SMALL),
+            SizeClass(
+                "size 2",
+                "n=9000",
+                (TriedConfiguration(SMALL, seconds=9e-6), TriedConfiguration(LARGE, seconds=4e-6)),
+                LARGE,
+            ),
+            SizeClass(
+                "size 3",
+                "n=9",
+                (TriedConfiguration(SMALL, seconds=2e-6), TriedConfiguration(LARGE, failed="out of resources")),
+                SMALL,
+            ),
         ),
         SMALL,
         (SMALL,),
@@ -201,7 +214,7 @@ def test_a_kernel_without_the_list_is_refused():
 
 
 def test_the_table_is_written_once_and_keeps_the_users_text(folder: Path):
-    tuned = Tuned("a GPU", is_timed=True, kernels=(kernel(),))
+    tuned = PackageTuning("a GPU", is_timed=True, kernels=(kernel(),))
     package = package_at(folder)
     assert write_table(package, tuned) == ""
     text = (folder / "README.md").read_text()
@@ -214,7 +227,7 @@ def test_the_table_is_written_once_and_keeps_the_users_text(folder: Path):
 def test_a_readme_that_the_user_changed_stays(folder: Path):
     (folder / "ctrace.json").write_text(json.dumps({"files": {"README.md": "0" * 64}}))
     before = (folder / "README.md").read_text()
-    why = write_table(package_at(folder), Tuned("a GPU", is_timed=True, kernels=()))
+    why = write_table(package_at(folder), PackageTuning("a GPU", is_timed=True, kernels=()))
     assert "stays as it is" in why
     assert (folder / "README.md").read_text() == before
 
@@ -230,9 +243,9 @@ def test_a_save_is_noticed_once(folder: Path):
     assert changed(before, after) == ("kernel.py",)
 
 
-def checked(seconds: float | None, code: str = "", **rest: object) -> Checked:
+def checked(seconds: float | None, code: str = "", **rest: object) -> CheckedPackage:
     size = Sizes("relu_0", "n=8", "gpu", equal=True, largest=1e-8, seconds=seconds, **rest)  # type: ignore[arg-type]
-    return Checked("a GPU", (size,), {"ejected::relu_0": {"ptx": code}} if code else {})
+    return CheckedPackage("a GPU", (size,), {"ejected::relu_0": {"ptx": code}} if code else {})
 
 
 @pytest.mark.parametrize(
@@ -264,7 +277,7 @@ def test_configurations_are_counted():
     """The definition of another dtype was compared with itself, so the kernel ran for two sets only."""
     other = Sizes("relu_0", "n=8", "fallback", equal=True, largest=0.0, note="other dtype", inputs="float64")
     ran = [replace(checked(None).checks[0], configuration=f"XBLOCK={size} 4w 1s") for size in (64, 128)]
-    assert check_line(None, Checked("cpu", (*ran, other))) == (
+    assert check_line(None, CheckedPackage("cpu", (*ran, other))) == (
         "correct within 1e-8 for 1 size, 2 configurations, 2 sets of inputs, time not measured"
     )
 
@@ -273,7 +286,7 @@ def test_a_kernel_that_was_ended_is_not_correct():
     unended = Sizes(
         "relu_0", "n=8", "unended", equal=False, largest=None, note="no result within 5 s", inputs="NaN in x"
     )
-    found = Checked("cpu", (*checked(None).checks, unended))
+    found = CheckedPackage("cpu", (*checked(None).checks, unended))
     assert not found.is_right
     assert check_line(None, found) == "NOT CORRECT for n=8, NaN in x: no result within 5 s"
 
@@ -282,7 +295,7 @@ def test_a_wrong_kernel_is_named_with_its_inputs():
     wrong = Element("the output", (3, 5), "0.5", "nan", 2, 9)
     size = Sizes("relu_0", "n=8", "cpu", equal=False, largest=1.0, wrong=wrong, inputs="non-contiguous inputs",
                  configuration="XBLOCK=8 2w 1s")  # fmt: skip
-    assert check_line(None, Checked("cpu", (size,))) == (
+    assert check_line(None, CheckedPackage("cpu", (size,))) == (
         "WRONG for n=8, non-contiguous inputs, XBLOCK=8 2w 1s: the output[3, 5] is nan, expected 0.5; 2 of 9 values differ"
     )
 
@@ -290,17 +303,17 @@ def test_a_wrong_kernel_is_named_with_its_inputs():
 def test_a_kernel_that_was_not_run_is_not_called_correct():
     """The operator's definition was compared with itself."""
     not_run = Sizes("relu_0", "n=8", "fallback", equal=True, largest=0.0, note="no interpreter")
-    none = Checked("cpu", (not_run,))
+    none = CheckedPackage("cpu", (not_run,))
     assert not none.is_right
     assert check_line(None, none) == "NOT CHECKED, the kernel was not run: no interpreter"
     ran = Sizes("relu_0", "n=4", "interpreter", equal=True, largest=1e-8)
-    some = Checked("cpu", (ran, not_run))
+    some = CheckedPackage("cpu", (ran, not_run))
     assert some.is_right
     assert check_line(None, some) == (
         "correct within 1e-8 for 1 size, 1 set of inputs in Triton's interpreter, not run for 1 other (no interpreter), "
         "time not measured"
     )
-    assert not Checked("cpu", ()).is_right
+    assert not CheckedPackage("cpu", ()).is_right
 
 
 def test_places_in_compiled_code_are_no_difference():

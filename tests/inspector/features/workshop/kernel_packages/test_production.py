@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
+from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, ExpectedPlace
 from ctrace.inspector.features.workshop.kernel_packages.production import diffs_of
 from ctrace.inspector.runs.target import ModelTarget
 
 MODEL = "import os\n\n\ndef f(x):\n    return x * 2\n"
 
 
-def made(folder: Path) -> Package:
+def made(folder: Path) -> KernelPackage:
     """Write a package that says so when it is installed."""
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("from .op import mul_0\n\ndef install():\n    print('installed')\n")
     (folder / "op.py").write_text(
         "def custom_op(f):\n    return f\n\n@custom_op\ndef mul_0(addmm):\n    return addmm\n"
     )
-    return Package(folder, {})
+    return KernelPackage(folder, {})
 
 
 @pytest.mark.parametrize("at", ["mul_0", "ops/mul_0", "deep/ops/mul_0", "my-ops/mul_0", "../elsewhere/mul_0"])
@@ -40,8 +40,10 @@ def test_the_lines_that_install_a_package_run_as_shown(tmp_path: Path, at: str):
     assert "model.py:5: return x * 2" in call
 
 
-def found(model: Path) -> Applied:
-    return Applied("cpu", is_gpu=False, places=(Place("0/0", "forward", f"{model}:5", "ejected::mul_0", applied=True),))
+def found(model: Path) -> AppliedPackage:
+    return AppliedPackage(
+        "cpu", is_gpu=False, places=(ExpectedPlace("0/0", "forward", f"{model}:5", "ejected::mul_0", applied=True),)
+    )
 
 
 def test_two_packages_share_their_imports(tmp_path: Path):

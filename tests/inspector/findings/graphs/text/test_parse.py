@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, Kind, Output, TensorType
-from ctrace.inspector.findings.graphs.text.parse import Call, call, input_names, parse, placeholder, statement
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNodeKind, Output, TensorType
+from ctrace.inspector.findings.graphs.text.parse import NodeCall, call, input_names, parse, placeholder, statement
 from tests.support.helpers import fuzzing, recorded
 
 TRACED = """\
@@ -75,14 +75,14 @@ def _graph(text: str) -> FxGraph:
 def test_a_traced_graph() -> None:
     graph = _graph(TRACED)
     assert [(node.name, node.kind) for node in graph.nodes] == [
-        ("s77", Kind.PLACEHOLDER),
-        ("l_x_", Kind.PLACEHOLDER),
-        ("L_n_", Kind.PLACEHOLDER),
-        ("y", Kind.CALL_METHOD),
-        ("true_0", Kind.GET_ATTR),
-        ("cond", Kind.CALL_FUNCTION),
-        ("getitem", Kind.CALL_FUNCTION),
-        ("output", Kind.OUTPUT),
+        ("s77", FxNodeKind.PLACEHOLDER),
+        ("l_x_", FxNodeKind.PLACEHOLDER),
+        ("L_n_", FxNodeKind.PLACEHOLDER),
+        ("y", FxNodeKind.CALL_METHOD),
+        ("true_0", FxNodeKind.GET_ATTR),
+        ("cond", FxNodeKind.CALL_FUNCTION),
+        ("getitem", FxNodeKind.CALL_FUNCTION),
+        ("output", FxNodeKind.OUTPUT),
     ]
     assert graph.nodes[0].symbol == "s77"
     assert graph.nodes[1].target == "L_x_"
@@ -193,11 +193,11 @@ def test_names_of_inputs_are_those_of_the_parsed_graph(text: str, start: int, le
     assert input_names(damaged) == (tuple(node.name for node in graph.placeholders()) if graph else ())
 
 
-FUNCTION = Kind.CALL_FUNCTION
+FUNCTION = FxNodeKind.CALL_FUNCTION
 KNOWN = {"x", "y", "q", "split", "l_x_"}
 
 
-def _call(text: str) -> tuple[str, Call | None]:
+def _call(text: str) -> tuple[str, NodeCall | None]:
     parts = statement(text)
     assert parts is not None
     return parts.name, call(parts, KNOWN)
@@ -209,41 +209,45 @@ def _call(text: str) -> tuple[str, Call | None]:
         (
             'mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(x, y);  x = y = None',
             "mm",
-            Call(FUNCTION, "torch.ops.aten.mm.default", "x, y"),
+            NodeCall(FUNCTION, "torch.ops.aten.mm.default", "x, y"),
         ),
-        ('q_1: "f32[2]" = x.view(-1, 4);  x = None', "q_1", Call(Kind.CALL_METHOD, "view", "x, -1, 4")),
-        ('t: "f32[2]" = x.relu()', "t", Call(Kind.CALL_METHOD, "relu", "x")),
-        ('m: "f32[2]" = q @ y', "m", Call(FUNCTION, "operator.matmul", "q, y")),
-        ('d: "f32[2]" = q / 5.65', "d", Call(FUNCTION, "operator.truediv", "q, 5.65")),
-        ('p: "f32[2]" = x ** 2', "p", Call(FUNCTION, "operator.pow", "x, 2")),
-        ('c: "b8[2]" = x >= -1', "c", Call(FUNCTION, "operator.ge", "x, -1")),
-        ('n: "f32[2]" = -x', "n", Call(FUNCTION, "operator.neg", "x")),
-        ('i: "b8[2]" = ~x', "i", Call(FUNCTION, "operator.invert", "x")),
-        ('g: "f32[2]" = split[0];  split = None', "g", Call(FUNCTION, "operator.getitem", "split, 0")),
+        ('q_1: "f32[2]" = x.view(-1, 4);  x = None', "q_1", NodeCall(FxNodeKind.CALL_METHOD, "view", "x, -1, 4")),
+        ('t: "f32[2]" = x.relu()', "t", NodeCall(FxNodeKind.CALL_METHOD, "relu", "x")),
+        ('m: "f32[2]" = q @ y', "m", NodeCall(FUNCTION, "operator.matmul", "q, y")),
+        ('d: "f32[2]" = q / 5.65', "d", NodeCall(FUNCTION, "operator.truediv", "q, 5.65")),
+        ('p: "f32[2]" = x ** 2', "p", NodeCall(FUNCTION, "operator.pow", "x, 2")),
+        ('c: "b8[2]" = x >= -1', "c", NodeCall(FUNCTION, "operator.ge", "x, -1")),
+        ('n: "f32[2]" = -x', "n", NodeCall(FUNCTION, "operator.neg", "x")),
+        ('i: "b8[2]" = ~x', "i", NodeCall(FUNCTION, "operator.invert", "x")),
+        ('g: "f32[2]" = split[0];  split = None', "g", NodeCall(FUNCTION, "operator.getitem", "split, 0")),
         (
             'g: "f32[2]" = x[(slice(1, None, None), Ellipsis)]',
             "g",
-            Call(FUNCTION, "operator.getitem", "x, (slice(1, None, None), Ellipsis)"),
+            NodeCall(FUNCTION, "operator.getitem", "x, (slice(1, None, None), Ellipsis)"),
         ),
-        ('l_x_ += 1;  iadd: "f32[1][1]cpu" = l_x_;  l_x_ = None', "iadd", Call(FUNCTION, "operator.iadd", "l_x_, 1")),
+        (
+            'l_x_ += 1;  iadd: "f32[1][1]cpu" = l_x_;  l_x_ = None',
+            "iadd",
+            NodeCall(FUNCTION, "operator.iadd", "l_x_, 1"),
+        ),
         (
             "x[(slice(1, None, None), 0)] = y;  setitem = x;  x = setitem = None",
             "setitem",
-            Call(FUNCTION, "operator.setitem", "x, (slice(1, None, None), 0), y"),
+            NodeCall(FUNCTION, "operator.setitem", "x, (slice(1, None, None), 0), y"),
         ),
-        ("true_graph_0 = self.true_graph_0", "true_graph_0", Call(Kind.GET_ATTR, "true_graph_0")),
-        ('w: "f32[2]" = getattr(self.layers, "0").weight', "w", Call(Kind.GET_ATTR, "layers.0.weight")),
-        ('w: "f32[2]" = getattr(getattr(self, "0"), "1")', "w", Call(Kind.GET_ATTR, "0.1")),
-        ('o: "f32[2]" = getattr(self.layers, "0")(x, y)', "o", Call(Kind.CALL_MODULE, "layers.0", "x, y")),
-        ('o: "f32[2]" = self.fc(x)', "o", Call(Kind.CALL_MODULE, "fc", "x")),
-        ('t: "f32[2]" = x.T', "t", Call(FUNCTION, "getattr", "x, 'T'")),
-        ("size : torch.Size = x.size()", "size", Call(Kind.CALL_METHOD, "size", "x")),
-        ('s: "Sym(s77*2)" = q * 2', "s", Call(FUNCTION, "operator.mul", "q, 2")),
-        ("e = enter('cpu', ';  x = None', [1, 2])", "e", Call(FUNCTION, "enter", "'cpu', ';  x = None', [1, 2]")),
-        ('f: "f32[]" = torch.full((2,), nan)', "f", Call(FUNCTION, "torch.full", "(2,), nan")),
+        ("true_graph_0 = self.true_graph_0", "true_graph_0", NodeCall(FxNodeKind.GET_ATTR, "true_graph_0")),
+        ('w: "f32[2]" = getattr(self.layers, "0").weight', "w", NodeCall(FxNodeKind.GET_ATTR, "layers.0.weight")),
+        ('w: "f32[2]" = getattr(getattr(self, "0"), "1")', "w", NodeCall(FxNodeKind.GET_ATTR, "0.1")),
+        ('o: "f32[2]" = getattr(self.layers, "0")(x, y)', "o", NodeCall(FxNodeKind.CALL_MODULE, "layers.0", "x, y")),
+        ('o: "f32[2]" = self.fc(x)', "o", NodeCall(FxNodeKind.CALL_MODULE, "fc", "x")),
+        ('t: "f32[2]" = x.T', "t", NodeCall(FUNCTION, "getattr", "x, 'T'")),
+        ("size : torch.Size = x.size()", "size", NodeCall(FxNodeKind.CALL_METHOD, "size", "x")),
+        ('s: "Sym(s77*2)" = q * 2', "s", NodeCall(FUNCTION, "operator.mul", "q, 2")),
+        ("e = enter('cpu', ';  x = None', [1, 2])", "e", NodeCall(FUNCTION, "enter", "'cpu', ';  x = None', [1, 2]")),
+        ('f: "f32[]" = torch.full((2,), nan)', "f", NodeCall(FUNCTION, "torch.full", "(2,), nan")),
     ],
 )
-def test_calls(text: str, name: str, expected: Call) -> None:
+def test_calls(text: str, name: str, expected: NodeCall) -> None:
     assert _call(text) == (name, expected)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.repair_model import Place
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
 from ctrace.inspector.features.fix.repairs.source import tensor_branch
 
 ASKS = {
@@ -37,7 +37,7 @@ class M(nn.Module):
 
 def questions(source: str) -> list[str | None]:
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "if " in text)
-    place = Place("/model.py", f"import torch\n{source}", line + 1, None, "", "", "", "")
+    place = RepairPlace("/model.py", f"import torch\n{source}", line + 1, None, "", "", "", "")
     return [rewrite.question for rewrite in tensor_branch.REPAIR.find(place)]
 
 

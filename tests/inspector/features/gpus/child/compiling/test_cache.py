@@ -12,7 +12,7 @@ import pytest
 from ctrace.inspector.facts.built import Built, KernelCode, StageTime
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.gpus.child.compiling import cache as compilecache
-from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
+from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, CompiledKernel
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 EMPTY: dict[str, Any] = {"built": (), "codes": (), "refused": {}, "problems": (), "error": ""}
@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompileCache:
 def test_what_was_put_is_there_until_it_is_damaged(cache: CompileCache, tmp_path: Path) -> None:
     assert cache.get(KEYS[0]) is None
     built = Built(Stage.FORWARD, "k", "aa", 4, 1, True, {"XBLOCK": 8}, stage_times=(StageTime("ptx", 0.5),))
-    outcome = Outcome((built,), (KernelCode("aa", {"ptx": "ret;"}, {}),), {"XBLOCK=16": "no room"}, ("odd",), "")
+    outcome = CompiledKernel((built,), (KernelCode("aa", {"ptx": "ret;"}, {}),), {"XBLOCK=16": "no room"}, ("odd",), "")
     cache.put(KEYS[0], outcome)
     assert cache.get(KEYS[0]) == outcome
     (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
@@ -55,7 +55,7 @@ def test_what_was_not_used_for_the_longest_time_goes(
     cache: CompileCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for at, key in enumerate(KEYS):
-        cache.put(key, Outcome(**{**EMPTY, "error": random.Random(7).randbytes(500).hex()}))
+        cache.put(key, CompiledKernel(**{**EMPTY, "error": random.Random(7).randbytes(500).hex()}))
         file = tmp_path / "triton" / key[:2] / key[2:]
         os.utime(file, (at, at))
     assert cache.get(KEYS[0])  # used last of all

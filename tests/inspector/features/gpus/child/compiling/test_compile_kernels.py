@@ -17,8 +17,8 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target_facts import Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.compiling import compile_kernels
-from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
-from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Job, Metal
+from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, CompiledKernel
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import CompileJob, Metal
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 
@@ -108,10 +108,10 @@ def test_what_triton_says_of_a_missing_tool_is_quoted(recorder: Recording, monke
 
 def compiled(recorder: Recording, monkeypatch: pytest.MonkeyPatch, **outcome: Any) -> None:
     """Compile one kernel, used by two graphs, with a compiler that has this outcome."""
-    whole = Outcome(**{"built": (), "codes": (), "refused": {}, "problems": (), "error": "", **outcome})
+    whole = CompiledKernel(**{"built": (), "codes": (), "refused": {}, "problems": (), "error": "", **outcome})
     made = metal(recorder)
     monkeypatch.setattr(Metal, "_compiler", SimpleNamespace(compile=lambda _name, _source: whole), raising=True)
-    job = Job("aa" * 32, "triton_poi", "source")
+    job = CompileJob("aa" * 32, "triton_poi", "source")
     part: Any = Part()
     job.users.extend([(part, "triton_poi_0"), (part, "triton_poi_1")])
     made._compile(job)
@@ -173,7 +173,7 @@ def test_a_worker_that_dies_costs_its_kernel_only(recorder: Recording, monkeypat
             failed(number, "ended with SIGSEGV")
 
     monkeypatch.setattr(compile_kernels, "work_off", crash)
-    job = Job("aa" * 32, "triton_poi", "source")
+    job = CompileJob("aa" * 32, "triton_poi", "source")
     part: Any = Part()
     job.users.append((part, "triton_poi_0"))
     metal(recorder).compile([job])
