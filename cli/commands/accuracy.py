@@ -11,7 +11,7 @@ EXAMPLES = """\b
 Examples:
   ctrace accuracy model.py                 is a kernel wrong, and which line?
   ctrace accuracy model.py --train         the backward, too
-  ctrace accuracy net.py:Net --input "float32[8,128]" --vary "dtype=bfloat16"
+  ctrace accuracy net.py:Net --input "float32[8,128]" --vary "0=1,64"
   ctrace accuracy model.py --against eager    also other roundings
   ctrace accuracy model.py --promises      the same call twice, a row alone
   ctrace accuracy model.py --json --fail-on culprit       for CI

@@ -59,7 +59,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
@@ -87,7 +87,7 @@ for size in (256, 1024, 1024):  # the last one is a hit in the cache, and was me
         builds.compiled(kernel, result)
     again = True
 kernel.compile_results = [result]
-part = Part({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, "forward")
+part = PartIdentity({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, "forward")
 builds.belongs(kernel, part)
 kernel.launchers = [SimpleNamespace(config=config)]
 builds.launched(kernel)

@@ -24,6 +24,8 @@ from tests.support.warm import WarmServer
 COMMANDS = sorted({command for _, command in NAMED})
 TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 INSTEAD = {
+    "accuracy": "accuracy model.py",
+    "check --init --github": "check --init --github model.py",
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
     "breaks model.py": "breaks model.py --all",

@@ -258,12 +258,12 @@ _INTERRUPTED = """
 import sys
 from pathlib import Path
 from ctrace.inspector.features.check.jobs import pool
-from ctrace.inspector.features.check.gate_model import Job, JobKey
+from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.processes import boot
 boot._BOOT = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
-jobs = [Job(JobKey(name), name, Options()) for name in sys.argv[1:]]
+jobs = [CheckJob(JobKey(name), name, Options()) for name in sys.argv[1:]]
 try:
     for ran in pool.run_jobs(jobs, store=Store(Path("runs")), at_a_time=2, memory=1 << 40):
         pass
