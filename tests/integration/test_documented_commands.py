@@ -25,7 +25,7 @@ COMMANDS = sorted({command for _, command in NAMED})
 TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 INSTEAD = {
     "accuracy": "accuracy model.py",
-    "check --init --github": "check --init --github model.py",
+    "check --init --github": "check --init --github net.py",
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
     "breaks model.py": "breaks model.py --all",
@@ -221,7 +221,7 @@ def _order(command: str) -> tuple[int, bool, str]:
 
 
 def _folder(command: str) -> str:
-    if command == "check --init --github net.py":
+    if INSTEAD.get(command, command) == "check --init --github net.py":
         return "started"
     is_of_break = command.partition(" ")[0] in ("fix", "repro", "breaks", "check") and "sample_models" not in command
     return "branch" if is_of_break else ""
