@@ -24,6 +24,7 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _FUNCTION_NUMBERS = 31
 """The width of the columns in the table of functions except the function."""
@@ -90,15 +91,9 @@ def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Ad
     )
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)
-    if (advice is None or _says(advice, at.fix)) and at.advice not in taught:
+    if (advice is None or is_of_kind(advice, at.fix)) and at.advice not in taught:
         taught.add(at.advice)
         yield from example(at.advice)
-
-
-def _says(advice: str, fix_of_kind: str) -> bool:
-    """Whether advice is that on the kind of a break, whose example then fits."""
-    first = fix_of_kind.partition(". ")[0].rstrip(".:`()")  # code may end in a colon
-    return bool(first) and first[1:] in advice  # after a place, it begins in lower case
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:

@@ -17,7 +17,7 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
-from ctrace.reports.wording.diagnosis_wording import advice_on
+from ctrace.reports.wording.diagnosis_wording import advice_on, is_of_kind
 
 _VALUES = 8
 _WORDS = {
@@ -91,7 +91,7 @@ def _group(
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
     if advice:
         yield fix(advice)
-    if not group.expected and not _is_answered(advice):
+    if not group.expected and _fits_example(advice, group):
         yield from _example(group, taught, all_of_it=all_of_it)
 
 
@@ -103,9 +103,10 @@ def _example(group: RecompileGroup, taught: set[Advice], *, all_of_it: bool) -> 
         yield from example(group.cause.advice)
 
 
-def _is_answered(advice: str) -> bool:
-    """Whether advice is about this run, so that the example of its kind may contradict it."""
-    return "(checked: " in advice or "Not known" in advice
+def _fits_example(advice: str, group: RecompileGroup) -> bool:
+    """Whether the example of a group's kind says what its advice, if any, says; another example may contradict it."""
+    switch = group.cause.advice.switch.partition(" = ")[0]
+    return not advice or is_of_kind(advice, group.cause.fix) or bool(switch and switch in advice)
 
 
 def _facts(group: RecompileGroup) -> Iterator[str]:

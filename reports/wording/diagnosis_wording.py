@@ -134,3 +134,9 @@ def cost(each: RootCause) -> str:
     ops = f"{fmt.count(each.cost.ops, 'op')} in eager" if each.cost.ops else ""
     time = f"{fmt.seconds(each.cost.seconds)} of compile time" if each.cost.seconds else ""
     return ", ".join(part for part in (ops, time) if part)
+
+
+def is_of_kind(advice: str, fix_of_kind: str) -> bool:
+    """Whether advice is that on the kind of a finding: the kind's example fits it, and may contradict any other."""
+    first = fix_of_kind.partition(". ")[0].rstrip(".:`()")  # code may end in a colon
+    return bool(first) and first[1:] in advice  # after a place, it begins in lower case

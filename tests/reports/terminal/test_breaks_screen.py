@@ -10,7 +10,8 @@ from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.findings import Advice, Frame, Owner
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.breaks_screen import _says, breaks_screen
+from ctrace.reports.terminal.breaks_screen import breaks_screen
+from ctrace.reports.wording.diagnosis_wording import is_of_kind
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -168,7 +169,7 @@ def test_each_break_has_the_advice_of_explain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advice", "is_of_kind"),
+    ("advice", "fits"),
     [
         ("net.py:3: remove `print(x)`, or guard it with `if not torch.compiler.is_compiling():`.", True),
         ("Remove `print(x)`, or guard it with `if not torch.compiler.is_compiling()`. (checked: graphs 2 → 1)", True),
@@ -176,5 +177,5 @@ def test_each_break_has_the_advice_of_explain() -> None:
         ("net.py:3: the code branches on `x.item()` (line 4): select with torch.where.", False),
     ],
 )
-def test_an_example_is_shown_with_the_advice_that_it_is_of(advice: str, is_of_kind: bool) -> None:
-    assert _says(advice, "Remove `print(x)`, or guard it with `if not torch.compiler.is_compiling()`.") is is_of_kind
+def test_an_example_is_shown_with_the_advice_that_it_is_of(advice: str, fits: bool) -> None:
+    assert is_of_kind(advice, "Remove `print(x)`, or guard it with `if not torch.compiler.is_compiling()`.") is fits

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.recompiles_screen import recompiles_screen
+from ctrace.inspector.findings.recompiles.recompile_view import groups
+from ctrace.reports.terminal.recompiles_screen import _fits_example, recompiles_screen
 from tests.support import recompiled, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -80,6 +81,18 @@ class TestCauses:
         assert "before │" not in _screen(_only(1))
         assert "before │" in _screen(_only(1), all_of_it=True)
         assert "before │ x = x + self.number" in _screen(recompiled.SEVERAL)
+
+    @pytest.mark.parametrize(
+        ("advice", "fits"),
+        [
+            ("", True),
+            ("net.py:3: keep `x` in a buffer.", False),
+            ("net.py:3: set torch._dynamo.config.allow_unspec_int_on_nn_module = True. (checked: graphs 9 → 1)", True),
+        ],
+    )
+    def test_an_example_is_shown_with_advice_that_it_is_of(self, advice: str, fits: bool) -> None:
+        group = next(each for each in groups(recompiled.SEVERAL) if each.subject == "self.number")
+        assert _fits_example(advice, group) is fits
 
     def test_each_advice_is_shown_once(self) -> None:
         again = replace(recompiled.NUMBER, subject="self.other", was="1", now="2")

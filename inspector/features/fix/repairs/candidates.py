@@ -190,7 +190,11 @@ def _found(find: object, place: RepairPlace, name: str, files: Files) -> Iterato
 
 def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[RepairPlace]:
     """Yield where a cause shows, in files that can be read."""
-    for found in (*_of_breaks(scene, cause), *_of_others(scene, cause)):
+    # What resumes after another break recompiles at that break's line: a repair there is of that break.
+    others = [other for other in scene.causes if other.id != cause.id]
+    broken = {(each.file, each.line) for other in others for each in scene.breaks(other)}
+    own = [each for each in _of_others(scene, cause) if each[:2] not in broken]
+    for found in (*_of_breaks(scene, cause), *own):
         file, line, end, function, gb, why, names = found
         text = files.text(file) if not file.startswith("<") else None
         if text is not None and 0 < line <= len(text.splitlines()):

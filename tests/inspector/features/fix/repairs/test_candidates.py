@@ -4,7 +4,17 @@ import ast
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.candidates import Files, conditions_of, with_compile_argument, with_line
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.facts.findings import Break, BreakKind, Owner, Recompile
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.fix.repairs.candidates import (
+    Files,
+    conditions_of,
+    places,
+    with_compile_argument,
+    with_line,
+)
 
 LINE = "torch._dynamo.config.capture_scalar_outputs = True"
 
@@ -88,3 +98,23 @@ def test_files_that_cannot_be_read_are_problems(tmp_path):
     assert len(files.problems) == 3
     assert "not in UTF-8" in files.problems[0]
     assert "cannot parse" in files.problems[1]
+
+
+def _break(line: int) -> Break:
+    return Break(("GB0124",), BreakKind.BREAK, Owner.USER, "f.py", line, "forward", "", "", "", 1, ("0/0",))
+
+
+def _cause(name: str, *symptoms: Symptom) -> RootCause:
+    return RootCause(name, RootKind.TENSOR_BRANCH, name, "f.py", 1, "forward", symptoms)
+
+
+def test_a_repair_at_a_break_is_of_that_break_and_not_of_one_that_recompiles_there():
+    """The part that resumes after the second break recompiles for what the first one returned."""
+    again = Recompile("1/1", "forward", "f.py", 5, False, ())
+    session = Session(breaks=(_break(2), _break(5)), recompiles=(again,))
+    first = _cause("first", Symptom(Finding.BREAK, 0), Symptom(Finding.RECOMPILE, 0))
+    second = _cause("second", Symptom(Finding.BREAK, 1))
+    scene = DiagnosisScene(session, (first, second))
+    files = Files({"f.py": "a = 1\n" * 6})
+    assert {each.line for each in places(scene, first, files)} == {2}
+    assert {each.line for each in places(scene, second, files)} == {5}
