@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.facts.findings import Break, BreakKind, Owner, Recompile
+from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.repairs.candidates import (
     Files,
@@ -110,7 +110,7 @@ def _cause(name: str, *symptoms: Symptom) -> RootCause:
 
 def test_a_repair_at_a_break_is_of_that_break_and_not_of_one_that_recompiles_there():
     """The part that resumes after the second break recompiles for what the first one returned."""
-    again = Recompile("1/1", "forward", "f.py", 5, False, ())
+    again = Recompile("1/1", "forward", "f.py", 5, False, (Cause(CauseKind.SIZE, "x.size(0)", "4", "8"),))
     session = Session(breaks=(_break(2), _break(5)), recompiles=(again,))
     first = _cause("first", Symptom(Finding.BREAK, 0), Symptom(Finding.RECOMPILE, 0))
     second = _cause("second", Symptom(Finding.BREAK, 1))
