@@ -191,8 +191,11 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
         return
     if _draws(found.yes) or _draws(found.no):
         return
-    test = _without_number(text, branch.test)
-    chosen = _selection(text, torch, test, found)
+    condition, sides = branch.test, found
+    # `not` asks for a Python bool, as the branch does.
+    if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        condition, sides = condition.operand, found._replace(yes=found.no, no=found.yes)
+    chosen = _selection(text, torch, _without_number(text, condition), sides)
     statements = (*chosen.before, found.start + chosen.value)
     changes: list[Change] = [(branch.test, "True"), (found.place, "; ".join(statements))]
     shown = " and ".join(f"`{statement}`" for statement in statements)

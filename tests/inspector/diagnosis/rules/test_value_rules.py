@@ -142,6 +142,7 @@ def test_recurrent_layers_are_allowed_by_trial():
         (("if x.sum() > 0:", "    x = x + 1", "return x"), "x = torch.where(x.sum() > 0, x + 1, x)"),
         (("if x.sum().item() > 0:", "    y = x", "else:", "    y = -x"), "y = torch.where(x.sum() > 0, x, -x)"),
         (("if x.sum() > 0:", "    return x", "return -x"), "return torch.where(x.sum() > 0, x, -x)"),
+        (("if not x.all():", "    x = x + 1", "return x"), "x = torch.where(x.all(), x, x + 1)"),
     ],
 )
 def test_a_branch_whose_sides_set_one_name_becomes_a_choice(lines, chosen):
