@@ -44,6 +44,10 @@ PromisesOption = Annotated[
     typer.Option("--promises", help="Also make the same call twice, and call with one row of the batch alone."),
 ]
 FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="Exit with 1 if there is a culprit.")]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop after SECONDS, without a result."),
+]
 Target = Annotated[
     str | None,
     typer.Argument(help="A model: a file, file.py:name or pkg.mod:name.", show_default=False),
@@ -63,7 +67,7 @@ def accuracy(
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
     fullgraph: opt.Fullgraph = False,
-    timeout: opt.Timeout = None,
+    timeout: TimeoutOption = None,
 ) -> None:
     """Find the line that changed the numbers: kernels beside eager."""
     from ctrace.cli.console import check_output

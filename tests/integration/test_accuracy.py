@@ -88,6 +88,13 @@ def test_the_first_nan_has_its_line(ctrace: Command) -> None:
     assert result.report["culprits"] == []
 
 
+def test_a_nan_of_one_scenario_outlives_a_finite_one(ctrace: Command) -> None:
+    text = MODEL.replace("torch.relu(h)", "torch.log(h.abs() * 0 + x[:, :1])")
+    ctrace.write("model.py", text + 'scenarios = {"positive": lambda: (torch.ones(8, 16),)}\n')
+    found = ctrace("accuracy", "model.py", "--json").report["first_nonfinite"]
+    assert (found["op"], found["in_eager"]) == ("aten.log", True)
+
+
 def test_a_lost_rounding_counts_against_eager_only(ctrace: Command) -> None:
     text = MODEL.replace("torch.relu(h)", "torch.sigmoid(h) * x").replace("Linear(16, 16)", "Linear(16, 16).bfloat16()")
     lines = text.replace("self.norm(h)", "h + 0.25").replace("torch.randn(8, 16)", "torch.randn(8, 16).bfloat16()")

@@ -45,7 +45,7 @@ class Postponed:
         self._each(lambda waiting: waiting.measure())
 
     def refuse(self, why: str) -> None:
-        """Give up what still waits."""
+        """Cancel the measurements that still wait."""
         self._each(lambda waiting: waiting.refuse(why))
 
     def _each(self, act: Callable[[Measurement], None]) -> None:

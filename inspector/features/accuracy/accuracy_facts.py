@@ -105,7 +105,7 @@ class Accuracy(Struct, frozen=True):
     graphs: int
     scenarios: tuple[str, ...]
     result: str
-    """The whole result beside eager's: `equal`, `rounding`, `wrong` or `not_compared`."""
+    """The whole result beside eager's: `rounding` if nothing is beyond it, `wrong` or `not_compared`."""
     compiled_runs: int
     pieces: int
     """How many parts of graphs were compiled to find operations and reasons."""

@@ -20,6 +20,7 @@ from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.node_lines import place_of, source_of
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
@@ -35,7 +36,6 @@ from ctrace.inspector.features.accuracy.accuracy_facts import (
 )
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
-from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
@@ -50,7 +50,7 @@ _MOST_LOCATED = 12
 _MOST_REASONS = 3
 _BETWEEN = "a stage between Dynamo's graph and the kernels"
 _LARGEST = 1e18
-"""Of an error that is told as a number; NaN, infinities and garbage of memory are none."""
+"""The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
 _NO_COMPILER = "InvalidCxxCompiler"
 _COPIES = 4
 """The model, its copy for eager, and one in float64, which is twice as large."""
@@ -151,6 +151,7 @@ class _Comparison:
     def _compare(self, scenario: str, way: Way) -> None:
         call = way.make()
         self._judge.scenario = scenario
+        nonfinite_before = self._judge.nonfinite
         self._device = next((each.device.type for each in tensors(call) if each.device.type != "cpu"), self._device)
         began = time.perf_counter()
         eager = self._eager(call, way)
@@ -177,9 +178,8 @@ class _Comparison:
             self._follow(self._judge.wrong[before[1]], call, way)
         if self._request.promises and way.kind is ScenarioKind.BASE:
             self._try_promises(call, way, state)
-        self._has_nonfinite = has_nonfinite([*_floats(compiled)])
-        if not self._has_nonfinite:
-            self._judge.nonfinite = None  # such as the infinities of a mask
+        if not has_nonfinite([*_floats(compiled)]):
+            self._judge.nonfinite = nonfinite_before  # those of this scenario do not last, as the infinities of a mask
 
     def _eager(self, call: Call, way: Way, arithmetic: WatchedArithmetic | None = None) -> CallResults:
         import torch
@@ -400,9 +400,9 @@ class _Guarded(Listener):
         for each in self._inner:
             self._pass(graph.calls[number].name, partial(each.called, graph, number, names))
 
-    def _pass(self, what: str, tell: Callable[[], None]) -> None:
+    def _pass(self, what: str, hand_on: Callable[[], None]) -> None:
         try:
-            tell()
+            hand_on()
         except Exception as error:
             self.failed[what, f"comparing it failed: {kind_and_message(error).splitlines()[0][:200]}"] = None
 

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     ValueJudged,
@@ -28,7 +29,6 @@ from ctrace.inspector.features.accuracy.child.kernel_judge import (
     same_kind,
     widened,
 )
-from ctrace.inspector.features.accuracy.child.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, computed, operator_name
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 

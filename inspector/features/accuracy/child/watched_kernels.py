@@ -73,7 +73,7 @@ class WatchedGraph(Struct, eq=False):
 
 
 class Listener:
-    """What is told of the calls; this one does nothing."""
+    """Gets the calls of graphs and kernels as they end; this one does nothing."""
 
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Before the first kernel of a graph."""

@@ -445,7 +445,7 @@ def _graph_checks(before: Session, after: Session, change: ChangeToProve, effect
         detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
         yield ProofCheck("finding_gone", not left, detail)
     if before.failure is not None and after.failure is None:
-        # What comes after the place that raised was never run, so it cannot be told from what is new.
+        # What comes after the place that raised never ran before: whether it is new is not known.
         yield ProofCheck("nothing_new", True, "the run raised before, and goes on now")
     elif new:
         yield ProofCheck("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")

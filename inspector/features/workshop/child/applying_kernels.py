@@ -21,12 +21,13 @@ from ctrace.inspector.capture.calls.ways import Way, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import kind_of, taken
 from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.node_lines import line_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Imported, imported, installed, operators_of
-from ctrace.inspector.features.workshop.child.package_passes import line_of, new_passes, observed, settings
+from ctrace.inspector.features.workshop.child.package_passes import new_passes, observed, settings
 from ctrace.inspector.features.workshop.child.patched_model import CompiledPart, CompiledSide
 from ctrace.inspector.features.workshop.child.seconds import SideTiming, device_of, waiting
 from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at

@@ -7,12 +7,11 @@ package's operators into the graph, and as launched directly if the graph then l
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.core.node_lines import line_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.workshop.child.importing import Imported, Operator, operators_of
 from ctrace.inspector.features.workshop.child.recorded_launches import function_of
@@ -172,25 +171,6 @@ def qualified(node: Any) -> str:
     target = node.target
     schema = getattr(target, "_schema", None)
     return str(schema.name) if node.op == "call_function" and schema is not None else ""
-
-
-def line_of(node: Any) -> str | None:
-    """Return the innermost user's line of a node as `file:line`."""
-    from ctrace.inspector.source.stacks import user_lines
-
-    stack = node.meta.get("stack_trace") or ""
-    found = user_lines([stack], _prefixes()) if stack else ()
-    return str(found[-1]) if found else None
-
-
-@cache
-def _prefixes() -> dict[str, str]:
-    """Return the folders of libraries and of torch, by which frames of the user are distinguished."""
-    import torch
-
-    from ctrace.inspector.capture.core.environment import library_prefixes
-
-    return {**library_prefixes(), str(Path(torch.__file__).parent): "torch"}
 
 
 def _line_of_removed(removed: list[Any]) -> str | None:

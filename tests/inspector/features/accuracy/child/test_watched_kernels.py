@@ -25,16 +25,16 @@ def call(args):
 
 def test_each_call_tells_directly_after_it() -> None:
     lines = instrumented(CODE, 7).splitlines()
-    told = [at for at, line in enumerate(lines) if line.strip().startswith("_called(")]
-    assert [lines[at].strip() for at in told] == [f"_called(7, {number}, locals())" for number in range(3)]
-    before = [lines[at - 1].strip() for at in told]
+    watching = [at for at, line in enumerate(lines) if line.strip().startswith("_called(")]
+    assert [lines[at].strip() for at in watching] == [f"_called(7, {number}, locals())" for number in range(3)]
+    before = [lines[at - 1].strip() for at in watching]
     assert [each.partition("(")[0] for each in before] == [
         "extern_kernels.mm", "cpp_fused_relu_0", "buf3 = torch.ops.aten.sort.default",
     ]  # fmt: skip
-    assert lines[told[2]].startswith("        _called")
+    assert lines[watching[2]].startswith("        _called")
 
 
-def test_arguments_are_told_under_the_names_of_the_graph() -> None:
+def test_arguments_are_watching_under_the_names_of_the_graph() -> None:
     assert "    _entered(7, [arg0_1, arg1_1], locals())" in instrumented(CODE, 7).splitlines()
 
 

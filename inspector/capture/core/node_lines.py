@@ -9,14 +9,20 @@ from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.source.stacks import frames_in, user_lines
 
 
+def line_of(node: Any) -> str | None:
+    """Return the innermost line of the user that a node comes from, as `file:line`; None: not known."""
+    stack = node.meta.get("stack_trace") or ""
+    found = user_lines([stack], _prefixes()) if stack else ()
+    return str(found[-1]) if found else None
+
+
 def place_of(node: Any) -> tuple[str | None, int | None, str | None]:
     """Return file, line and function of the innermost line of the user that a node comes from; None: not known."""
-    stack = (node.meta.get("stack_trace") or "") if node is not None else ""
-    found = user_lines([stack], _prefixes()) if stack else ()
-    if not found:
+    where = line_of(node) if node is not None else None
+    if where is None:
         return None, None, None
-    file, _, line = found[-1].rpartition(":")
-    frames = [each for each in frames_in(stack) if each.file == file and each.line == int(line)]
+    file, _, line = where.rpartition(":")
+    frames = [each for each in frames_in(node.meta["stack_trace"]) if each.file == file and each.line == int(line)]
     return file, int(line), frames[-1].function if frames else None
 
 
@@ -27,7 +33,7 @@ def source_of(file: str | None, line: int | None) -> str:
 
 @cache
 def _prefixes() -> dict[str, str]:
-    """Return the folders of libraries and of torch, by which frames of the user are told apart."""
+    """Return the folders of libraries and of torch, whose frames are not the user's."""
     import torch
 
     return {**library_prefixes(), str(Path(torch.__file__).parent): "torch"}
