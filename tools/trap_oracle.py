@@ -208,6 +208,8 @@ ACTS: dict[str, Act] = {
 
 def seen(path: str, act: Act) -> str:
     """Return what an act with a new model of a program shows."""
+    # torch says some warnings once in a process, so the second program would not show what the first one did.
+    torch.set_warn_always(True)
     torch.manual_seed(0)
     program = runpy.run_path(path)
     torch.manual_seed(1)
@@ -238,5 +240,6 @@ def differences(before: str, after: str) -> list[str]:
 
 if __name__ == "__main__":
     apart = differences(*sys.argv[1:3])
-    print("\n".join(apart))
+    for name in apart:
+        print(name)
     sys.exit(bool(apart))

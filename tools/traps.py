@@ -352,8 +352,14 @@ def repaired(path: Path, server: ForkServer) -> Fixes | None:
         return None
 
 
-def differences(before: Path, after: Path) -> list[str]:
-    """Ask the oracle in a fork, which keeps torch's import and nothing of what the programs do."""
+def differences(before: Path, after: Path) -> list[str] | None:
+    """Ask the oracle in a fork, which keeps torch's import and nothing of what the programs do.
+
+    None: a program did not end in time, so the oracle has no answer.
+
+    Raises:
+        RuntimeError: the oracle failed in any other way.
+    """
     asking, answering = os.pipe()
     child = os.fork()
     if child == 0:
@@ -370,6 +376,8 @@ def differences(before: Path, after: Path) -> list[str]:
     with os.fdopen(asking, "rb") as opened:
         found = opened.read()
     _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        return None
     if status:
         raise RuntimeError(f"the oracle ended with {status} for {after}")
     acts: list[str] = json.loads(found)
@@ -444,10 +452,12 @@ def print_totals(every: list[Any]) -> int:
     for name, number in alone.most_common():
         print(f"{number:5} repairs that {name} alone refuses")
     false = sum(len(about["false"]) for about in every)
+    unanswered = sum(len(about.get("unanswered", ())) for about in every)
     seconds = sum(about["seconds"] for about in every)
     print(
         f"{len(every)} programs of {len({about['seed'] for about in every})} seeds, {proofs} proofs without a question"
     )
+    print(f"{unanswered} proofs that the oracle has no answer about")
     print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s for each program")
     return false
 
@@ -475,11 +485,15 @@ def main() -> int:
         repairs = fixes.repairs if fixes is not None else ()
         free = [each for each in repairs if each.files and is_free(each, frozenset(asked.without))]
         apart: list[list[str]] = []
+        unanswered: list[str] = []
         for place, each in enumerate(free):
             after = folder / f"trap_{index}_repaired_{place}.py"
             after.write_text(next(text.text for text in each.files))
             acts = differences(path, after)
-            if acts:
+            if acts is None:
+                unanswered.append(each.name)
+                print(f"NO ANSWER of the oracle: {each.name}\n  {path}\n  {after}", flush=True)
+            elif acts:
                 apart.append([each.name, *acts])
                 print(f"FALSE PROOF: {each.name}: {', '.join(acts)}\n  {path}\n  {after}", flush=True)
         about = {
@@ -489,6 +503,7 @@ def main() -> int:
             "kind": f"{program.pattern}, {'right' if program.is_right else 'trap'}",
             "seconds": round(time.monotonic() - began, 2),
             "false": apart,
+            "unanswered": unanswered,
             "repairs": [described(each) for each in repairs],
         }
         every.append(about)
