@@ -1,6 +1,6 @@
 """A Session as Markdown, for an issue or a pull request.
 
-Draw compilations and graph breaks as a Mermaid picture, which GitHub shows in Markdown.
+Compilations and graph breaks are also drawn as a Mermaid picture, which GitHub shows in Markdown.
 """
 
 import re

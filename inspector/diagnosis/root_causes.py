@@ -1,7 +1,7 @@
-"""Group the findings of a Session by root cause, which is what the user can change. Evidence that two findings have the
-same cause puts them into one group. Each finding ends up in exactly one cause.
+"""Group the findings of a Session by root cause, which is what the user can change.
 
-Keep the ids of root causes when a title is reworded.
+Evidence that two findings have the same cause puts them into one group; each finding ends up in exactly one cause. A
+cause keeps its id when its title is reworded, so that locks and saved advice still name it.
 """
 
 import hashlib

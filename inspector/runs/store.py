@@ -1,8 +1,7 @@
 """Runs on disk: `.ctrace/<run>/` contains `run.json` (target and outcome), `order.json` and `trace.log`.
 
-Read run.json and check it, so that a hostile file breaks only its own run.
-
-Remember why runs were deleted, in a file with a short list of names.
+Each run.json is checked when it is read, so that a hostile file breaks only its own run. Runs that were deleted are
+remembered with the reason, in a file with a short list of names.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`ctrace browse`: the views of a run in a terminal, and source, graph and kernels side by side.
 
-The views of `ctrace browse` that are screens of other commands, as colored lines.
+Views that other commands have are their screens, as colored lines.
 """
 
 import io

@@ -1,12 +1,7 @@
-"""Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index.
+"""Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index with a README.
 
-File and folder names are safe on every file system.
-
-Write the compiled code of dumped kernels, one file per stage, and describe their resources.
-
-Group the launches that share one dumped file.
-
-The README of a dump.
+Launches of the same kernel share one file; compiled code has one file per stage, and its resources are described. File
+and folder names are safe on every file system.
 """
 
 import ast

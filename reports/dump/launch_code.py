@@ -1,6 +1,6 @@
 """Follow a wrapper's `call` line by line, without running it, to find the arguments of each launch.
 
-Infer the dtypes of buffers from the kernels that take them.
+The dtype of a buffer is inferred from the kernels that take it.
 """
 
 import ast

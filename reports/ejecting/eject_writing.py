@@ -1,10 +1,8 @@
 """Write packages of ejected kernels into a folder; never overwrite a file that was changed.
 
-Write `place.py`: the region as data, and what finds and replaces it in graphs that torch.compile makes.
-
-Write `README.md` of a package.
-
-Write `cases.py` and `test_<op>.py`: what a package is checked on, and its tests, which need nothing beside it.
+Beside the kernel, a package has `place.py` (the region as data, and what finds and replaces it in graphs that
+torch.compile makes), `cases.py` and `test_<op>.py` (what it is checked on; the tests need nothing beside them), and
+`README.md`.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""Load the model that a target names, and its inputs.
+"""Load the model that a target names, its inputs, and the calls that `--provoke` adds to them.
 
-Calls that commonly cause recompilations, as far as the target's inputs allow them.
+An added call changes one thing that commonly causes recompilations, as far as the target's inputs allow it.
 """
 
 import functools

@@ -1,7 +1,4 @@
-"""Write the records of every hook of a capture.
-
-Measurements that would disturb the program wait until it is over.
-"""
+"""Write the records of every hook of a capture; measurements that would disturb the program wait until it is over."""
 
 import sys
 import traceback

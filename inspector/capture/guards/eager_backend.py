@@ -1,4 +1,4 @@
-"""A backend that runs graphs as Dynamo captured them, and a check whether a cache entry's backend matches a call's.
+"""A backend that runs graphs as Dynamo captured them, and whether the backend of a cache entry is that of a call.
 
 Torch checks the backend in addition to the guards.
 """

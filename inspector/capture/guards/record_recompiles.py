@@ -1,9 +1,8 @@
 """Record why a function was recompiled: the guards that the new call fails, with expected and actual values.
 
 Source: `convert_frame.get_and_maybe_log_recompilation_reasons` (2.13, guards.py:5344), called at the start of every
-recompilation with all cache entries, newest first, and the new call's locals.
-
-Separate failed guards that are causes from those that only follow from other failed guards.
+recompilation with all cache entries, newest first, and the new call's locals. Failed guards that are causes are
+separated from those that only follow from other failed guards.
 """
 
 import re

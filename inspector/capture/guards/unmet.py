@@ -4,9 +4,7 @@ Torch stops at the first failed guard (`RootGuardManager::check_verbose`, torch/
 module walks the same tree, looks up the value of each node by its source, and calls each leaf guard alone. It does
 not check anything below a failed guard, where failures only follow from it. Sentences about tensors use torch's words.
 
-Find the differences between torch's global state and the state in which a graph was compiled.
-
-Source: `GlobalStateGuard` (torch/csrc/dynamo/guards.cpp, 2.11 to 2.13): `reason()` names what changed, and the
+For torch's global state, `GlobalStateGuard` (the same file, 2.11 to 2.13) names what changed (`reason()`), and the
 guard's text contains the old state as JSON.
 """
 

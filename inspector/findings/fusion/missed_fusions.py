@@ -1,6 +1,6 @@
 """Find missed fusions: pairs of kernels that share data, with the extra memory traffic that each causes.
 
-Explain why two nodes were not fused: by torch's logged reason, or else by what is certain without one.
+Why two nodes were not fused is torch's logged reason, or else what is certain without one.
 """
 
 from collections import defaultdict

@@ -1,8 +1,7 @@
 """Query the results of `--build` and `--target`: resources of kernels and their limits, times, bounds and code.
 
-Disassemble the binary of a compiled kernel to instructions (SASS), with the tool in the Triton wheel.
-
-Starting the tool takes longer than compiling most kernels (0.7 s), so it runs only when a view needs instructions.
+Instructions (SASS) come from the tool in the Triton wheel. Starting it takes longer than compiling most kernels
+(0.7 s), so it runs only when a view needs them.
 """
 
 import base64

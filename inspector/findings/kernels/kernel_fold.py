@@ -2,9 +2,7 @@
 
 The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects write
 separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the objects that
-wrote all of its lines.
-
-Parse the arguments of calls in emitted code: buffers, views of buffers, and numbers.
+wrote all of its lines. The arguments of calls are parsed from emitted code: buffers, views of buffers, and numbers.
 """
 
 import ast

@@ -1,9 +1,8 @@
 """Turn torch's text for a failed guard into a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
-actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py parses.
-
-Classify guards that are Python expressions: `L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`.
+actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`), which
+`expression` parses.
 """
 
 import re

@@ -1,6 +1,6 @@
 """List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected.
 
-Read torch's own reasons for a recompilation as a failed guard of the nearest entry, for a log that torch wrote.
+In a log that torch alone wrote, its own reasons count as failed guards of the nearest entry.
 """
 
 import ast

@@ -1,9 +1,9 @@
 """Find the line of the user's code that specialized on a value that changed.
 
-Find the line that first computes with a constant, if torch guards the constant later, where it uses the result. From
-torch 2.14 on, Dynamo traces arithmetic on an int, float or bool without a guard. It creates the guard where the result
-meets a tensor or a branch (_dynamo/variables/lazy.py, `ComputedLazyConstantVariable`). Users expect the line that reads
-the value: for `STEP += 1` and `return x * STEP`, the first of the two.
+Torch may guard a constant later than where the user reads it. From torch 2.14 on, Dynamo traces arithmetic on an int,
+float or bool without a guard, and creates the guard where the result meets a tensor or a branch (_dynamo/variables/
+lazy.py, `ComputedLazyConstantVariable`). Users expect the line that reads the value: for `STEP += 1` and
+`return x * STEP`, the first of the two.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """Decide for each dimension in each compilation whether it is static or dynamic, and why.
 
-Find conditions on data-dependent sizes that torch needs at compile time and cannot decide.
+Conditions on data-dependent sizes that torch needs at compile time and cannot decide are found here, too.
 """
 
 import re

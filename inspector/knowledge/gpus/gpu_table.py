@@ -1,6 +1,6 @@
-"""Look up GPUs in the table: GPUs that ctrace ships, and GPUs that users add.
+"""Look up GPUs in the table: those that ctrace ships, and those that users add.
 
-Validate the facts of a table entry and build a GPU from them.
+The facts of an entry are validated before a GPU is made of them.
 """
 
 import math

@@ -1,16 +1,9 @@
 """Decode each log entry with the decoder that `_DECODERS` has for its kind.
 
-An entry that ctrace knows but does not use becomes `Ignored`; an entry that it does not know becomes `Unknown`.
-
-Decode the spans of a sweep of autotuning in torch's own log.
-
-Decode the graphs that torch prints into the log as text; `graphs/` parses the text on demand.
-
-Decode the code of a graph part; `dispatch.decode` lists the errors.
-
-Decode ctrace's own records: each is one Struct, declared as `facts/wire.py` says.
-
-Decode entries about sizes; torch logs its own in fx/experimental/symbolic_shapes.py (2.11 and 2.13).
+An entry that ctrace knows but does not use becomes `Ignored`; one that it does not know becomes `Unknown`. ctrace's own
+records are Structs and decode as they are declared (`facts/wire.py`). Torch's entries have decoders here, beside the
+source that writes them: sizes (fx/experimental/symbolic_shapes.py, 2.11 and 2.13), code, sweeps of autotuning. Graphs
+stay text, which `findings/graphs/text/` parses on demand.
 """
 
 import re

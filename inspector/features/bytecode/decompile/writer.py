@@ -1,8 +1,6 @@
-"""Write the steps of a function as statements.
+"""Write the steps of a function as statements, and values inline if the order of steps allows it, else as variables.
 
 Mistakes here do no harm: `reconstruct.py` compiles the text and rejects it unless it takes the same steps.
-
-Write values as expressions: inline if the order of steps allows it, otherwise through variables.
 """
 
 import ast

@@ -1,9 +1,7 @@
 """Track the stack through a function's code to find which instructions produced each operand.
 
 The code is not executed: a value is described by how it was produced (`stackforms.py`). A path ends where the stack
-cannot be tracked.
-
-Track the items of lists through instructions, because torch passes values to resume functions in lists.
+cannot be tracked. The items of lists are tracked, too, because torch passes values to resume functions in lists.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Read and write `ctrace.lock`: one record per line, sorted and separated, so that git can merge two branches.
 
-One line of a lock: JSON with the counts of a job, or a site.
+A record is JSON: the counts of a job, or a site.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Find and read the policy, `ctrace.yaml`, and report every mistake in it with its line.
 
-The policy's `scenarios`: ways to capture each model, as options of `ctrace explain`.
+Its `scenarios` are ways to capture each model, given as options of `ctrace explain`.
 """
 
 import difflib

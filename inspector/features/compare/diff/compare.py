@@ -1,10 +1,7 @@
-"""Compare two sessions.
+"""Compare two sessions: graphs first, and for graphs that match what torch's caches returned, fusions and guards.
 
-Compare what torch's caches returned for matched graphs.
-
-Compare which ops Inductor fused into one kernel; the names of nodes and buffers do not count.
-
-Compare the guards of matched graphs by kind, value and check, without ids of objects.
+Only what a user could see counts: neither the names of nodes and buffers in a fused kernel, nor ids of objects in a
+guard.
 """
 
 import re

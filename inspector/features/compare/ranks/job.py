@@ -1,6 +1,6 @@
 """Compare the ranks of a job: read their summaries, group the ranks that agree, find the first divergence.
 
-Read what one rank recorded about one compilation, to show how two ranks differ.
+To show how two ranks differ, read again what each recorded about that one compilation.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
-"""Carry out a proof request on a loaded model, and write what it saw.
+"""Carry out a proof request on a loaded target, and write what it saw.
 
-Observe the calls of a model file: each scenario three times, then odd inputs with fresh copies of the model.
-
-Observe the compiled functions of a program: each call that it makes, then odd inputs made from the first ones.
+Of a model file, each scenario is called three times, then fresh copies of the model get odd inputs. Of a program, each
+call of a compiled function that it makes is observed, then odd inputs made from the first ones.
 """
 
 import copy

@@ -1,9 +1,8 @@
 """Observe one call: what it returns, changes, prints and raises.
 
-Compare the calls of a changed target with those of the unchanged one within rounding, by float64 as the reference.
-
-The unchanged target's run writes, for each call, its values, the same call in float64, and calls that round every
-operation at random; the changed target's run reads them. Both are runs of one command, in a private folder.
+A changed target may have to equal the unchanged one within rounding only. Then the unchanged target's run writes, for
+each call, its values, the same call in float64, and calls that round every operation at random; the changed target's
+run reads them. Both are runs of one command, in a private folder.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """Call a subject with odd inputs and after odd steps, each time on a fresh copy.
 
-End a call that takes too long: odd inputs may send a loop round for ever.
+A call that takes too long is ended, because odd inputs may send a loop round for ever.
 """
 
 import signal

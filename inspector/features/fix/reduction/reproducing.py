@@ -1,8 +1,7 @@
 """Make a reproducer: find a small program that shows the finding, reduce it, and verify it in a fresh process.
 
-Write the last form of a reduced program: an error shows the finding or, where that is impossible, torch's log.
-
-Run a finished reproducer in a new Python process without ctrace, and check that its output shows the finding.
+The last form of the program shows the finding by an error or, where that is impossible, in torch's log. It then runs in
+a new Python process without ctrace, and its output must show the finding.
 """
 
 import ast

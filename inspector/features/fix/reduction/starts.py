@@ -1,7 +1,7 @@
-"""Write programs that may show a finding, to start a reduction from: the function of the finding alone, the functions
-around it, and the whole target.
+"""Write programs that may show a finding, to start a reduction from.
 
-Write a target and the local modules that it imports as one syntax tree.
+They are the function of the finding alone, the functions around it, and the whole target with the local modules that it
+imports, as one syntax tree.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """Search for proved repairs of the sites of one target.
 
-A change of files as replacements of whole lines, which is how SARIF and code review describe it.
+A repair's change of files is given as replacements of whole lines, as SARIF and code review describe it.
 """
 
 import difflib

@@ -1,8 +1,7 @@
 """The child process of `ctrace kernels apply`: apply the package, check every value, then time both sides.
 
-Replace only chosen occurrences of a region: `ctrace kernels apply --place N`.
-
-Read from a package's pass where its region was looked for and did not fit, and which node differs.
+With `--place N`, only the chosen occurrences of a region are replaced. Where the region was looked for and did not fit,
+the package's own pass says which node differs.
 """
 
 import os

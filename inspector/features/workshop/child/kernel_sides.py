@@ -1,8 +1,7 @@
 """Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none.
 
-CPU code for CUDA's math library, which Triton's interpreter lacks: its functions return nothing there.
-
-A value in the interpreter is a `tl.tensor` around a `TensorHandle` with a NumPy array (3.6 and 3.7,
+The interpreter lacks CUDA's math library: its functions return nothing there, so code for the CPU replaces them. A
+value in the interpreter is a `tl.tensor` around a `TensorHandle` with a NumPy array (3.6 and 3.7,
 triton/runtime/interpreter.py). NumPy computes in the array's dtype, as the library does.
 """
 

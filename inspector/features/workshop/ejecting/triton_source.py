@@ -3,8 +3,7 @@
 Inductor writes for its own launcher: sizes are constants in the body, masks are left out where its block sizes divide
 the sizes, one pointer may stand for an input and an output, and decorators hold the configuration. Here, sizes are
 arguments, every access along x, y and z has its mask, so that any block size is right, and each tensor has one pointer.
-
-The configurations of an ejected kernel: those that Triton compiled in the run, else a few that suit its sizes.
+The configurations are those that Triton compiled in the run, else a few that suit the kernel's sizes.
 """
 
 import ast

@@ -1,10 +1,7 @@
 """Write the module with the operator: the kernel, the function around it, a fake, the way to run on a CPU, FLOPs.
 
-Collect what a function needs of its module: imports, constants and other functions.
-
-Count the floating-point operations of a kernel that computes element by element.
-
-Text that written modules contain.
+The module gets what the functions need of their own: imports, constants and other functions. FLOPs are counted for a
+kernel that computes element by element, and left to the user for others.
 """
 
 import ast

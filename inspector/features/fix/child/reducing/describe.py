@@ -1,6 +1,6 @@
 """Describe how a target calls its model, and the functions in which a finding is, as Python expressions.
 
-Write values as Python expressions that make similar values.
+A value becomes an expression that makes a similar one.
 """
 
 import enum

@@ -4,11 +4,9 @@ C++ decomposes it differently for each kernel (2.11 to 2.13, aten/src/ATen/nativ
 torch without CUDA has only the decomposition into matmuls. The Python dispatcher, under which AOTAutograd and Inductor
 trace, prefers a Python kernel if there is one.
 
-Choose the kernel of `scaled_dot_product_attention` on a CUDA device as torch does there.
-
-This mirrors `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its sdp_utils_cpp.h; 2.11 to
-2.13, with cuDNN 9.19). The CPU build lacks that function, and other builds ask the device. A test compares the choices
-with those of torch on an H100.
+The kernel is chosen as `select_sdp_backend` does (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its
+sdp_utils_cpp.h; 2.11 to 2.13, with cuDNN 9.19). The CPU build lacks that function, and other builds ask the device. A
+test compares the choices with those of torch on an H100.
 """
 
 import os

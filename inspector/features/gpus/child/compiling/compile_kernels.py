@@ -1,15 +1,12 @@
-"""Compile every Triton kernel that was emitted for a GPU, on all free cores.
+"""Compile every Triton kernel that was emitted for a GPU, on all free cores, in every configuration that torch would.
 
-A cache keyed by source and target provides the kernels that an earlier run compiled (`cache.py`).
-
-Compile all configurations of one of Inductor's Triton kernels for the target GPU, as torch would.
+Jobs run in forked workers, so that a crash or a hang costs only one job. A cache keyed by source and target provides
+the kernels that an earlier run compiled (`cache.py`).
 
 `CachingAutotuner.precompile` runs completely (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): it sets options
 and signature, drops configurations that do not fit, and adds configurations that it derives from the register counts of
-others. Only loading is skipped: register counts come from the binary, and limits from the target's facts. Call this in
-a fork: its patches are not undone.
-
-Run jobs in forked workers on free cores, so that a crash or a hang costs only one job.
+others. Only loading is skipped: register counts come from the binary, and limits from the target's facts. It is called
+in a fork, because its patches are not undone.
 """
 
 import ast

@@ -1,9 +1,8 @@
 """The child process of `ctrace kernels wrap`: run the model to see a launch, write the operator, and check it.
 
-Ask torch what a launch of a kernel writes to: it reads Triton's intermediate code.
-
-`identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py). If the
-analysis fails, torch warns and assumes that the kernel writes every tensor; that is no answer here.
+What a launch writes to is torch's answer, which reads Triton's intermediate code: `identify_mutated_tensors` (2.11) or
+`identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py). If the analysis fails, torch warns and
+assumes that the kernel writes every tensor; that is no answer here.
 """
 
 import ast
