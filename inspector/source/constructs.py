@@ -220,6 +220,11 @@ def _kind_of_all(node: ast.AST) -> str:
     return kinds.pop() if len(kinds) == 1 and kinds <= _OUTPUT else ""
 
 
+def is_output_call(node: ast.AST) -> bool:
+    """Whether an expression is a call that only puts out text: it prints, logs or warns."""
+    return _call_kind(node) in _OUTPUT
+
+
 def is_index(node: ast.AST) -> bool:
     """Whether an expression takes an item, not a slice, at an index that is not a constant; perhaps to call it."""
     match node:

@@ -53,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     shape_rules.experts_of_transformers,
     branch_rules.choices,
     branch_rules.checks,
+    branch_rules.messages,
     value_rules.slices,
     value_rules.recurrent_layers,
     value_rules.kept_numbers,

@@ -1,4 +1,4 @@
-"""Advice on branches on a tensor's value: both sides produce tensors, or one side only raises."""
+"""Advice on branches on a tensor's value: both sides produce tensors, or one side only raises or prints."""
 
 import ast
 import copy
@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from ctrace.inspector.diagnosis.advice_edits import Change, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.advice_edits import Change, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
+from ctrace.inspector.source.constructs import is_output_call
 from ctrace.inspector.source.text import parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
@@ -24,6 +25,38 @@ def choices(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause) if cause.kind in _KINDS else ():
             yield from _choice(scene, cause, each)
+
+
+def messages(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to test in eager only for an `if` that only prints, logs or warns; the trial makes that edit."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            yield from _message_in_eager(scene, cause, each)
+
+
+def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+    torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+    branch = _if_at(text, each.line)
+    if branch is None or not torch or not scene.is_users(each.file) or not _only_puts_out(branch):
+        return
+    test = source_of(text, branch.test)
+    if isinstance(branch.test, ast.BoolOp | ast.IfExp | ast.NamedExpr):
+        test = f"({test})"
+    guarded = f"not {torch}.compiler.is_compiling() and {test}"
+    edits = line_edits(each.file, text, [(branch.test, guarded)])
+    call = shortened(source_of(text, branch.body[0]))
+    advice = (
+        f"{at_break(each)}: test in eager only, `if {guarded}:`; compiled calls then leave out `{call}`."
+    )
+    if edits:
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=77, only_checked=True)
+
+
+def _only_puts_out(branch: ast.If) -> bool:
+    """Whether a branch does nothing but print, log or warn, so that no value depends on it."""
+    if branch.orelse or any(isinstance(node, ast.NamedExpr | ast.Await) for node in ast.walk(branch)):
+        return False
+    return all(isinstance(each, ast.Expr) and is_output_call(each.value) for each in branch.body)
 
 
 def checks(scene: DiagnosisScene) -> Iterator[Candidate]:

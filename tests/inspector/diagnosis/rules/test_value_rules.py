@@ -137,6 +137,24 @@ def test_recurrent_layers_are_allowed_by_trial():
 
 
 @pytest.mark.parametrize(
+    ("test", "guarded"),
+    [("x.sum() > 0", "x.sum() > 0"), ("x.any() or x.all()", "(x.any() or x.all())")],
+)
+def test_a_branch_that_only_prints_tests_in_eager_only(test, guarded):
+    text = written(f"if {test}:", "    print('large')", "    logger.info(x.sum())", "return x")
+    (found,) = branch_rules.messages(scene(ran(text, broken(4, "GB0170"))))
+    assert edited(found) == [f"if not torch.compiler.is_compiling() and {guarded}:"]
+    assert found.text.endswith("compiled calls then leave out `print('large')`.")
+    assert found.only_checked
+
+
+@pytest.mark.parametrize("inside", ["x = x + 1", "print(x := x + 1)", "self.log(x)"])
+def test_a_branch_that_does_more_than_print_is_not_left_out(inside):
+    text = written("if x.sum() > 0:", f"    {inside}", "return x")
+    assert not list(branch_rules.messages(scene(ran(text, broken(4, "GB0170")))))
+
+
+@pytest.mark.parametrize(
     ("lines", "chosen"),
     [
         (("if x.sum() > 0:", "    x = x + 1", "return x"), "x = torch.where(x.sum() > 0, x + 1, x)"),
