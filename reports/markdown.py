@@ -126,7 +126,7 @@ def _advice(found: Diagnosis) -> Iterator[str]:
         shown = f" ({text(effect)})" if (effect := effects(each, found)) else ""
         yield f"{number}. {prose(fmt.shortened(each.text, _SENTENCE))}{shown}"
     if (left := len(asked) - MOST_ADVICE) > 0:
-        yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --json`."
+        yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --verbose`."
     for note in notes(found):
         yield f"\n{prose(fmt.shortened(note, _SENTENCE))}"
 

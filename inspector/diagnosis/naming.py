@@ -93,7 +93,7 @@ def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCa
             again = [session.recompiles[each.index] for each in members if each.what is Finding.RECOMPILE]
             shared = [each for each in again if each.shared_by and each.causes]
             title = f"Because of the break, {title_of_shared(shared)}" if shared else ""
-            return replace(cause, detail=cause.detail or title)
+            return replace(cause, detail=cause.detail or title or _where_dynamo_cannot_resume(members, session))
         case Finding.SKIP:
             return _skip(session.skips[lead.index])
         case Finding.RECOMPILE:
@@ -101,6 +101,12 @@ def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCa
             return _recompiles(mine, session)
         case Finding.ATTENTION:
             return _attention(session.attention[lead.index])
+
+
+def _where_dynamo_cannot_resume(members: list[Symptom], session: Session) -> str:
+    """Say why functions run eagerly as a whole because of a break, such as one in a loop; empty if none does."""
+    skips = (session.skips[each.index] for each in members if each.what is Finding.SKIP)
+    return next((skip.reason for skip in skips if skip.break_index is not None), "")
 
 
 def _made(kind: RootKind, title: str, file: str | None, line: int | None, function: str | None) -> RootCause:

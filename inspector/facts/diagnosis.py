@@ -112,7 +112,7 @@ class RootCause(Struct, frozen=True):
     expected: str = ""
     """Why the user need not change anything; empty if something should change."""
     detail: str = ""
-    """Torch's reason for a recompilation, if it is about another cache entry than the nearest one."""
+    """What follows from a break, or torch's reason for a recompilation that is about another entry than the nearest."""
 
 
 _SAME_COVERAGE = 0.5

@@ -40,12 +40,13 @@ _DETAIL = 150
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 
-def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
-    """Show the best advice, each with the effect that a trial measured."""
+def what_to_do(found: Diagnosis, *, whole: bool = False) -> Iterator[RenderableType]:
+    """Show the best advice, or the `whole` of it, each with the effect that a trial measured."""
     asked = [each for each in found.advice if not asks_nothing(each)]
+    most = len(asked) if whole else MOST_ADVICE
     if asked:
         yield section("What to do")
-        for number, each in enumerate(asked[:MOST_ADVICE], 1):
+        for number, each in enumerate(asked[:most], 1):
             head = f"{number}. " if len(asked) > 1 else ""
             lines: list[RenderableType] = [
                 _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
@@ -53,9 +54,9 @@ def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
             if effect := effects(each, found):
                 lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
             yield item(Group(*lines))
-        left = len(asked) - MOST_ADVICE
+        left = len(asked) - most
         if left > 0:
-            yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
+            yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --verbose", style="dim")
     if said := [_bounded(each, _ADVICE) for each in notes(found)]:
         yield Text("\n" + "\n".join(said), style="green")
 

@@ -78,7 +78,7 @@ def explain_screen(
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
     yield from compile_only_note(session)
-    yield from what_to_do(found) if found.advice else _healthy(session, run)
+    yield from what_to_do(found, whole=verbose) if found.advice else _healthy(session, run)
     yield from causes(found, session)
     yield from _beside_causes(session)
     if verbose:

@@ -45,9 +45,7 @@ def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> I
     guarded = f"not {torch}.compiler.is_compiling() and {test}"
     edits = line_edits(each.file, text, [(branch.test, guarded)])
     call = shortened(source_of(text, branch.body[0]))
-    advice = (
-        f"{at_break(each)}: test in eager only, `if {guarded}:`; compiled calls then leave out `{call}`."
-    )
+    advice = f"{at_break(each)}: test in eager only, `if {guarded}:`; compiled calls then leave out `{call}`."
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=77, only_checked=True)
 

@@ -93,7 +93,7 @@ def test_any_model_fits_60_lines(width: int) -> None:
     screen = _screen(_crowded(12), width)
     assert len(screen.splitlines()) <= 60
     assert "and 10 more causes: see ctrace explain --json" in screen
-    assert "more suggestions: see ctrace explain --json" in screen
+    assert "more suggestions: see ctrace explain --verbose" in screen
     assert "and 7 more problems: see --json" in screen
 
 
