@@ -27,6 +27,34 @@ def choices(scene: DiagnosisScene) -> Iterator[Candidate]:
             yield from _choice(scene, cause, each)
 
 
+def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer torch.where with a number that torch draws, for an `if` on Python's `random.random()`."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+            branch = _if_at(text, each.line) if torch and scene.is_users(each.file) else None
+            sides = _sides(text, branch) if branch is not None else None
+            drawn = _drawn(text, branch.test) if branch is not None else ""
+            if branch is None or sides is None or not drawn or _draws(sides.yes) or _draws(sides.no):
+                continue
+            test = source_of(text, branch.test).replace(drawn, f"{torch}.rand(())")
+            changes, shown = _selecting(branch, _selection(text, torch, test, sides), sides)
+            edits = line_edits(each.file, text, changes)
+            advice = (
+                f"{at_break(each)}: draw with torch and replace the branch by {shown}. It computes both sides; "
+                f"`{drawn}` draws from Python's generator, which Dynamo does not trace."
+            )
+            if edits:
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+def _drawn(text: str, test: ast.expr) -> str:
+    """Return the one call of `random.random()` in a comparison; empty if the condition is anything else."""
+    calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
+    found = source_of(text, calls[0]) if len(calls) == 1 else ""
+    return found if found == "random.random()" and isinstance(test, ast.Compare) else ""
+
+
 def messages(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to test in eager only for an `if` that only prints, logs or warns; the trial makes that edit."""
     for cause in scene.causes:
@@ -227,9 +255,7 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         condition, sides = condition.operand, found._replace(yes=found.no, no=found.yes)
     chosen = _selection(text, torch, _without_number(text, condition), sides)
-    statements = (*chosen.before, found.start + chosen.value)
-    changes: list[Change] = [(branch.test, "True"), (found.place, "; ".join(statements))]
-    shown = " and ".join(f"`{statement}`" for statement in statements)
+    changes, shown = _selecting(branch, chosen, found)
     advice = f"{at_break(each)}: replace the branch by {shown}."
     if read is not None:
         kept = source_of(text, _tensor(read.value))
@@ -282,6 +308,13 @@ def _selection(text: str, torch: str, test: str, sides: _Sides) -> _Selection:
     if not yes.found and not no.found:
         return _Selection((), f"{torch}.where({test}, {first}, {second})")
     return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
+
+
+def _selecting(branch: ast.If, chosen: _Selection, sides: _Sides) -> tuple[list[Change], str]:
+    """Return the changes that replace a branch by a selection, and its statements for a sentence."""
+    statements = (*chosen.before, sides.start + chosen.value)
+    shown = " and ".join(f"`{statement}`" for statement in statements)
+    return [(branch.test, "True"), (sides.place, "; ".join(statements))], shown
 
 
 def _condition_names() -> Iterator[str]:

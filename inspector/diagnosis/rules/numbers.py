@@ -85,6 +85,34 @@ _PYTHON_RESULT = frozenset(("GB0033", *_SKIPPED))
 """Also the id of an operation whose result is a Python value, which NumPy's random functions are for Dynamo."""
 
 
+def permutations(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer torch.randperm for NumPy's permutation of a number, the function of its `random` that torch has not.
+
+    The others of common use draw in the graph (2.11 to 2.13, torch/_numpy/random.py).
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+            call = _permutation(text, each.line) if torch and scene.is_users(each.file) else None
+            if call is None:
+                continue
+            drawn = f"{torch}.randperm({source_of(text, call.args[0])}).numpy()"
+            edits = line_edits(each.file, text, [(call, drawn)])
+            advice = f"{at(cause)}: `{drawn}` instead of `{source_of(text, call)}`: torch draws it in the graph."
+            if edits:
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=78, only_checked=True)
+            break
+
+
+def _permutation(text: str, line: int) -> ast.Call | None:
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr="permutation"), args=[_], keywords=[]) if node.lineno == line:
+                return node if _draw_at(text, line).endswith(".random.permutation()") else None
+    return None
+
+
 def _draw_at(text: str, line: int) -> str:
     """Return the function of `random` or NumPy that a line calls, such as `random.random()`; empty if it calls none."""
     tree = parsed(text)

@@ -1,6 +1,6 @@
 """Advice on NumPy calls with Python numbers, and on integers in buffers."""
 
-from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers, random_numbers
+from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers, permutations, random_numbers
 from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
 
 NUMPY = """import numpy as np
@@ -42,6 +42,13 @@ def test_functions_with_more_arguments_are_left_alone():
 def test_code_of_a_library_is_named_with_its_package():
     (found,) = numpy_on_numbers(scene(ran(NUMPY, broken(9, file=LIBRARY), file=LIBRARY)))
     assert "(kit: patch it from your code" in found.text
+
+
+def test_a_permutation_of_numpy_is_drawn_by_torch():
+    text = "import numpy as np\nimport torch\n\ndef forward(self, x):\n    at = np.random.permutation(x.size(1))[:4]\n"
+    (found,) = permutations(scene(ran(text, broken(5))))
+    assert edited(found) == ["at = torch.randperm(x.size(1)).numpy()[:4]"]
+    assert found.only_checked
 
 
 BUFFER = """import torch

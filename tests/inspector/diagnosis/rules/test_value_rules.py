@@ -148,6 +148,19 @@ def test_a_branch_that_only_prints_tests_in_eager_only(test, guarded):
     assert found.only_checked
 
 
+def test_a_branch_on_a_number_of_python_selects_on_one_of_torch():
+    text = written("if random.random() < self.p:", "    y = x", "else:", "    y = x + 1", "return y")
+    (found,) = branch_rules.draws(scene(ran(text, broken(4, "GB0007"))))
+    assert "`y = torch.where(torch.rand(()) < self.p, x, x + 1)`" in found.text
+    assert found.only_checked
+
+
+@pytest.mark.parametrize("test", ["random.random() < f(x)", "random.uniform(0, 1) < p", "random.random()"])
+def test_other_draws_of_python_are_not_selected_on(test):
+    text = written(f"if {test}:", "    y = x", "else:", "    y = x + 1", "return y")
+    assert not list(branch_rules.draws(scene(ran(text, broken(4, "GB0007")))))
+
+
 @pytest.mark.parametrize("inside", ["x = x + 1", "print(x := x + 1)", "self.log(x)"])
 def test_a_branch_that_does_more_than_print_is_not_left_out(inside):
     text = written("if x.sum() > 0:", f"    {inside}", "return x")
