@@ -24,6 +24,10 @@ class Construct(Struct, frozen=True):
     """The blocks around it within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""
     span: tuple[int, int] | None = None
     """Columns of the expression in its line without indentation; None if it spans several lines, or if not known."""
+    needs: tuple[str, ...] = ()
+    """What it needs of what its function computes: names of variables, and calls of submodules."""
+    is_constant: bool = False
+    """Whether it needs nothing that is passed to its function or computed there."""
 
 
 def construct_at(
@@ -48,26 +52,38 @@ def construct_at(
     elif columns is None or isinstance(node, ast.BinOp | ast.Compare):
         # Torch's columns of a call may extend to the operation on its result, as in `perf_counter() - start`.
         node = _call_of(callee, node)
-    return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
+    needs, has_passed = _needed(tree, node)
+    around, columns_shown = tuple(_around(chain)), _span(lines[line - 1], line, node)
+    return Construct(_kind(chain, node), _shown(text, node), around, columns_shown, needs, not has_passed and not needs)
 
 
-def computed_names(text: str, line: int, expression: str) -> tuple[str, ...]:
-    """Return the variables in an expression whose values the function computes by calls, at its lines up to this one.
+def _needed(tree: ast.AST, node: ast.AST) -> tuple[tuple[str, ...], bool]:
+    """Return what an expression needs of what its function computes before, and whether it needs any variable value.
 
-    The expression cannot be moved before a call of the function. Names that are not known count as not computed.
+    That is variables assigned from calls, and calls of submodules within the expression: it cannot be moved before a
+    call of the function. Names that are not known count as neither.
     """
-    tree, read = parsed(text), parsed(expression)
-    if tree is None or read is None:
-        return ()
+    line = getattr(node, "lineno", 0)
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     around = [each for each in ast.walk(tree) if isinstance(each, functions) and each.lineno <= line <= _last(each)]
+    if not around:
+        return (), False
     computed: set[str] = set()
-    for node in ast.walk(around[-1]) if around else ():
-        match node:
+    for inside in ast.walk(around[-1]):
+        match inside:
             case ast.Assign(targets=[ast.Name(id=name)], value=value, lineno=at) if at <= line and _calls(value):
                 computed.add(name)
-    names = (each.id for each in ast.walk(read) if isinstance(each, ast.Name))
-    return tuple(dict.fromkeys(name for name in names if name in computed))
+    passed = {each.arg for each in ast.walk(around[-1].args) if isinstance(each, ast.arg)} - {"self"}
+    needs: list[str] = []
+    names: set[str] = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name):
+                names.add(name)
+                needs += [name] if name in computed else []
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))) if each is not node:
+                needs.append(ast.unparse(each))
+    return tuple(dict.fromkeys(needs)), bool(names & (passed | computed))
 
 
 def _last(node: ast.stmt) -> int:

@@ -10,7 +10,7 @@ from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Own
 from ctrace.inspector.findings.breaks.torch_report import ParsedBreak, parse_break
 from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.source.constructs import Construct, computed_names, construct_at, is_bare_call
+from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
 from ctrace.inspector.source.text import text_around
 
@@ -86,9 +86,10 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         about = known.about(broken.expression, place)
         advice = _advice(known, first)
         title, fix = about.title, about.fix
-        needs = computed_names(*text_around(raw.listings, frame), construct.expression) if _is_moved(known) else ()
-        if needs and not place:
-            fix, advice = _after_the_call(construct.expression, needs), Advice()
+        if construct.needs and not place and _is_moved(known):
+            fix, advice = _after_the_call(construct.expression, construct.needs), Advice()
+        elif not construct.is_constant and not place:
+            fix = fix.replace(_ONCE, "outside of the compiled region")
     is_users_line = (inside.file, inside.line) == (frame.file, frame.line)
     return Break(
         gb=first.gb,
@@ -115,11 +116,16 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     )
 
 
-_MOVED = re.compile(r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\bbefore the compiled (?:call|region)\b")
+_MOVED = re.compile(
+    r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\b"
+    r"(?:before the compiled (?:call|region)|outside of the compiled region)\b"
+)
+_ONCE = "once outside of the compiled region and keep the result"
+"""What advice says of a call whose result is always the same."""
 
 
 def _is_moved(known: AdviceEntry) -> bool:
-    """Whether advice is to do the same before the compiled call."""
+    """Whether advice is to do the same before the compiled call, or outside of it."""
     return _MOVED.match(known.fix) is not None
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.source.constructs import Construct, computed_names, construct_at
+from ctrace.inspector.source.constructs import Construct, construct_at
 from tests.support.helpers import fuzzing
 
 
@@ -324,22 +324,25 @@ def test_columns_that_extend_to_an_operation_on_the_result_are_those_of_the_call
 COMPUTED = """def forward(self, x, mode):
     y = self.net(x)
     n = 3
-    key = str(y.sum().item())[:3]
+    key = {expression}
     z = self.net(x)
     return key
 """
 
 
 @pytest.mark.parametrize(
-    ("expression", "names"),
+    ("expression", "names", "is_constant"),
     [
-        ("str(y.sum().item())[:3]", ("y",)),
-        ("str(x.sum().item())", ()),
-        ("str(mode)", ()),
-        ("str(n)", ()),
-        ("str(z)", ()),  # assigned later
-        ("str(y", ()),
+        ("str(y.sum().item())[:3]", ("y",), False),
+        ("str(x.sum().item())", (), False),
+        ("str(mode)", (), False),
+        ("str(n)", (), True),
+        ("str(z)", (), True),  # assigned later
+        ("pack(self.embed(x), mode)", ("self.embed(x)",), False),
+        ("self.match(x)", (), False),
+        ("crc32(b'abc')", (), True),
     ],
 )
-def test_what_an_expression_needs_of_what_its_function_computes(expression, names):
-    assert computed_names(COMPUTED, 4, expression) == names
+def test_what_an_expression_needs_of_what_its_function_computes(expression, names, is_constant):
+    found = construct_at(COMPUTED.format(expression=expression), 4, (6, 6 + len(expression)))
+    assert (found.needs, found.is_constant) == (names, is_constant)
