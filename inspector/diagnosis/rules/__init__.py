@@ -87,6 +87,7 @@ RULES: tuple[Rule, ...] = (
     place_rules.other_places,
     option_rules.nested_breaks,
     branch_rules.loops,
+    branch_rules.other_results,
     general.known_fixes,
     general.last_resort,
 )

@@ -203,6 +203,29 @@ def _message(text: str, branch: ast.If) -> str:
     return json.dumps(source_of(text, branch.test))
 
 
+def other_results(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to leave an `if` that returns something else than a tensor to the caller: torch.where selects tensors."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            text = scene.session.listings.get(each.file, "")
+            branch = _if_at(text, each.line) if scene.is_users(each.file) else None
+            if branch is None or not _returns_a_constant(branch):
+                continue
+            test, returned = (shortened(source_of(text, node)) for node in (branch.test, branch.body[-1]))
+            advice = (
+                f"{at_break(each)}: leave the test `{test}` to the caller, after the compiled call: a graph cannot "
+                f"choose between a tensor and `{returned}`."
+            )
+            yield Candidate(advice, (cause.id,), general=True)
+
+
+def _returns_a_constant(branch: ast.If) -> bool:
+    match branch.body[-1]:
+        case ast.Return(value=None | ast.Constant()):
+            return True
+    return False
+
+
 def loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a fixed number of steps, or a compiled step, for a loop whose end depends on a tensor's values."""
     for cause in scene.causes:

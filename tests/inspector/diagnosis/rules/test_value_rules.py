@@ -155,6 +155,15 @@ def test_a_branch_on_a_number_of_python_selects_on_one_of_torch():
     assert found.only_checked
 
 
+def test_a_branch_that_returns_none_is_for_the_caller():
+    text = written("if (x == 0).all():", "    return None", "return x")
+    (found,) = branch_rules.other_results(scene(ran(text, broken(4, "GB0170"))))
+    assert "leave the test `(x == 0).all()` to the caller" in found.text
+    assert found.general
+    other = text.replace("return None", "return x + 1")
+    assert not list(branch_rules.other_results(scene(ran(other, broken(4, "GB0170")))))
+
+
 @pytest.mark.parametrize("test", ["random.random() < f(x)", "random.uniform(0, 1) < p", "random.random()"])
 def test_other_draws_of_python_are_not_selected_on(test):
     text = written(f"if {test}:", "    y = x", "else:", "    y = x + 1", "return y")
