@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.attribute_changes import apply_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, compile_seconds, lines_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, compile_seconds, lines_of, short_place
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
@@ -330,7 +330,7 @@ def _ordered(judged: Iterable[_Judged], scene: DiagnosisScene) -> list[Suggestio
     rank = {cause.id: number for number, cause in enumerate(scene.causes)}
     covered: set[str] = set()
     made: list[Suggestion] = []
-    for each in sorted(judged, key=lambda each: -_gain(each)):
+    for each in sorted((_as_a_first_step(each, scene) for each in judged), key=lambda each: -_gain(each)):
         found = each.candidate
         is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
         if each.holds is False or is_unknown or (scene.causes and set(found.causes) <= covered):
@@ -339,6 +339,26 @@ def _ordered(judged: Iterable[_Judged], scene: DiagnosisScene) -> list[Suggestio
         made.append(_suggestion(each, scene))
     changes = [each for each in made if not each.text.startswith("Nothing")]
     return sorted(changes or made, key=lambda each: _rank(each, rank))
+
+
+def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
+    """Keep an edit that removed its breaks and only uncovered the next one, as nothing compiles without it either."""
+    found = each.candidate
+    tried = scene.tried(found.trial)
+    if each.holds is not False or each.effect is None or tried is None or not tried.trial.edits:
+        return each
+    new = scene.new_breaks(tried)
+    mine = {
+        line
+        for cause in scene.causes
+        if cause.id in found.causes
+        for broken in scene.breaks(cause)
+        for line in lines_of(broken)
+    }
+    if not new or not mine or mine & set(tried.breaks) or each.effect.gain < 0:
+        return each
+    text = f"{found.text} Alone it changes no count: the next graph break is at {short_place(new[0])}."
+    return _Judged(replace(found, text=text, only_checked=False), None, None)
 
 
 def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:

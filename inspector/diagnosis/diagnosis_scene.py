@@ -73,6 +73,11 @@ class DiagnosisScene(Struct, frozen=True):
         return ""
 
 
+def short_place(place: str) -> str:
+    """Shorten `/home/me/net.py:8` to `net.py:8`."""
+    return place.replace("\\", "/").rpartition("/")[2]
+
+
 def lines_of(found: Break) -> Iterator[str]:
     """Yield the user's lines that lead to a break, such as `/home/me/net.py:8`."""
     yield from (f"{line.at.file}:{line.at.line}" for line in found.user_lines)

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.diagnosis_scene import short_place
 from ctrace.inspector.facts.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
 
@@ -70,7 +71,7 @@ def effect(found: Effect, new_breaks: Collection[str] = ()) -> str:
 
 def _new(places: Collection[str]) -> str:
     """Write the places of new graph breaks, in parentheses; empty if there are none."""
-    names = [each.replace("\\", "/").rpartition("/")[2] for each in places]
+    names = [short_place(each) for each in places]
     more = ", …" if len(names) > _MOST_PLACES else ""
     return f" (new: {', '.join(names[:_MOST_PLACES])}{more})" if names else ""
 

@@ -241,6 +241,11 @@ def is_output_call(node: ast.AST) -> bool:
     return _call_kind(node) in _OUTPUT
 
 
+def is_clock_call(node: ast.AST) -> bool:
+    """Whether an expression is a call that reads a clock."""
+    return _call_kind(node) == "clock"
+
+
 def is_index(node: ast.AST) -> bool:
     """Whether an expression takes an item, not a slice, at an index that is not a constant; perhaps to call it."""
     match node:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import line_edits, source_of
+from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
@@ -11,6 +11,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.findings.breaks.break_fold import logger_method
+from ctrace.inspector.source.constructs import is_clock_call
 from ctrace.inspector.source.text import parsed
 
 _NAMED = 4
@@ -31,6 +32,37 @@ def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
     text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
     short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
     yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
+
+
+def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to read clocks in eager only, also those of the function that the break kept Dynamo from; the trial does.
+
+    `is_compiling()` is a constant while Dynamo traces, so the reading is not traced.
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+            calls = _clocks_around(text, each.line) if torch and each.construct == "clock" else []
+            if not calls or not scene.is_users(each.file):
+                continue
+            guard = f"0.0 if {torch}.compiler.is_compiling() else "
+            changes: list[Change] = [(call, f"({guard}{source_of(text, call)})") for call in calls]
+            edits = line_edits(each.file, text, changes)
+            others = [str(line) for line in dict.fromkeys(call.lineno for call in calls) if line != each.line]
+            also = f", also at line {' and '.join(others)}" if others else ""
+            shown = f"`{guard}{source_of(text, calls[0])}`"
+            advice = f"{at(cause)}: remove the clock, or read it in eager only{also}: {shown}."
+            if edits:
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=81, only_checked=True)
+            break
+
+
+def _clocks_around(text: str, line: int) -> list[ast.Call]:
+    """Return the calls that read a clock, of the innermost function around a line that reads one; none if none is."""
+    functions = functions_at(text, line)
+    inside = ast.walk(functions[-1]) if functions else iter(())
+    calls = [node for node in inside if isinstance(node, ast.Call) and is_clock_call(node)]
+    return calls if any(covers(call, line) for call in calls) else []
 
 
 def _written(scene: DiagnosisScene, cause: RootCause) -> str:

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advise import diagnose, trials
+from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
 from ctrace.inspector.diagnosis.root_causes import root_causes
-from ctrace.inspector.diagnosis.rules import value_rules
+from ctrace.inspector.diagnosis.rules import output_rules, value_rules
 from ctrace.inspector.facts.diagnosis import Counts, Effect
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, Trial
-from tests.inspector.diagnosis.scenes import FILE, broken, ran, with_trial
+from tests.inspector.diagnosis.scenes import FILE, broken, ran, scene, with_trial
 
 TEXT = "import torch\ndef forward(x):\n    a = x.item()\n    print(a)\n    b = x.item()\n    return a + b"
 
@@ -48,6 +48,19 @@ def test_what_a_trial_left_is_not_covered_by_it():
 def test_a_break_that_moved_is_no_help():
     run = with_trial(ran(TEXT, broken(3), broken(5)), value_rules.SCALARS, Counts(3, 1, 0, 90.0), f"{FILE}:6")
     assert not any(each.checked for each in diagnose(run).advice)
+
+
+def test_an_edit_that_uncovers_the_next_break_is_a_first_step_and_says_so():
+    text = "import time\nimport torch\n\ndef forward(self, x):\n    began = time.time()\n    return x.item() - began"
+    run = ran(text, broken(5, "GB0007", construct="clock"))
+    (edit,) = (each.trial for each in output_rules.clocks(scene(run)))
+    assert edit is not None
+    tried = with_trial(run, edit, counts(run), f"{FILE}:6")
+    (advice,) = diagnose(tried).advice
+    assert advice.text.endswith("Alone it changes no count: the next graph break is at net.py:6.")
+    assert advice.checked is None
+    (other,) = diagnose(with_trial(run, edit, counts(run), f"{FILE}:5")).advice
+    assert "Alone" not in other.text
 
 
 def test_no_more_is_tried_once_nothing_is_left():

@@ -4,7 +4,7 @@ from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.rules import option_rules, output_rules
 from ctrace.inspector.facts.findings import Advice, Frame
 from ctrace.inspector.facts.trial import Trial
-from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, ran, scene
+from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
 TEXT = "import torch\ndef forward(x):\n    return torch.autograd.grad(x.sum(), x)"
 NESTED = Trial(settings=(("nested_graph_breaks", True),))
@@ -61,3 +61,22 @@ def test_filters_of_warnings_are_set_before_the_call():
         'net.py:3: remove `warnings.simplefilter("ignore")`, and call it once before the compiled model is called.'
     )
     assert not list(output_rules.filters(scene(ran(text.replace("simplefilter", "warn"), broken(3, "GB0007")))))
+
+
+CLOCK = """import time
+import torch
+
+def forward(self, x):
+    began = time.time()
+    x = x + 1
+    self.times.append(time.time() - began)
+    return x
+"""
+
+
+def test_clocks_are_read_in_eager_only_all_of_the_function():
+    (found,) = output_rules.clocks(scene(ran(CLOCK, broken(5, "GB0007", construct="clock"))))
+    eager = "(0.0 if torch.compiler.is_compiling() else time.time())"
+    assert edited(found) == [f"began = {eager}", f"self.times.append({eager} - began)"]
+    assert "net.py:5: remove the clock, or read it in eager only, also at line 7" in found.text
+    assert found.only_checked
