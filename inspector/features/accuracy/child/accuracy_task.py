@@ -1,10 +1,8 @@
 """The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
 
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from ctrace.inspector.capture.calls.answering import answer
@@ -20,7 +18,6 @@ from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
-from ctrace.inspector.capture.core.node_lines import place_of, source_of
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
@@ -28,29 +25,19 @@ from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.features.accuracy.accuracy_facts import (
     Accuracy,
     AccuracyRequest,
-    Culprit,
-    FirstNonfinite,
-    NotCompared,
-    PathStep,
-    Promises,
 )
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
-from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
-from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
-from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
+from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
+from ctrace.inspector.features.accuracy.child.pieces import COMPILING
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
-from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
-from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
+from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
+from ctrace.inspector.features.accuracy.child.watched_kernels import CountingListener, Listener, listening, watched
 from ctrace.inspector.processes.machine import memory
+from ctrace.inspector.runs.capture_request import Options
 
 _SEED = 20
 """Each call starts with the same random numbers, eager and compiled."""
-_MOST_LOCATED = 12
-"""How many wrong buffers are taken apart; more of one cause say nothing new."""
-_MOST_REASONS = 3
-_BETWEEN = "a stage between Dynamo's graph and the kernels"
-_LARGEST = 1e18
-"""The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
 _NO_COMPILER = "InvalidCxxCompiler"
 _COPIES = 4
 """The model, its copy for eager, and one in float64, which is twice as large."""
@@ -73,31 +60,25 @@ def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
         raise
 
 
-class _Comparison:
+class _Comparison(Findings):
     """Compares all scenarios of a model with one compiled model."""
 
     def __init__(self, request: AccuracyRequest, loaded: Loaded) -> None:
         import torch
 
-        self._request = request
-        self._options = request.capture.options
+        super().__init__(request, settings_of(request.capture.options))
         self._model = loaded.model
         self._scenarios = loaded.scenarios
+        self._names = tuple(loaded.scenarios)
         self._copier = Copier()
-        self._judge = KernelJudge(against_eager=request.against_eager)
-        self._graphs: list[WatchedGraph] = []
-        self._verdicts: list[Judgement | None] = []
-        self._not_compared: dict[tuple[str, str], None] = {}
-        self._untried: dict[tuple[str, str], None] = {}
-        self._promises = Promises()
-        self._kernels = self._runs = 0
-        self._path: tuple[PathStep, ...] = ()
-        self._device = "cpu"
-        self._before: dict[int, Any] = {}
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
         self._check_room()
-        self._compiled = self._compile()
+        options = self._options
+        backend = self._stages.backend
+        self._compiled: Any = torch.compile(
+            self._model, dynamic=options.dynamic, fullgraph=options.fullgraph, backend=backend
+        )
 
     def answered(self) -> Accuracy:
         """Compare, and say what is wrong."""
@@ -114,24 +95,6 @@ class _Comparison:
                 with training(self._model, way):
                     self._compare(name, way)
         return self._found()
-
-    def _compile(self) -> Any:
-        import torch
-
-        options = self._options
-        if options.backend not in (None, "inductor"):
-            raise TargetError(f"--backend {options.backend}: there are no kernels to compare", "leave it out")
-        settings: dict[str, Any] = {"triton.cudagraphs": False}
-        if options.mode is not None:
-            from torch._inductor import list_mode_options
-
-            if options.mode not in list_mode_options():
-                names = ", ".join(list_mode_options())
-                raise TargetError(f"--mode {options.mode}: not known to torch.compile", f"there are: {names}")
-            settings = {**list_mode_options()[options.mode], **settings}
-        self._stages = StageJudge(lambda: self._graphs, settings)
-        backend = self._stages.backend
-        return torch.compile(self._model, dynamic=options.dynamic, fullgraph=options.fullgraph, backend=backend)
 
     def _check_room(self) -> None:
         """Refuse a model that does not fit several times into memory.
@@ -159,7 +122,7 @@ class _Comparison:
         again = self._eager(call, way)
         state = self._state()
         before = self._judge.compared, len(self._judge.wrong), len(self._graphs)
-        counting = _Guarded(self._judge, self._stages)
+        counting = CountingListener(self._judge, self._stages)
         self._stages.is_active, self._stages.scenario = True, scenario
         compiled = self._call_compiled(call, way, counting)
         self._stages.is_active = False
@@ -234,7 +197,7 @@ class _Comparison:
 
     def _follow(self, first: StoredBuffer, call: Call, way: Way) -> None:
         path = ErrorPath(first.graph, first.number)
-        self._call_compiled(call, way, _Guarded(path))
+        self._call_compiled(call, way, CountingListener(path))
         self._path = tuple(path.steps)
 
     def _try_promises(self, call: Call, way: Way, state: list[tuple[Any, Any]]) -> None:
@@ -242,7 +205,7 @@ class _Comparison:
         results = None
         for digests in (first, second):
             self._restore(state)
-            results = self._call_compiled(call, way, _Guarded(digests))
+            results = self._call_compiled(call, way, CountingListener(digests))
         self._promises = run_to_run(self._promises, first, second)
         alone = row_alone(call)
         if alone is None or results is None:
@@ -256,155 +219,24 @@ class _Comparison:
         batch = next(each.shape[0] for each in tensors(call) if each.dim())
         self._promises = batch_invariant(self._promises, results, of_row, batch)
 
-    def _found(self) -> Accuracy:
-        culprits, pieces = self._culprits()
-        culprits = (*culprits, *self._wrong_stages())
-        left_out = {**self._judge.not_compared, **self._stages.not_compared, **self._not_compared}
-        wrong = any(each is Judgement.WRONG for each in self._verdicts)
-        equal = None if left_out else True
-        return Accuracy(
-            equal=False if culprits or wrong else equal,
-            culprits=culprits,
-            first_nonfinite=self._first_nonfinite(),
-            path=self._path,
-            promises=self._promises,
-            not_compared=tuple(NotCompared(what, why) for what, why in (*left_out, *self._untried)),
-            compared=self._judge.compared,
-            kernels=self._kernels,
-            graphs=len(self._graphs),
-            scenarios=tuple(self._scenarios),
-            result=self._result(),
-            compiled_runs=self._runs,
-            pieces=pieces,
-            device=self._device,
-        )
 
-    def _result(self) -> str:
-        if any(each is Judgement.WRONG for each in self._verdicts):
-            return "wrong"
-        if any(each in (None, Judgement.UNDECIDED) for each in self._verdicts) or not self._verdicts:
-            return "not_compared"
-        return "rounding"
+def settings_of(options: Options) -> dict[str, Any]:
+    """Return Inductor's settings of a mode, without CUDA graphs.
 
-    def _culprits(self) -> tuple[tuple[Culprit, ...], int]:
-        found: dict[tuple[Any, ...], Culprit] = {}
-        pieces = 0
-        reasons: dict[tuple[Any, ...], PieceFinding] = {}
-        for stored in self._judge.wrong[:_MOST_LOCATED]:
-            finding = located(stored, reasons, most=_MOST_REASONS, against_eager=self._request.against_eager)
-            pieces += finding.tried
-            culprit = _culprit(stored, finding)
-            key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
-            if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
-                found[key] = culprit
-        return tuple(sorted(found.values(), key=_badness)), pieces
+    Raises:
+        TargetError: there are no kernels with this backend, or no such mode.
+    """
+    if options.backend not in (None, "inductor"):
+        raise TargetError(f"--backend {options.backend}: there are no kernels to compare", "leave it out")
+    settings: dict[str, Any] = {"triton.cudagraphs": False}
+    if options.mode is not None:
+        from torch._inductor import list_mode_options
 
-    def _wrong_stages(self) -> Iterator[Culprit]:
-        """Yield what is wrong before the kernels: graphs that are wrong though each of their kernels is right."""
-        of_kernels = {stored.graph.part for stored in self._judge.wrong}
-        for graph in self._stages.wrong:
-            if of_kernels & {each.part for each in graph.lowered}:
-                continue
-            made = stage_of(graph, self._before)
-            if made is None and graph.judged is not None:
-                error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
-            if made is not None:
-                yield _stage_culprit(made)
-        wrong = any(each is Judgement.WRONG for each in self._verdicts)
-        is_explained = self._judge.wrong or self._stages.wrong or self._options.train
-        if wrong and not is_explained and not self._stages.not_compared:
-            yield _stage_culprit(WrongStage("graph", "what Dynamo made of the code", None, (), math.inf, 0.0))
-
-    def _first_nonfinite(self) -> FirstNonfinite | None:
-        made = self._judge.nonfinite
-        if made is None:
-            return None
-        file, line, _ = place_of(made.node)
-        return FirstNonfinite(file, line, operator_name(made.node), made.call.name, made.in_eager)
-
-
-def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
-    node = finding.node or stored.node
-    file, line, function = place_of(node)
-    nodes = [finding.node] if finding.node is not None else needed([stored.node], stored.known)
-    ops = dict.fromkeys(operator_name(each) for each in nodes if each.op == "call_function")
-    is_wrong = stored.judgement is Judgement.WRONG
-    return Culprit(
-        kind="external" if stored.call.is_external else "kernel",
-        name=stored.call.name,
-        part=stored.graph.part,
-        stage=stored.graph.stage,
-        scenario=stored.scenario,
-        file=file,
-        line=line,
-        function=function,
-        ops=tuple(ops),
-        error=_finite(stored.error if finding.error is None else finding.error),
-        eager_error=_finite(stored.eager_error if finding.eager_error is None else finding.eager_error),
-        against="float64" if is_wrong else "eager",
-        source=source_of(file, line),
-        reason=finding.reason or None,
-        remedy=finding.remedy or None,
-        remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
-    )
-
-
-def _stage_culprit(made: WrongStage) -> Culprit:
-    file, line, function = place_of(made.node)
-    return Culprit(
-        kind=made.kind,
-        name=made.name,
-        part=made.part,
-        stage="forward",
-        scenario=made.scenario,
-        file=file,
-        line=line,
-        function=function,
-        ops=made.ops,
-        error=_finite(made.error),
-        eager_error=_finite(made.eager_error),
-        against="float64",
-        source=source_of(file, line),
-    )
-
-
-def _finite(number: float) -> float | None:
-    return number if number <= _LARGEST else None
-
-
-def _badness(culprit: Culprit) -> tuple[Any, ...]:
-    """Sort what float64 convicts first, then by how much further it is off than eager."""
-    error = math.inf if culprit.error is None else culprit.error
-    eager = culprit.eager_error or 0.0
-    return culprit.against != "float64", -error / max(eager, 1e-12)
-
-
-class _Guarded(Listener):
-    """Counts the kernels of a call, and passes each on; what fails there is noted, and the model's call goes on."""
-
-    def __init__(self, *inner: Listener) -> None:
-        self._inner = inner
-        self.kernels = self.graphs = 0
-        self.failed: dict[tuple[str, str], None] = {}
-
-    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
-        """Count a graph."""
-        self.graphs += 1
-        for each in self._inner:
-            self._pass(f"graph {graph.part}", partial(each.entered, graph, args, names))
-
-    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
-        """Count a kernel."""
-        self.kernels += not graph.calls[number].is_view
-        for each in self._inner:
-            self._pass(graph.calls[number].name, partial(each.called, graph, number, names))
-
-    def _pass(self, what: str, hand_on: Callable[[], None]) -> None:
-        try:
-            hand_on()
-        except Exception as error:
-            self.failed[what, f"comparing it failed: {kind_and_message(error).splitlines()[0][:200]}"] = None
+        if options.mode not in list_mode_options():
+            names = ", ".join(list_mode_options())
+            raise TargetError(f"--mode {options.mode}: not known to torch.compile", f"there are: {names}")
+        settings = {**list_mode_options()[options.mode], **settings}
+    return settings
 
 
 @contextmanager

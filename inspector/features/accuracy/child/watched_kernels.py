@@ -17,10 +17,12 @@ buf0  # reuse`), and kernels write in place.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
@@ -80,6 +82,33 @@ class Listener:
 
     def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         """After a kernel, and before anything reuses its inputs' memory."""
+
+
+class CountingListener(Listener):
+    """Counts the kernels of a call, and passes each on; what fails there is noted, and the model's call goes on."""
+
+    def __init__(self, *inner: Listener) -> None:
+        self._inner = inner
+        self.kernels = self.graphs = 0
+        self.failed: dict[tuple[str, str], None] = {}
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Count a graph."""
+        self.graphs += 1
+        for each in self._inner:
+            self._pass(f"graph {graph.part}", partial(each.entered, graph, args, names))
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """Count a kernel."""
+        self.kernels += not graph.calls[number].is_view
+        for each in self._inner:
+            self._pass(graph.calls[number].name, partial(each.called, graph, number, names))
+
+    def _pass(self, what: str, hand_on: Callable[[], None]) -> None:
+        try:
+            hand_on()
+        except Exception as error:
+            self.failed[what, f"comparing it failed: {kind_and_message(error).splitlines()[0][:200]}"] = None
 
 
 _listener = Listener()

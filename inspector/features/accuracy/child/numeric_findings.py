@@ -1,0 +1,172 @@
+"""What a comparison has found so far, joined to the answer of `ctrace accuracy`."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.node_lines import place_of, source_of
+from ctrace.inspector.features.accuracy.accuracy_facts import (
+    Accuracy,
+    AccuracyRequest,
+    Culprit,
+    FirstNonfinite,
+    NotCompared,
+    PathStep,
+    Promises,
+)
+from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer
+from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
+from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
+from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, stage_of
+from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
+
+_MOST_LOCATED = 12
+"""How many wrong buffers are taken apart; more of one cause say nothing new."""
+_MOST_REASONS = 3
+_BETWEEN = "a stage between Dynamo's graph and the kernels"
+_LARGEST = 1e18
+"""The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
+
+
+class Findings:
+    """What was compared, what is wrong, and what was not compared."""
+
+    def __init__(self, request: AccuracyRequest, settings: dict[str, Any]) -> None:
+        self._request = request
+        self._options = request.capture.options
+        self._judge = KernelJudge(against_eager=request.against_eager)
+        self._stages = StageJudge(lambda: self._graphs, settings)
+        self._graphs: list[WatchedGraph] = []
+        self._before: dict[int, Any] = {}
+        self._verdicts: list[Judgement | None] = []
+        self._not_compared: dict[tuple[str, str], None] = {}
+        self._untried: dict[tuple[str, str], None] = {}
+        self._promises = Promises()
+        self._kernels = self._runs = 0
+        self._path: tuple[PathStep, ...] = ()
+        self._device = "cpu"
+        self._names: tuple[str, ...] = ()
+
+    def _found(self) -> Accuracy:
+        culprits, pieces = self._culprits()
+        culprits = (*culprits, *self._wrong_stages())
+        left_out = {**self._judge.not_compared, **self._stages.not_compared, **self._not_compared}
+        wrong = any(each is Judgement.WRONG for each in self._verdicts)
+        equal = None if left_out else True
+        return Accuracy(
+            equal=False if culprits or wrong else equal,
+            culprits=culprits,
+            first_nonfinite=self._first_nonfinite(),
+            path=self._path,
+            promises=self._promises,
+            not_compared=tuple(NotCompared(what, why) for what, why in (*left_out, *self._untried)),
+            compared=self._judge.compared,
+            kernels=self._kernels,
+            graphs=len(self._graphs),
+            scenarios=self._names,
+            result=self._result(),
+            compiled_runs=self._runs,
+            pieces=pieces,
+            device=self._device,
+        )
+
+    def _result(self) -> str:
+        if any(each is Judgement.WRONG for each in self._verdicts):
+            return "wrong"
+        if any(each in (None, Judgement.UNDECIDED) for each in self._verdicts) or not self._verdicts:
+            return "not_compared"
+        return "rounding"
+
+    def _culprits(self) -> tuple[tuple[Culprit, ...], int]:
+        found: dict[tuple[Any, ...], Culprit] = {}
+        pieces = 0
+        reasons: dict[tuple[Any, ...], PieceFinding] = {}
+        for stored in self._judge.wrong[:_MOST_LOCATED]:
+            finding = located(stored, reasons, most=_MOST_REASONS, against_eager=self._request.against_eager)
+            pieces += finding.tried
+            culprit = _culprit(stored, finding)
+            key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
+            if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
+                found[key] = culprit
+        return tuple(sorted(found.values(), key=_badness)), pieces
+
+    def _wrong_stages(self) -> Iterator[Culprit]:
+        """Yield what is wrong before the kernels: graphs that are wrong though each of their kernels is right."""
+        of_kernels = {stored.graph.part for stored in self._judge.wrong}
+        for graph in self._stages.wrong:
+            if of_kernels & {each.part for each in graph.lowered}:
+                continue
+            made = stage_of(graph, self._before)
+            if made is None and graph.judged is not None:
+                error, eager = graph.judged.error, graph.judged.eager_error
+                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
+            if made is not None:
+                yield _stage_culprit(made)
+        wrong = any(each is Judgement.WRONG for each in self._verdicts)
+        is_explained = self._judge.wrong or self._stages.wrong or self._options.train
+        if wrong and not is_explained and not self._stages.not_compared:
+            yield _stage_culprit(WrongStage("graph", "what Dynamo made of the code", None, (), math.inf, 0.0))
+
+    def _first_nonfinite(self) -> FirstNonfinite | None:
+        made = self._judge.nonfinite
+        if made is None:
+            return None
+        file, line, _ = place_of(made.node)
+        return FirstNonfinite(file, line, operator_name(made.node), made.call.name, made.in_eager)
+
+
+def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
+    node = finding.node or stored.node
+    file, line, function = place_of(node)
+    nodes = [finding.node] if finding.node is not None else needed([stored.node], stored.known)
+    ops = dict.fromkeys(operator_name(each) for each in nodes if each.op == "call_function")
+    is_wrong = stored.judgement is Judgement.WRONG
+    return Culprit(
+        kind="external" if stored.call.is_external else "kernel",
+        name=stored.call.name,
+        part=stored.graph.part,
+        stage=stored.graph.stage,
+        scenario=stored.scenario,
+        file=file,
+        line=line,
+        function=function,
+        ops=tuple(ops),
+        error=_finite(stored.error if finding.error is None else finding.error),
+        eager_error=_finite(stored.eager_error if finding.eager_error is None else finding.eager_error),
+        against="float64" if is_wrong else "eager",
+        source=source_of(file, line),
+        reason=finding.reason or None,
+        remedy=finding.remedy or None,
+        remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
+    )
+
+
+def _stage_culprit(made: WrongStage) -> Culprit:
+    file, line, function = place_of(made.node)
+    return Culprit(
+        kind=made.kind,
+        name=made.name,
+        part=made.part,
+        stage="forward",
+        scenario=made.scenario,
+        file=file,
+        line=line,
+        function=function,
+        ops=made.ops,
+        error=_finite(made.error),
+        eager_error=_finite(made.eager_error),
+        against="float64",
+        source=source_of(file, line),
+    )
+
+
+def _finite(number: float) -> float | None:
+    return number if number <= _LARGEST else None
+
+
+def _badness(culprit: Culprit) -> tuple[Any, ...]:
+    """Sort what float64 convicts first, then by how much further it is off than eager."""
+    error = math.inf if culprit.error is None else culprit.error
+    eager = culprit.eager_error or 0.0
+    return culprit.against != "float64", -error / max(eager, 1e-12)
