@@ -43,6 +43,16 @@ PromisesOption = Annotated[
     bool,
     typer.Option("--promises", help="Also make the same call twice, and call with one row of the batch alone."),
 ]
+StepsOption = Annotated[
+    int,
+    typer.Option(
+        "--steps",
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Also take N steps of an optimizer, with --train: eager, compiled and float64 side by side.",
+    ),
+]
 FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="Exit with 1 if there is a culprit.")]
 TimeoutOption = Annotated[
     float | None,
@@ -64,6 +74,7 @@ def accuracy(
     inputs: opt.Inputs = None,
     vary: opt.Varies = None,
     train: opt.Train = False,
+    steps: StepsOption = 0,
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
     fullgraph: opt.Fullgraph = False,
@@ -85,7 +96,12 @@ def accuracy(
             "no model to compare: kernels run here, and are not read from a run", "ctrace accuracy model.py"
         )
     options = Options(
-        tuple(inputs or ()), tuple(vary or ()), train=train, mode=mode, dynamic=dynamic, fullgraph=fullgraph
+        tuple(inputs or ()),
+        tuple(vary or ()),
+        train=train or bool(steps),
+        mode=mode,
+        dynamic=dynamic,
+        fullgraph=fullgraph,
     )
     with progress() as shown:
         shown.say("comparing kernels")
@@ -94,6 +110,7 @@ def accuracy(
             options,
             against_eager=against is Against.EAGER,
             promises=promises,
+            steps=steps,
             timeout=timeout,
             observe=lambda: shown.observe(None),
             output=shown.child_output,

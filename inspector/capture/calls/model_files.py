@@ -33,6 +33,8 @@ class Loaded(Struct, frozen=True):
     scenarios: dict[str, Way]
     parts: tuple[str, ...] = ()
     """What to compile instead of the whole model; see `call_parts.py`."""
+    module: ModuleType | None = None
+    """The module that the model is from: a model file may offer more than the model and its inputs."""
 
 
 def load(
@@ -59,7 +61,8 @@ def load(
     first = base()
     _check_signature(model, first, where)
     suspects = provoked(model, base, first) if request.options.provoke else {}
-    return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
+    ways = scenarios | {name: way for name, way in suspects.items() if name not in scenarios}
+    return Loaded(model, ways, module=module)
 
 
 def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:

@@ -14,6 +14,7 @@ from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import (
     Leaf,
+    Path,
     described_difference,
     disagreeing,
     found,
@@ -64,6 +65,8 @@ class ResultVerdict(Struct, frozen=True):
     """Why the verdict is undecided."""
     no_reference: str = ""
     """Why there is no float64 reference, if one was needed."""
+    path: Path = ()
+    """The place in the results that decided."""
 
 
 AGREED = ResultVerdict(Judgement.FINE, Rule.DIRECT)
@@ -174,7 +177,13 @@ class Court:
 def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> ResultVerdict:
     why = f"{judged.why} ({leaf.name})" if judged.why else ""
     return ResultVerdict(
-        judged.judgement, rule, judged.eager_error, judged.compiled_error, described_difference(leaf), why
+        judged.judgement,
+        rule,
+        judged.eager_error,
+        judged.compiled_error,
+        described_difference(leaf),
+        why,
+        path=leaf.path,
     )
 
 

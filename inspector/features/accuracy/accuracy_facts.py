@@ -13,6 +13,11 @@ class AccuracyRequest(Struct, frozen=True):
     """Whether a kernel counts that differs from eager and is no further from float64."""
     promises: bool = False
     """Whether to call the model again: the same call, and one row alone."""
+    steps: int = 0
+    """How many steps of an optimizer to take."""
+    max_bytes: int | None = None
+    """The most memory that the inputs of one kernel may have, if it is to be compared; None: a sixteenth of what is
+    free."""
 
 
 class Culprit(Struct, frozen=True):
@@ -48,6 +53,8 @@ class Culprit(Struct, frozen=True):
     """A statement that makes this change."""
     remedy_error: float | None = None
     """The error with this change."""
+    step: int | None = None
+    """The training step at which it was found; None: in a single call."""
 
 
 class FirstNonfinite(Struct, frozen=True):
@@ -60,6 +67,10 @@ class FirstNonfinite(Struct, frozen=True):
     """The kernel."""
     in_eager: bool
     """Whether eager makes it as well, on the same inputs."""
+    stage: str = ""
+    """`forward`, `backward` or `inference`; empty: no graph makes it."""
+    step: int | None = None
+    """The training step; None: in a single call."""
 
 
 class PathStep(Struct, frozen=True):
@@ -87,6 +98,43 @@ class NotCompared(Struct, frozen=True):
     why: str
 
 
+class TrainingStep(Struct, frozen=True):
+    """One step of an optimizer. Numbers are None if they are NaN or infinite, or if there is no such run."""
+
+    step: int
+    loss_eager: float | None
+    loss_compiled: float | None
+    parted: bool
+    """Whether loss, gradients or buffers of compiled are further from float64 than rounding explains, where eager takes
+    the same step from the parameters that compiled has."""
+    parameter: str | None
+    """The parameter or buffer where that is worst, if it parted."""
+    error: float | None = None
+    """How far compiled is from float64 there."""
+    eager_error: float | None = None
+    loss_float64: float | None = None
+    loss_one_bit: float | None = None
+    """Of the eager run with one bit changed."""
+    gradient_norm_eager: float | None = None
+    gradient_norm_compiled: float | None = None
+    gradient_norm_float64: float | None = None
+    apart_compiled: float | None = None
+    """After the step: the distance of all parameters from those of the eager run, by the norm of those."""
+    apart_one_bit: float | None = None
+    apart_float64: float | None = None
+
+
+class Training(Struct, frozen=True):
+    """How the steps were taken, and what makes eager and compiled part."""
+
+    loss: str
+    optimizer: str
+    changed_bit: str | None
+    """The value whose last bit is changed in the second eager run; None: the loss depends on none."""
+    parted_by: str
+    """`compiler`: a step is beyond rounding. `chaos`: none is, and one bit gets about as far. `rounding`: none is."""
+
+
 class Accuracy(Struct, frozen=True):
     """The answer of `ctrace accuracy`."""
 
@@ -110,3 +158,7 @@ class Accuracy(Struct, frozen=True):
     pieces: int
     """How many parts of graphs were compiled to find operations and reasons."""
     device: str = "cpu"
+    steps: tuple[TrainingStep, ...] = ()
+    training: Training | None = None
+    program: str | None = None
+    """How a program ended: `exit code 0`, or its exception; None: a model was compared."""

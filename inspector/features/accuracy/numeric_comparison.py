@@ -19,6 +19,7 @@ def accuracy_of(
     *,
     against_eager: bool,
     promises: bool,
+    steps: int = 0,
     timeout: float | None,
     observe: Callable[[], None],
     output: int | IO[bytes] | None,
@@ -37,5 +38,5 @@ def accuracy_of(
     check_options(found, options)
     path = None if found.path is None else str(found.path)
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
-    request = AccuracyRequest(capture, against_eager, promises)
+    request = AccuracyRequest(capture, against_eager, promises, steps)
     return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=output)

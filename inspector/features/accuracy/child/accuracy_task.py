@@ -1,7 +1,7 @@
 """The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
@@ -32,6 +33,7 @@ from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
+from ctrace.inspector.features.accuracy.child.training_steps import Steps, copies
 from ctrace.inspector.features.accuracy.child.watched_kernels import CountingListener, Listener, listening, watched
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options
@@ -73,12 +75,14 @@ class _Comparison(Findings):
         self._copier = Copier()
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
-        self._check_room()
-        options = self._options
         backend = self._stages.backend
         self._compiled: Any = torch.compile(
-            self._model, dynamic=options.dynamic, fullgraph=options.fullgraph, backend=backend
+            self._model, dynamic=self._options.dynamic, fullgraph=self._options.fullgraph, backend=backend
         )
+        self._steps: Steps | None = None
+        if request.steps:
+            self._steps = Steps(self._model, self._compiled, loaded.scenarios["base"], loaded.module)
+        self._check_room()
 
     def answered(self) -> Accuracy:
         """Compare, and say what is wrong."""
@@ -94,7 +98,25 @@ class _Comparison(Findings):
             for name, way in self._scenarios.items():
                 with training(self._model, way):
                     self._compare(name, way)
+            if self._steps is not None:
+                self._trained = self._steps.trained(self._request.steps, self._rerun)
+                self._runs += self._trained.runs
         return self._found()
+
+    def _rerun(self, step: int, call: Callable[[], None]) -> bool:
+        """Judge the kernels of a training step; return whether one makes the first NaN or infinity."""
+        is_known = step == 1 and bool(self._judge.wrong or self._stages.wrong)
+        before, nonfinite = len(self._judge.wrong), self._judge.nonfinite
+        self._judge.step = self._stages.step = step
+        self._judge.scenario = self._stages.scenario = "base"
+        self._stages.is_active = True
+        with listening(CountingListener(self._judge, self._stages)):
+            call()
+        self._stages.is_active = False
+        self._judge.step = self._stages.step = None
+        if is_known:  # the same kernels as in the single call
+            del self._judge.wrong[before:]
+        return self._judge.nonfinite is not nonfinite
 
     def _check_room(self) -> None:
         """Refuse a model that does not fit several times into memory.
@@ -104,12 +126,16 @@ class _Comparison(Findings):
         """
         import torch
 
-        if isinstance(self._model, torch.nn.Module):
-            state = [*self._model.parameters(), *self._model.buffers()]
-            size = sum(each.numel() * each.element_size() for each in state)
-            if _COPIES * size > memory():
-                what = f"the model's {size / 1e9:.1f} GB fit into memory fewer than {_COPIES} times"
-                raise TargetError(what, "compare a part of it: ctrace accuracy file.py:name, with fewer layers")
+        if not isinstance(self._model, torch.nn.Module):
+            return
+        times = _COPIES if self._steps is None else max(_COPIES, copies(self._steps.optimizer))
+        state = [*self._model.parameters(), *self._model.buffers()]
+        size = sum(each.numel() * each.element_size() for each in state)
+        free = free_memory() if any(each.is_cuda for each in state) else memory()
+        if times * size > free:
+            runs = " with optimizers and gradients" if self._steps is not None else ""
+            what = f"the model's {_amount(size)} have to fit {times} times{runs} into {_amount(free)} of free memory"
+            raise TargetError(what, "compare a part of it: ctrace accuracy file.py:name, with fewer layers")
 
     def _compare(self, scenario: str, way: Way) -> None:
         call = way.make()
@@ -218,6 +244,10 @@ class _Comparison(Findings):
             return
         batch = next(each.shape[0] for each in tensors(call) if each.dim())
         self._promises = batch_invariant(self._promises, results, of_row, batch)
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def settings_of(options: Options) -> dict[str, Any]:

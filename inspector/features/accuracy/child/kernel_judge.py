@@ -69,6 +69,7 @@ class StoredBuffer(Struct, eq=False):
     """Copies of the kernel's inputs by node, of a culprit."""
     value: Any = None
     scenario: str = ""
+    step: int | None = None
 
 
 class Nonfinite(Struct, eq=False):
@@ -78,6 +79,7 @@ class Nonfinite(Struct, eq=False):
     call: WatchedCall
     node: Any
     in_eager: bool
+    step: int | None = None
 
 
 class KernelJudge(Listener):
@@ -86,6 +88,7 @@ class KernelJudge(Listener):
     def __init__(self, *, against_eager: bool = False) -> None:
         self.against_eager = against_eager
         self.scenario = ""
+        self.step: int | None = None
         self.wrong: list[StoredBuffer] = []
         self.compared = 0
         self.not_compared: dict[tuple[str, str], None] = {}
@@ -178,7 +181,7 @@ class KernelJudge(Listener):
             self.wrong.append(
                 StoredBuffer(
                     graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                    {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario,
+                    {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario, self.step,
                 )
             )  # fmt: skip
 
@@ -201,11 +204,11 @@ class KernelJudge(Listener):
             values = {}
         for node in nodes:
             if node in values and _makes_nonfinite(node, values):
-                self.nonfinite = Nonfinite(graph, call, node, in_eager=True)
+                self.nonfinite = Nonfinite(graph, call, node, in_eager=True, step=self.step)
                 return
         makes = any(has_nonfinite(known[each]) for each in read)
         if not makes and not any(has_nonfinite(values.get(each)) for each in nodes):
-            self.nonfinite = Nonfinite(graph, call, made[0], in_eager=False)
+            self.nonfinite = Nonfinite(graph, call, made[0], in_eager=False, step=self.step)
 
     def _leave_out(self, what: str, why: str) -> None:
         self.not_compared[what, why] = None

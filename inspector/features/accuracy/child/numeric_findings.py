@@ -19,6 +19,7 @@ from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, S
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
 from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, stage_of
+from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
 
 _MOST_LOCATED = 12
@@ -47,20 +48,30 @@ class Findings:
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
         self._names: tuple[str, ...] = ()
+        self._trained = StepsTrained()
+        self._program: str | None = None
 
     def _found(self) -> Accuracy:
         culprits, pieces = self._culprits()
         culprits = (*culprits, *self._wrong_stages())
-        left_out = {**self._judge.not_compared, **self._stages.not_compared, **self._not_compared}
-        wrong = any(each is Judgement.WRONG for each in self._verdicts)
+        left_out = {
+            **self._judge.not_compared,
+            **self._stages.not_compared,
+            **self._not_compared,
+            **self._trained.undecided,
+        }
+        wrong = any(each is Judgement.WRONG for each in self._verdicts) or any(
+            each.parted for each in self._trained.steps
+        )
         equal = None if left_out else True
+        untried = {**self._untried, **self._trained.untried}
         return Accuracy(
             equal=False if culprits or wrong else equal,
             culprits=culprits,
             first_nonfinite=self._first_nonfinite(),
             path=self._path,
             promises=self._promises,
-            not_compared=tuple(NotCompared(what, why) for what, why in (*left_out, *self._untried)),
+            not_compared=tuple(NotCompared(what, why) for what, why in {**left_out, **untried}),
             compared=self._judge.compared,
             kernels=self._kernels,
             graphs=len(self._graphs),
@@ -69,6 +80,9 @@ class Findings:
             compiled_runs=self._runs,
             pieces=pieces,
             device=self._device,
+            steps=tuple(self._trained.steps),
+            training=self._trained.summary,
+            program=self._program,
         )
 
     def _result(self) -> str:
@@ -100,7 +114,7 @@ class Findings:
             made = stage_of(graph, self._before)
             if made is None and graph.judged is not None:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
+                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario, graph.step)
             if made is not None:
                 yield _stage_culprit(made)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
@@ -111,9 +125,10 @@ class Findings:
     def _first_nonfinite(self) -> FirstNonfinite | None:
         made = self._judge.nonfinite
         if made is None:
-            return None
+            return self._trained.nonfinite
         file, line, _ = place_of(made.node)
-        return FirstNonfinite(file, line, operator_name(made.node), made.call.name, made.in_eager)
+        op, stage = operator_name(made.node), made.graph.stage
+        return FirstNonfinite(file, line, op, made.call.name, made.in_eager, stage, made.step)
 
 
 def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
@@ -139,6 +154,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
         reason=finding.reason or None,
         remedy=finding.remedy or None,
         remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
+        step=stored.step,
     )
 
 
@@ -158,6 +174,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         eager_error=_finite(made.eager_error),
         against="float64",
         source=source_of(file, line),
+        step=made.step,
     )
 
 

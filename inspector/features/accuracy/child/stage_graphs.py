@@ -46,6 +46,7 @@ class WrongStage(Struct, eq=False):
     eager_error: float
     part: int | None = None
     scenario: str = ""
+    step: int | None = None
 
 
 class DynamoGraph(Struct, eq=False):
@@ -56,6 +57,7 @@ class DynamoGraph(Struct, eq=False):
     inputs: list[Any] = field(default_factory=list)
     judged: ValueJudged | None = None
     scenario: str = ""
+    step: int | None = None
 
 
 class StageJudge(Listener):
@@ -67,6 +69,7 @@ class StageJudge(Listener):
         self._arguments: dict[int, list[Any]] = {}
         self.is_active = False
         self.scenario = ""
+        self.step: int | None = None
         self.wrong: list[DynamoGraph] = []
         self.not_compared: dict[tuple[str, str], None] = {}
         self.count = 0
@@ -117,9 +120,10 @@ class StageJudge(Listener):
             runs = _GraphRuns(found.module, before, random)
             worst = _worst(eager, values, runs)
             if worst is not None:
-                found.judged, found.scenario = worst, self.scenario
+                found.judged, found.scenario, found.step = worst, self.scenario, self.step
                 found.inputs = before
-                self.wrong.append(found)
+                if found not in self.wrong:
+                    self.wrong.append(found)
                 for graph in found.lowered:  # for `stage_of`
                     graph.arguments = self._arguments.get(id(graph), [])
 
@@ -192,7 +196,7 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
             continue
         for of in (_wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
             if of is not None:
-                of.part, of.scenario = graph.part, found.scenario
+                of.part, of.scenario, of.step = graph.part, found.scenario, found.step
                 return of
     return None
 
