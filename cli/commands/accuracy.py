@@ -1,5 +1,6 @@
 """`ctrace accuracy`: which line changed the numbers."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,6 +15,8 @@ Examples:
   ctrace accuracy net.py:Net --input "float32[8,128]" --vary "0=1,64"
   ctrace accuracy model.py --against eager    also other roundings
   ctrace accuracy model.py --promises      the same call twice, a row alone
+  ctrace accuracy model.py --steps 20      training: where do the runs part?
+  ctrace accuracy train.py -- --epochs 1   inside a program
   ctrace accuracy model.py --json --fail-on culprit       for CI
 """
 
@@ -60,12 +63,40 @@ TimeoutOption = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Argument(help="A model: a file, file.py:name or pkg.mod:name.", show_default=False),
+    typer.Argument(help="A model: a file, file.py:name or pkg.mod:name; or a program.", show_default=False),
 ]
+Arguments = Annotated[list[str] | None, typer.Argument(help="Arguments of the program.", show_default=False)]
+MaxBytesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="SIZE",
+        help="Compare no kernel whose inputs have more, such as 500M or 2G; by default a sixteenth of the free memory.",
+    ),
+]
+
+_BYTES = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
+
+
+def bytes_of(text: str | None) -> int | None:
+    """Return the bytes of `500M`, `2G` or `1000`; None: no limit.
+
+    Raises:
+        TargetError: it is no size.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if text is None:
+        return None
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
+        raise TargetError(f"--max-bytes {text}: not a size", "write it as 500M or 2G")
+    return int(float(match["number"]) * 1000 ** " KMGT".index(match["unit"].upper() or " "))
 
 
 def accuracy(
     target: Target = None,
+    args: Arguments = None,
     against: AgainstOption = Against.FLOAT64,
     promises: PromisesOption = False,
     fail_on: FailOnOption = None,
@@ -75,6 +106,7 @@ def accuracy(
     vary: opt.Varies = None,
     train: opt.Train = False,
     steps: StepsOption = 0,
+    max_bytes: MaxBytesOption = None,
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
     fullgraph: opt.Fullgraph = False,
@@ -87,6 +119,7 @@ def accuracy(
     from ctrace.inspector.errors import Exit, TargetError
     from ctrace.inspector.features.accuracy.numeric_comparison import accuracy_of
     from ctrace.inspector.runs.capture_request import Options
+    from ctrace.inspector.runs.target import ProgramTarget, resolve
     from ctrace.reports.json.accuracy_json import render_accuracy_json
     from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 
@@ -103,14 +136,19 @@ def accuracy(
         dynamic=dynamic,
         fullgraph=fullgraph,
     )
-    with progress() as shown:
-        shown.say("comparing kernels")
+    most = bytes_of(max_bytes)
+    is_program = isinstance(resolve(target, args or (), has_inputs=bool(options.inputs)), ProgramTarget)
+    with progress(is_program=is_program) as shown:
+        if not is_program:
+            shown.say("comparing kernels")
         found = accuracy_of(
             target,
             options,
+            args=args or (),
             against_eager=against is Against.EAGER,
             promises=promises,
             steps=steps,
+            max_bytes=most,
             timeout=timeout,
             observe=lambda: shown.observe(None),
             output=shown.child_output,
@@ -121,5 +159,7 @@ def accuracy(
         data=lambda: render_accuracy_json(found, target),
         screen=lambda width: accuracy_screen(found, target, width),
     )
+    if found.program not in (None, "exit code 0"):
+        raise typer.Exit(Exit.PROGRAM)
     if fail_on is not None and found.culprits:
         raise typer.Exit(Exit.WORSE)

@@ -45,8 +45,12 @@ def run_task(
     observe: Callable[[], None] = lambda: None,
     output: int | IO[bytes] | None = 2,
     environment: Mapping[str, str] | None = None,
+    child: ChildProcess | None = None,
 ) -> _T:
     """Run `main` of a module in a child process, and return its result.
+
+    Args:
+        child: a process with other settings than the default ones.
 
     Raises:
         TargetError: the child process refused the request.
@@ -57,10 +61,12 @@ def run_task(
     with scratch() as folder:
         asked, answer = folder / "request.json", folder / "result.json"
         write_text(asked, json.dumps(to_builtins(request)))
-        child = ChildProcess()
+        child = child or ChildProcess()
         deadline = None if timeout is None else time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}
-        with child.running(python(module, str(asked), str(answer)), inherited, output, output):
+        with child.running(
+            python(module, str(asked), str(answer)), inherited, output if stdout is None else stdout, output
+        ):
             while (status := child.status()) is None:
                 observe()
                 time.sleep(_POLL_SECONDS)

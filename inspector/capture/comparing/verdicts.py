@@ -66,7 +66,7 @@ class ResultVerdict(Struct, frozen=True):
     no_reference: str = ""
     """Why there is no float64 reference, if one was needed."""
     path: Path = ()
-    """The place in the results that decided."""
+    """The place in the results that decided; empty: they agree."""
 
 
 AGREED = ResultVerdict(Judgement.FINE, Rule.DIRECT)
@@ -93,6 +93,8 @@ class Court:
         self._room = room
         self._noisy: list[CallResults] = []
         self.refused = ""
+        self.wrong: list[ResultVerdict] = []
+        """The places that are wrong, the worst first."""
 
     def verdict(self, compiled: CallResults, noisy_calls: int = _NOISY_CALLS) -> ResultVerdict:
         """Judge a compiled call's results; make at most `noisy_calls` randomly rounded eager calls."""
@@ -109,7 +111,10 @@ class Court:
 
     def _by_leaf(self, apart: list[Leaf], reference: CallResults | None) -> ResultVerdict:
         """Judge each place; the worst of them decides."""
-        return max((self._leaf(leaf, reference) for leaf in apart), key=_badness)
+        verdicts = [self._leaf(leaf, reference) for leaf in apart]
+        wrong = (each for each in verdicts if each.judgement is Judgement.WRONG)
+        self.wrong = sorted(wrong, key=_badness, reverse=True)
+        return max(verdicts, key=_badness)
 
     def _leaf(self, leaf: Leaf, reference: CallResults | None) -> ResultVerdict:
         noisy = [found(each, leaf.path) for each in self._noisy]

@@ -4,6 +4,9 @@ from msgspec import Struct
 
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
+LARGEST = 1e18
+"""The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
+
 
 class AccuracyRequest(Struct, frozen=True):
     """The request to the child process."""
@@ -99,7 +102,7 @@ class NotCompared(Struct, frozen=True):
 
 
 class TrainingStep(Struct, frozen=True):
-    """One step of an optimizer. Numbers are None if they are NaN or infinite, or if there is no such run."""
+    """One step of an optimizer. Numbers are None if they are NaN, infinite or more than 1e18, or without such a run."""
 
     step: int
     loss_eager: float | None

@@ -31,6 +31,7 @@ from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, has_nonfinite
 from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING
+from ctrace.inspector.features.accuracy.child.program_calls import ProgramComparison
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
 from ctrace.inspector.features.accuracy.child.training_steps import Steps, copies
@@ -52,10 +53,11 @@ def main(loaded: frozenset[str]) -> None:
 
 
 def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
-    seed()  # models draw their weights as they are made
-    comparison = _Comparison(request, load(request.capture, preloaded))
     try:
-        return comparison.answered()
+        if request.capture.kind == "program":
+            return ProgramComparison(request).answered(preloaded)
+        seed()  # models draw their weights as they are made
+        return _Comparison(request, load(request.capture, preloaded)).answered()
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error

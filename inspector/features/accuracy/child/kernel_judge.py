@@ -28,6 +28,7 @@ from ctrace.inspector.capture.comparing.judgement import (
     judged,
 )
 from ctrace.inspector.capture.comparing.precision import precision_of
+from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
     Values,
@@ -37,7 +38,10 @@ from ctrace.inspector.features.accuracy.child.node_values import (
 )
 from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedCall, WatchedGraph
+from ctrace.inspector.processes.machine import memory
 
+MOST_LOCATED = 12
+"""How many wrong buffers are kept with their inputs, and taken apart; more of one cause say nothing new."""
 _NOISY = 6
 """Eager runs that round at random, before a buffer is called wrong; `judgement` estimates near ties from 4 or more."""
 _EXPLAINED = (HOPELESS, NEAR_TIE, TINY)
@@ -45,9 +49,35 @@ _EXPLAINED = (HOPELESS, NEAR_TIE, TINY)
 _FLIPPED = 0.02
 """The share of values of 16 bits that may differ from eager by another order of float32 sums alone: 2^-24 of 2^-8 or
 2^-11 of each value would be 0.02 % or less, and a sum of thousands of terms multiplies that by some tens."""
+_PART = 16
+"""By which part of the free memory inputs are bounded: eager, float64 and noisy values of a kernel, some of which are
+twice as large, exist at once."""
+_SMALL = 16 << 20
 _UNKNOWN = "it is not known which operation of the graph it computes"
 _LOST = 2.0**-16
 """The relative difference of float32 values that a rounding to 16 bits leaves, and that of float32 does not."""
+
+
+class SizeLimit:
+    """The most memory that the inputs may have of what is compared."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+
+    def exceeded_by(self, values: Sequence[Any]) -> str:
+        """Say by how much some tensors exceed it; empty: they do not."""
+        import torch
+
+        held = [each for each in values if isinstance(each, torch.Tensor) and not each.is_meta]
+        size = sum({each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in held}.values())
+        if self._most is None and size < _SMALL:
+            return ""
+        free = free_memory() if any(each.is_cuda for each in held) else memory()
+        most = free // _PART if self._most is None else self._most
+        if size <= most:
+            return ""
+        limit = "a sixteenth of the free memory" if self._most is None else "--max-bytes"
+        return f"its inputs have {size / 1e6:.4g} MB, more than {limit} ({most / 1e6:.4g} MB)"
 
 
 class StoredBuffer(Struct, eq=False):
@@ -85,8 +115,11 @@ class Nonfinite(Struct, eq=False):
 class KernelJudge(Listener):
     """Judges each kernel of compiled calls while they run."""
 
-    def __init__(self, *, against_eager: bool = False) -> None:
+    def __init__(self, *, against_eager: bool = False, limit: SizeLimit | None = None) -> None:
         self.against_eager = against_eager
+        self._limit = limit or SizeLimit(None)
+        self._exceeds = ""
+        """Why the next call is not compared: what it reads is too large to copy."""
         self.scenario = ""
         self.step: int | None = None
         self.wrong: list[StoredBuffer] = []
@@ -122,6 +155,10 @@ class KernelJudge(Listener):
         if _has_open_results(graph, number - 1, names):
             self._kept |= self._inputs
         reads = graph.calls[number].reads
+        self._exceeds = self._limit.exceeded_by([names[each] for each in {*reads.values()} if each in names])
+        if self._exceeds:
+            self._inputs = {}
+            return
         self._inputs = {name: copied_value(names[variable]) for name, variable in reads.items() if variable in names}
 
     def _known(self, graph: WatchedGraph, call: WatchedCall, names: Mapping[str, Any]) -> Values:
@@ -145,6 +182,9 @@ class KernelJudge(Listener):
 
     def _judge(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         call = graph.calls[number]
+        if self._exceeds:
+            self._leave_out(call.name, self._exceeds)
+            return
         known = self._known(graph, call, names)
         stored = stored_nodes(graph, number, names)
         if stored:
@@ -176,12 +216,14 @@ class KernelJudge(Listener):
         elif is_wrong and call.is_external and not _knows_inputs(graph, call):
             self._leave_out(call.name, "it is not known which value of the graph each of its inputs is")
         elif is_wrong or (found.is_other and self.against_eager):
-            nodes = needed([node], known)
+            keeps = len(self.wrong) < MOST_LOCATED
+            nodes = needed([node], known) if keeps else []
             inputs = {each for one in nodes for each in one.all_input_nodes if each in known}
             self.wrong.append(
                 StoredBuffer(
                     graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                    {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario, self.step,
+                    {each: copied_value(known[each]) for each in inputs}, copied_value(value) if keeps else None,
+                    self.scenario, self.step,
                 )
             )  # fmt: skip
 

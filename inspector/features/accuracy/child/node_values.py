@@ -1,10 +1,11 @@
 """Compute nodes of a graph after all passes on values that compiled code has: in eager, in float64, and rounded."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 
 Values = dict[Any, Any]
 """Values of FX nodes."""
@@ -58,7 +59,7 @@ def computed(
         active.enter_context(arithmetic.active())
         for node in nodes:
             if node.op == "get_attr":
-                values[node] = change(_attribute(module, str(node.target)))
+                values[node] = change(attribute(module, str(node.target)))
                 continue
             if node.op != "call_function":
                 raise NotComputableError(f"{node.name} is not an input of the kernel")
@@ -76,7 +77,8 @@ def _called(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotComputableError(f"{operator_name(node)} cannot run by itself: {text}") from error
 
 
-def _attribute(module: Any, path: str) -> Any:
+def attribute(module: Any, path: str) -> Any:
+    """Return an attribute of a module by its dotted name."""
     for name in path.split("."):
         module = getattr(module, name)
     return module
@@ -110,4 +112,54 @@ def cannot_repeat(node: Any) -> str | None:
         return f"{node.target.name()} has no definition in PyTorch"
     if str(node.target).startswith(("_c10d_functional", "c10d")):
         return f"{operator_name(node)} communicates with other processes"
-    return None
+    return why_not_again(node) or None if _is_in_program else None
+
+
+_is_in_program = False
+
+
+@contextmanager
+def in_program() -> Iterator[None]:
+    """Leave operators of others alone in the block: a program may count on when its own ones are called."""
+    global _is_in_program  # noqa: PLW0603 - generated code has no other way here
+    _is_in_program = True
+    try:
+        yield
+    finally:
+        _is_in_program = False
+
+
+_OF_TORCH = frozenset(
+    ("aten", "prims", "prim", "inductor", "mkldnn", "mkldnn_prepacked", "onednn", "quantized",
+     "quantized_decomposed", "higher_order")
+)  # fmt: skip
+_PURE = frozenset(("torch", "builtins", "_operator", "operator", "math", "itertools", "functools"))
+
+
+def why_not_again(node: Any) -> str:
+    """Say why a program might notice a second run of a node; empty: it does not."""
+    target = node.target
+    if node.op == "call_module":
+        return "it calls a module of the program, which is not called a second time"
+    if node.op != "call_function":
+        return ""
+    name = operator_name(node)
+    namespace = getattr(target, "namespace", None)
+    if "c10d" in str(target) or "c10d" in str(getattr(target, "__module__", "")):
+        return f"{name} communicates with other processes"
+    if isinstance(namespace, str):
+        is_own = namespace not in _OF_TORCH
+    else:
+        module = str(getattr(target, "__module__", None) or "torch")  # built-in functions of torch have none
+        is_own = module.partition(".")[0] not in _PURE
+    return f"{name} is an operator of the program, which is not called a second time" if is_own else ""
+
+
+@contextmanager
+def modes_off() -> Iterator[None]:
+    """Let a program not notice what the block runs: its generators, its streams, and its modes of dispatch."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with unnoticed(), _disable_current_modes(), torch._C.DisableTorchFunctionSubclass():
+        yield

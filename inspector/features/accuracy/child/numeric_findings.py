@@ -7,6 +7,7 @@ from typing import Any
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.node_lines import place_of, source_of
 from ctrace.inspector.features.accuracy.accuracy_facts import (
+    LARGEST,
     Accuracy,
     AccuracyRequest,
     Culprit,
@@ -15,19 +16,15 @@ from ctrace.inspector.features.accuracy.accuracy_facts import (
     PathStep,
     Promises,
 )
-from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer
+from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
 from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, stage_of
 from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
 
-_MOST_LOCATED = 12
-"""How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
 _BETWEEN = "a stage between Dynamo's graph and the kernels"
-_LARGEST = 1e18
-"""The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
 
 
 class Findings:
@@ -36,8 +33,9 @@ class Findings:
     def __init__(self, request: AccuracyRequest, settings: dict[str, Any]) -> None:
         self._request = request
         self._options = request.capture.options
-        self._judge = KernelJudge(against_eager=request.against_eager)
-        self._stages = StageJudge(lambda: self._graphs, settings)
+        limit = SizeLimit(request.max_bytes)
+        self._judge = KernelJudge(against_eager=request.against_eager, limit=limit)
+        self._stages = StageJudge(lambda: self._graphs, settings, limit)
         self._graphs: list[WatchedGraph] = []
         self._before: dict[int, Any] = {}
         self._verdicts: list[Judgement | None] = []
@@ -96,7 +94,7 @@ class Findings:
         found: dict[tuple[Any, ...], Culprit] = {}
         pieces = 0
         reasons: dict[tuple[Any, ...], PieceFinding] = {}
-        for stored in self._judge.wrong[:_MOST_LOCATED]:
+        for stored in self._judge.wrong[:MOST_LOCATED]:
             finding = located(stored, reasons, most=_MOST_REASONS, against_eager=self._request.against_eager)
             pieces += finding.tried
             culprit = _culprit(stored, finding)
@@ -179,7 +177,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
 
 
 def _finite(number: float) -> float | None:
-    return number if number <= _LARGEST else None
+    return number if number <= LARGEST else None
 
 
 def _badness(culprit: Culprit) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ What Dynamo itself made of the Python is wrong if the whole result is, and each 
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from msgspec import Struct, field
@@ -23,13 +23,22 @@ from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
+    SizeLimit,
     ValueJudged,
     copied_value,
     judged_pair,
     same_kind,
     widened,
 )
-from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, computed, operator_name
+from ctrace.inspector.features.accuracy.child.node_values import (
+    NotComputableError,
+    Values,
+    attribute,
+    computed,
+    modes_off,
+    operator_name,
+    why_not_again,
+)
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
@@ -63,9 +72,12 @@ class DynamoGraph(Struct, eq=False):
 class StageJudge(Listener):
     """Compiles Dynamo's graphs with Inductor, and compares each call of one with its graph in eager."""
 
-    def __init__(self, graphs: Callable[[], list[WatchedGraph]], settings: dict[str, Any]) -> None:
+    def __init__(
+        self, graphs: Callable[[], list[WatchedGraph]], settings: dict[str, Any], limit: SizeLimit | None = None
+    ) -> None:
         self._graphs = graphs
         self._settings = settings
+        self._limit = limit or SizeLimit(None)
         self._arguments: dict[int, list[Any]] = {}
         self.is_active = False
         self.scenario = ""
@@ -81,17 +93,33 @@ class StageJudge(Listener):
 
     def backend(self, module: Any, inputs: Any) -> Callable[..., Any]:
         """Compile a graph of Dynamo."""
-        import torch
         from torch._inductor.compile_fx import compile_fx
+
+        return self.compiled(module, lambda: compile_fx(module, inputs, config_patches=self._settings))
+
+    def compiled(self, module: Any, compile_it: Callable[[], Any], *, once: bool = False) -> Callable[..., Any]:
+        """Return a function that runs a compiled graph of Dynamo, and compares its calls while this judge is active.
+
+        Args:
+            once: whether to compare only the first call, and to leave the program's own tensors and operators alone.
+        """
+        import torch
 
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+        own = [value for _, value in _constants(kept)] if once else []
+        refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "") if once else ""
         first = len(self._graphs())
-        compiled: Any = compile_fx(module, inputs, config_patches=self._settings)
+        compiled: Any = compile_it()
         found = DynamoGraph(kept, self._graphs()[first:])
+        called: list[bool] = []
 
         def run(*args: Any) -> Any:
-            if not self.is_active:
+            if not self.is_active or (once and called):
+                return compiled(*args)
+            called.append(True)
+            if why := refusal or self._limit.exceeded_by([*args, *own]):
+                self.not_compared[name, why] = None
                 return compiled(*args)
             before = list(map(copied_value, args))
             random = torch.get_rng_state()
@@ -99,7 +127,10 @@ class StageJudge(Listener):
             after = torch.get_rng_state()
             try:
                 torch.set_rng_state(random)
-                self._judge(found, before, result, random)
+                with modes_off() if once else nullcontext():
+                    if once:
+                        _copy_constants(kept)
+                    self._judge(found, before, result, random)
             except Exception as error:
                 why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
                 self.not_compared[name, f"it cannot run by itself in eager: {why}"] = None
@@ -126,6 +157,24 @@ class StageJudge(Listener):
                     self.wrong.append(found)
                 for graph in found.lowered:  # for `stage_of`
                     graph.arguments = self._arguments.get(id(graph), [])
+
+
+def _constants(module: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors that a graph has as attributes, by name."""
+    import torch
+
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value = attribute(module, str(node.target))
+            if isinstance(value, torch.Tensor):
+                yield str(node.target), value
+
+
+def _copy_constants(module: Any) -> None:
+    """Let a graph have copies of its attributes: those of the program must not change."""
+    for name, value in dict(_constants(module)).items():
+        holder, _, last = name.rpartition(".")
+        setattr(attribute(module, holder) if holder else module, last, value.detach().clone())
 
 
 class _GraphRuns:

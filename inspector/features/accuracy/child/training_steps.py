@@ -34,7 +34,7 @@ from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget, Resu
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.accuracy.accuracy_facts import FirstNonfinite, Training, TrainingStep
+from ctrace.inspector.features.accuracy.accuracy_facts import LARGEST, FirstNonfinite, Training, TrainingStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import has_nonfinite
 from ctrace.inspector.runs.tasks import TaskError
 
@@ -326,6 +326,7 @@ class Steps:
         return bool(disagreeing(one, other))
 
     def _verdict(self, compiled: CallResults, call: Call, step: int) -> ResultVerdict:
+        """Judge a step by the parameter or buffer where it is worst, else by loss and results."""
         watched = WatchedArithmetic()
         eager = EagerRun(self._alone(call, step, watched), None, Traces(), 0.0)
 
@@ -338,7 +339,10 @@ class Steps:
             finally:
                 arithmetic.read, arithmetic.refused = drawn.read, drawn.refused
 
-        return Court(eager, watched, run, self._budget, built=True).verdict(compiled)
+        court = Court(eager, watched, run, self._budget, built=True)
+        verdict = court.verdict(compiled)
+        of_parameters = (each for each in court.wrong if self._parameter(each) is not None)
+        return verdict if verdict.judgement is not Judgement.WRONG else next(of_parameters, verdict)
 
     def _apply(self, run: Trained) -> None:
         """Take the optimizer's step.
@@ -385,7 +389,7 @@ class Steps:
             loss_eager=_loss(eager),
             loss_compiled=_loss(compiled),
             parted=is_parted,
-            parameter=self._place(verdict.path) if is_parted else None,
+            parameter=self._parameter(verdict) if is_parted else None,
             error=_number(verdict.compiled_error) if is_parted else None,
             eager_error=_number(verdict.eager_error) if is_parted else None,
             loss_float64=_loss(wide),
@@ -398,12 +402,12 @@ class Steps:
             apart_float64=_apart(runs["float64"], runs["eager"]) if "float64" in runs else None,
         )
 
-    def _place(self, path: tuple[Any, ...]) -> str:
-        if path[0] == "gradients" and len(path) > 1:
-            return list(self._own.parameters)[path[1]]
-        if path[0] == "buffers" and len(path) > 1:
-            return str(path[1])
-        return "the loss" if path[1:] == ("loss",) else "the model's result"
+    def _parameter(self, verdict: ResultVerdict) -> str | None:
+        """Return the parameter or buffer that a verdict is about; None: it is about the loss or the results."""
+        group, *keys = verdict.path or ("",)
+        if group == "gradients" and keys:
+            return list(self._own.parameters)[keys[0]]
+        return str(keys[0]) if group == "buffers" and keys else None
 
     def _nonfinite(self, compiled: CallResults, eager: CallResults, step: int) -> FirstNonfinite:
         """Say what makes a NaN that no kernel makes."""
@@ -432,8 +436,10 @@ def parted_by(steps: list[TrainingStep]) -> str:
     known = [each for each in steps if each.apart_one_bit and each.apart_compiled is not None]
     if not known:
         return "rounding"
-    first, last = known[0].apart_one_bit or 0.0, known[-1].apart_one_bit or 0.0
-    is_chaos = last > _GROWN * first and last * _NEAR >= (known[-1].apart_compiled or 0.0)
+    first = known[0].apart_one_bit or 0.0
+    is_chaos = any(
+        (each.apart_one_bit or 0.0) > max(_GROWN * first, (each.apart_compiled or 0.0) / _NEAR) for each in known
+    )
     return "chaos" if is_chaos else "rounding"
 
 
@@ -488,7 +494,7 @@ def _apart(one: Trained, other: Trained) -> float | None:
 
 
 def _number(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    return value if value is not None and abs(value) <= LARGEST else None
 
 
 def _first_line(error: BaseException) -> str:
