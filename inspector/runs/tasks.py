@@ -64,9 +64,7 @@ def run_task(
         child = child or ChildProcess()
         deadline = None if timeout is None else time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}
-        with child.running(
-            python(module, str(asked), str(answer)), inherited, output if stdout is None else stdout, output
-        ):
+        with child.running(python(module, str(asked), str(answer)), inherited, output, output):
             while (status := child.status()) is None:
                 observe()
                 time.sleep(_POLL_SECONDS)

@@ -84,7 +84,7 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     source = f"`{fmt.one_line(first.source, 100)}`" if first.source else ""
     yield Text.assemble("\n", (_where(first), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
-    scenario = "" if first.scenario == "base" else f" (scenario {fmt.one_line(first.scenario, 40)})"
+    scenario = "" if first.scenario in ("base", "program") else f" (scenario {fmt.one_line(first.scenario, 40)})"
     if ops:
         one = len(first.ops) == 1 or first.kind not in ("kernel", "external")
         yield hanging(f"{'' if one else 'one of '}{ops}{scenario}")

@@ -42,8 +42,8 @@ _SETTINGS = {
     "freezing": False,
     "triton.cudagraphs": False,
 }
-"""Settings under which the code of a graph is generated here, and each kernel is called by it. Random numbers stay those
-that the program has without ctrace."""
+"""Settings under which the code of a graph is generated here, and each kernel is called by it. Random numbers stay
+those that the program has without ctrace."""
 _DONE = "exit code 0"
 
 
@@ -96,6 +96,7 @@ class ProgramComparison(Findings):
         """
         capture = self._request.capture
         self._stages.is_active = True
+        self._judge.scenario = self._stages.scenario = "program"
         with (
             watch_imports() as when,
             ExitStack() as patches,
@@ -114,9 +115,7 @@ class ProgramComparison(Findings):
                     f"{name} ended before it compiled anything: {self._program}", "first run it in plain Python"
                 )
             what = f"{name} compiled nothing with Inductor, so there are no kernels to compare"
-            raise TargetError(
-                what, "call what torch.compile returns, or name a model in it: ctrace accuracy file.py:name"
-            )
+            raise TargetError(what, "call what torch.compile returns, or name a model: ctrace accuracy file.py:name")
         if not self._counting.graphs:
             self._not_compared["the program", "no compiled graph was called"] = None
         self._kernels, self._runs = self._counting.kernels, self._counting.graphs
