@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.accuracy.accuracy_facts import Accuracy, Culprit, PathStep
+from ctrace.inspector.features.accuracy.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
@@ -15,6 +15,23 @@ from ctrace.reports.terminal.widgets import MOST, Verbatim, hanging, section
 _LONG_NAME = 60
 _KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
 _HEADS = {True: ("EQUAL", "bold green"), False: ("NOT EQUAL", "bold red"), None: ("NOT ALL COMPARED", "bold yellow")}
+
+_WHOLE = {
+    "wrong": "The whole result is further off than rounding explains, and each kernel is right by itself.",
+    "not_compared": "The whole result was not compared.",
+    "rounding": "So is the whole result.",
+}
+_WHOLE_PROGRAM = {
+    "wrong": "A whole graph is further off than rounding explains, and each kernel is right by itself.",
+    "not_compared": "Not each whole graph was compared.",
+    "rounding": "So is each whole graph.",
+}
+_PARTED_BY = {
+    "compiler": "",
+    "chaos": "The runs part by chaos: one changed bit gets about as far.",
+    "rounding": "The runs part by rounding alone.",
+}
+_MOST_STEPS = 8
 
 
 def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[RenderableType]:
@@ -28,6 +45,7 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
         yield from _culprit(places)
     if len(grouped) > MOST:
         yield hanging(f"and {len(grouped) - MOST} more: see --json")
+    yield from _training(found, width)
     yield from _first_nonfinite(found)
     if found.path:
         yield section("How the error travels, against float64 from the graph's inputs on")
@@ -56,10 +74,9 @@ def _answer(found: Accuracy) -> str:
         if others:
             answer += f" So {'are' if others > 1 else 'is'} {count(others, 'other line')}."
         return answer
-    whole = {
-        "wrong": "The whole result is further off than rounding explains, and each kernel is right by itself.",
-        "not_compared": "The whole result was not compared.",
-    }.get(found.result, "So is the whole result.")
+    whole = (_WHOLE_PROGRAM if found.program is not None else _WHOLE)[found.result]
+    if parted := _first_parted(found):
+        return f"{_parted(parted)} No kernel is beyond rounding by itself."
     kernels = f"{count(found.compared, 'stored result')} of {count(found.kernels, 'kernel')}"
     return f"Nothing is beyond rounding in {kernels}, each on its real inputs. {whole}"
 
@@ -85,6 +102,8 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     yield Text.assemble("\n", (_where(first), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
     scenario = "" if first.scenario in ("base", "program") else f" (scenario {fmt.one_line(first.scenario, 40)})"
+    if first.step is not None:
+        scenario += f" at training step {first.step}"
     if ops:
         one = len(first.ops) == 1 or first.kind not in ("kernel", "external")
         yield hanging(f"{'' if one else 'one of '}{ops}{scenario}")
@@ -97,15 +116,76 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))
 
 
+def _first_parted(found: Accuracy) -> TrainingStep | None:
+    return next((each for each in found.steps if each.parted), None)
+
+
+def _parted(step: TrainingStep) -> str:
+    """Say where training parts beyond rounding."""
+    where = f"in {fmt.one_line(step.parameter, 100)}" if step.parameter is not None else "in the loss or the result"
+    numbers = f"off by {_error(step.error)} where eager is off by {_error(step.eager_error)}"
+    has_numbers = step.error is not None and step.eager_error is not None
+    return f"Training parts at step {step.step}, {where}{f': {numbers}' if has_numbers else ''}."
+
+
+def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
+    """Show how eager, compiled and float64 train beside each other."""
+    training = found.training
+    if training is None:
+        return
+    yield section(f"Training, {count(len(found.steps), 'step')}")
+    parted = _first_parted(found)
+    if parted is None:
+        yield hanging(f"No step that was compared is beyond rounding. {_PARTED_BY[training.parted_by]}")
+    elif found.culprits:
+        yield hanging(_parted(parted))
+    has_wide = any(each.loss_float64 is not None for each in found.steps)
+    names = ("step", ">loss eager", ">compiled", *([">float64"] if has_wide else []), ">apart", ">by one bit", "")
+    rows = []
+    for each in _shown_steps(found.steps):
+        wide = [_loss(each.loss_float64)] if has_wide else []
+        mark = "parts" if each.parted else ""
+        apart = (_apart(each.apart_compiled), _apart(each.apart_one_bit))
+        rows.append((str(each.step), _loss(each.loss_eager), _loss(each.loss_compiled), *wide, *apart, mark))
+    yield columned(width, names, rows)
+    yield hanging("apart: of compiled parameters from eager's, after the step, as a part of those", style="dim")
+    bit = f"; changed bit: the last one of {fmt.one_line(training.changed_bit, 80)}" if training.changed_bit else ""
+    how = f"loss: {fmt.one_line(training.loss, 100)}; optimizer: {fmt.one_line(training.optimizer, 100)}{bit}"
+    yield hanging(how, style="dim")
+
+
+def _shown_steps(steps: tuple[TrainingStep, ...]) -> list[TrainingStep]:
+    """Return the first and last steps, and those around the first that parts."""
+    if len(steps) <= _MOST_STEPS:
+        return list(steps)
+    at = next((number for number, each in enumerate(steps) if each.parted), 0)
+    chosen = {0, 1, len(steps) - 2, len(steps) - 1, *range(max(at - 1, 0), min(at + 3, len(steps)))}
+    return [steps[number] for number in sorted(chosen)]
+
+
+def _loss(loss: float | None) -> str:
+    return "-" if loss is None else f"{loss:.6g}"
+
+
+def _apart(distance: float | None) -> str:
+    return "-" if distance is None else f"{distance:.1e}"
+
+
 def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
     made = found.first_nonfinite
     if made is None:
         return
     yield section("The first NaN or infinity")
-    where = _place(f"{made.file}:{made.line}" if made.file else None) or "a line that is not known"
+    when = f" at training step {made.step}" if made.step is not None else ""
     eager = "eager makes it as well" if made.in_eager else "eager does not make it"
+    if not made.stage:
+        yield hanging(
+            f"{fmt.one_line(made.op, 100)} makes it{when}, no kernel: in {fmt.one_line(made.name, 100)}; {eager}"
+        )
+        return
+    where = _place(f"{made.file}:{made.line}" if made.file else None) or "a line that is not known"
     yield hanging(f"{where}: {made.op}, from inputs without any; {eager}, on the same inputs")
-    yield hanging(f"kernel {_short(made.name)}")
+    yield hanging(f"kernel {_short(made.name)}, {made.stage}{when}")
 
 
 def _promises(found: Accuracy) -> Iterator[RenderableType]:
@@ -142,7 +222,13 @@ def _place(where: str | None) -> str:
 def _how(found: Accuracy) -> str:
     runs = count(found.compiled_runs, "compiled call")
     pieces = f", {count(found.pieces, 'part')} of graphs compiled again" if found.pieces else ""
+    graphs = count(found.graphs, "graph")
+    if found.program is not None:
+        return (
+            f"The program ended with {fmt.one_line(found.program, 200)}. {graphs}, the first call of each compared"
+            f"{pieces}. CUDA graphs and freezing are off."
+        )
     return (
-        f"{count(found.graphs, 'graph')} on {found.device}, {runs}{pieces}. Random numbers are drawn by PyTorch's "
+        f"{graphs} on {found.device}, {runs}{pieces}. Random numbers are drawn by PyTorch's "
         "operators, CUDA graphs and freezing are off."
     )

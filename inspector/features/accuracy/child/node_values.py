@@ -106,13 +106,24 @@ def cannot_repeat(node: Any) -> str | None:
     """Say why a second run of an operation means nothing; None: it can be repeated."""
     import torch
 
-    if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) or "inductor_rand" in str(node.target):
+    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and not _drops_nothing(node)
+    if is_random or "inductor_rand" in str(node.target):
         return f"{operator_name(node)} draws random numbers"
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return f"{node.target.name()} has no definition in PyTorch"
     if str(node.target).startswith(("_c10d_functional", "c10d")):
         return f"{operator_name(node)} communicates with other processes"
     return why_not_again(node) or None if _is_in_program else None
+
+
+def _drops_nothing(node: Any) -> bool:
+    """Whether a call has a probability of dropout that is 0, as attention has in evaluation mode."""
+    names = [each.name for each in node.target._schema.arguments]
+    if "dropout_p" not in names:
+        return False
+    at = names.index("dropout_p")
+    given = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p")
+    return bool((node.target._schema.arguments[at].default_value if given is None else given) == 0)
 
 
 _is_in_program = False

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.calls.program_run import run_program
+from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
 from ctrace.inspector.capture.core.imports import watch_imports
@@ -120,6 +121,8 @@ class ProgramComparison(Findings):
             self._not_compared["the program", "no compiled graph was called"] = None
         self._kernels, self._runs = self._counting.kernels, self._counting.graphs
         self._not_compared |= self._counting.failed
+        fine = Judgement.UNDECIDED if self._stages.not_compared else Judgement.FINE
+        self._verdicts.append(Judgement.WRONG if self._stages.wrong else fine)
         return self._found()
 
     def _patch(self, patches: ExitStack, module: ModuleType) -> None:

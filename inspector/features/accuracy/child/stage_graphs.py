@@ -22,6 +22,7 @@ from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     SizeLimit,
     ValueJudged,
@@ -131,6 +132,8 @@ class StageJudge(Listener):
                     if once:
                         _copy_constants(kept)
                     self._judge(found, before, result, random)
+            except NotComputableError as error:
+                self.not_compared[name, str(error)] = None
             except Exception as error:
                 why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
                 self.not_compared[name, f"it cannot run by itself in eager: {why}"] = None
@@ -146,7 +149,10 @@ class StageJudge(Listener):
         from torch.utils import _pytree
 
         with torch.no_grad():
+            states = RandomStates()
             eager = _pytree.tree_leaves(found.module(*map(copied_value, before)))
+            if not _has_eager_numbers() and states.torch_moved():
+                raise NotComputableError("it draws random numbers, and Inductor draws other ones")
             values = _pytree.tree_leaves(result)
             runs = _GraphRuns(found.module, before, random)
             worst = _worst(eager, values, runs)
@@ -157,6 +163,13 @@ class StageJudge(Listener):
                     self.wrong.append(found)
                 for graph in found.lowered:  # for `stage_of`
                     graph.arguments = self._arguments.get(id(graph), [])
+
+
+def _has_eager_numbers() -> bool:
+    """Whether compiled code draws the random numbers that eager draws."""
+    from torch._inductor import config
+
+    return bool(config.fallback_random)
 
 
 def _constants(module: Any) -> Iterator[tuple[str, Any]]:

@@ -214,7 +214,7 @@ class Steps:
             if self._is_strange and has_nonfinite(tuple(self._runs["eager"].parameters.values())):
                 if step < count:
                     why = "the parameters are NaN or infinite by then, in eager as well"
-                    found.untried[f"training steps {step + 1} to {count}", why] = None
+                    found.undecided[f"training steps {step + 1} to {count}", why] = None
                 break
         if found.steps:
             found.summary = Training(self._loss.name, self._name, self._changed or None, parted_by(found.steps))
