@@ -77,6 +77,8 @@ def _answer(found: Accuracy) -> str:
     whole = (_WHOLE_PROGRAM if found.program is not None else _WHOLE)[found.result]
     if parted := _first_parted(found):
         return f"{_parted(parted)} No kernel is beyond rounding by itself."
+    if not found.kernels:
+        return "No kernel ran, so nothing was compared."
     kernels = f"{count(found.compared, 'stored result')} of {count(found.kernels, 'kernel')}"
     return f"Nothing is beyond rounding in {kernels}, each on its real inputs. {whole}"
 
@@ -136,7 +138,9 @@ def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
     yield section(f"Training, {count(len(found.steps), 'step')}")
     parted = _first_parted(found)
     if parted is None:
-        yield hanging(f"No step that was compared is beyond rounding. {_PARTED_BY[training.parted_by]}")
+        is_same = all(each.apart_compiled == 0 for each in found.steps)
+        parts = "Compiled parameters are those of eager." if is_same else _PARTED_BY[training.parted_by]
+        yield hanging(f"No step that was compared is beyond rounding. {parts}")
     elif found.culprits:
         yield hanging(_parted(parted))
     has_wide = any(each.loss_float64 is not None for each in found.steps)
@@ -179,9 +183,8 @@ def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
     when = f" at training step {made.step}" if made.step is not None else ""
     eager = "eager makes it as well" if made.in_eager else "eager does not make it"
     if not made.stage:
-        yield hanging(
-            f"{fmt.one_line(made.op, 100)} makes it{when}, no kernel: in {fmt.one_line(made.name, 100)}; {eager}"
-        )
+        op, name = fmt.one_line(made.op, 100), fmt.one_line(made.name, 100)
+        yield hanging(f"{op} makes it{when}, no kernel: in {name}; {eager}")
         return
     where = _place(f"{made.file}:{made.line}" if made.file else None) or "a line that is not known"
     yield hanging(f"{where}: {made.op}, from inputs without any; {eager}, on the same inputs")
