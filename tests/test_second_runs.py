@@ -30,6 +30,7 @@ RUNS_AGAIN = {
     "inspector/capture/guards/guard_cost.py": GUARDS,
     "inspector/capture/isolation/second_run.py": ISOLATED,
     "inspector/features/accuracy/child/accuracy_task.py": OWN_PROCESS,
+    "inspector/features/accuracy/child/node_values.py": MODEL_COPY,
     "inspector/features/workshop/child/applying_kernels.py": OWN_PROCESS,
     "inspector/features/workshop/child/check_package.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,

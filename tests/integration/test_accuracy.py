@@ -112,10 +112,198 @@ def test_random_numbers_are_not_compared(ctrace: Command) -> None:
     assert "draws random numbers" in report["not_compared"][0]["why"]
 
 
+LATE = """\
+import torch
+import torch._inductor.lowering as lowering
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 1)
+
+    def forward(self, x):
+        h = self.first(x)
+        h = torch.relu(h)
+        return self.second(h)
+
+model = Model()
+
+def inputs():
+    return (torch.randn(8, 16),)
+
+def loss(output):
+    return (output - 40).square().mean()
+
+def optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.005)
+"""
+CLAMPED = """
+relu = torch.ops.aten.relu.default
+whole, clamp = lowering.lowerings[relu], lowering.lowerings[torch.ops.aten.clamp_max.default]
+lowering.lowerings[relu] = lambda x: clamp(whole(x), 4.0)
+"""
+
+
+def test_a_kernel_that_is_wrong_only_after_some_steps_is_named(ctrace: Command) -> None:
+    """Values pass the wrong bound only once the model has learned to make large ones."""
+    ctrace.write("model.py", LATE + CLAMPED)
+    result = ctrace("accuracy", "model.py", "--steps", "12", "--json")
+    assert result.code == 0, result.err
+    report = result.report
+    parted = [each["step"] for each in report["steps"] if each["parted"]]
+    assert parted[0] > 1
+    assert report["steps"][parted[0] - 1]["parameter"] in ("first.weight", "first.bias", "second.weight", "second.bias")
+    assert {(each["line"], *each["ops"], each["step"]) for each in report["culprits"]} == {(11, "aten.relu", parted[0])}
+    assert (report["equal"], report["training"]["parted_by"]) == (False, "compiler")
+    assert report["training"]["optimizer"] == "`optimizer` of the file (SGD)"
+
+
+CHAOS = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        for _ in range(8):
+            x = torch.sin(3 * self.layer(x))
+        return x.square().mean()
+
+model = Model()
+
+def inputs():
+    return (torch.randn(4, 8),)
+
+def optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def test_chaos_has_no_culprit(ctrace: Command) -> None:
+    ctrace.write("model.py", CHAOS)
+    result = ctrace("accuracy", "model.py", "--steps", "8", "--json")
+    assert result.code == 0, result.err
+    report = result.report
+    assert (report["culprits"], report["equal"] is False) == ([], False)
+    assert not any(each["parted"] for each in report["steps"])
+    first, *_, last = [each["apart_one_bit"] for each in report["steps"] if each["apart_one_bit"]]
+    assert last > 100 * first
+    assert report["training"]["parted_by"] == "chaos"
+
+
+ROOT = MODEL.replace("torch.nn.Linear(16, 16), ", "torch.nn.Linear(16, 16, bias=False), ").replace(
+    "h = h * 0.7\n        h = torch.relu(h)", "h = h * h\n        h = torch.sqrt(h)"
+).replace("torch.randn(8, 16)", "torch.randn(8, 16) * torch.tensor([[1.0]] * 7 + [[0.0]])")  # fmt: skip
+
+
+def test_a_nan_of_the_backward_alone_has_its_line(ctrace: Command) -> None:
+    ctrace.write("model.py", ROOT)
+    result = ctrace("accuracy", "model.py", "--steps", "3", "--json")
+    assert result.code == 0, result.err
+    made = result.report["first_nonfinite"]
+    assert (made["line"], made["stage"], made["in_eager"]) == (11, "backward", True)
+    assert result.report["culprits"] == []
+    assert result.report["equal"] is None  # steps 2 and 3 have only NaN
+
+
+PROGRAM = """\
+import sys
+import torch
+import torch._inductor.config as config
+
+if "--wrong" in sys.argv:
+    config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = self.first(x)
+        h = torch.relu(h)
+        return self.second(h)
+
+def main():
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compiled = torch.compile(model)
+    for _ in range(3):
+        loss = compiled(torch.randn(4, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(loss.item())
+    print(torch.rand(1).item(), config.fx_graph_cache, __name__)
+
+if __name__ == "__main__":
+    main()
+    sys.exit(int(sys.argv[-1]))
+"""
+
+
+def test_a_program_is_compared_where_it_calls_compiled_functions(ctrace: Command) -> None:
+    ctrace.write("train.py", PROGRAM)
+    result = ctrace("accuracy", "train.py", "--json", "--", "--wrong", "0")
+    assert result.code == 0, result.err
+    report = result.report
+    assert {(each["line"], *each["ops"], each["scenario"]) for each in report["culprits"]} == {
+        (15, "aten.relu", "program")
+    }
+    assert {each["stage"] for each in report["culprits"]} == {"forward"}
+    assert (report["equal"], report["program"], report["compiled_runs"]) == (False, "exit code 0", 2)
+    said = [line for line in result.err.splitlines() if not line.startswith("ctrace")]
+    assert said == ctrace.python("train.py", "--wrong", "0").stdout.splitlines()
+
+
+def test_a_healthy_program_is_equal_and_its_failure_is_told(ctrace: Command) -> None:
+    ctrace.write("train.py", PROGRAM)
+    result = ctrace("accuracy", "train.py", "--json", "--", "7")
+    assert result.code == 3
+    report = result.report
+    assert (report["equal"], report["culprits"], report["program"]) == (True, [], "exit code 7")
+    assert report["compared"] > 4
+
+
+def test_what_is_too_large_is_not_compared(ctrace: Command) -> None:
+    ctrace.write("train.py", PROGRAM)
+    report = ctrace("accuracy", "train.py", "--json", "--max-bytes", "50", "--", "0").report
+    assert (report["equal"], report["compared"]) == (None, 0)
+    assert all("more than --max-bytes (5e-05 MB)" in each["why"] for each in report["not_compared"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def model(x):\n    return x + 1\n", "--steps: the model has no parameters to train"),
+        (
+            "model = torch.nn.Linear(4, 4)\ndef loss(output):\n    return output.argmax()\n",
+            "`loss` of the file returns no scalar tensor that requires a gradient",
+        ),
+        (
+            "model = torch.nn.Linear(4, 4)\nclass Broken(torch.optim.SGD):\n    def step(self):\n        1 / 0\n"
+            "def optimizer(model):\n    return Broken(model.parameters())\n",
+            "the step of Broken raises ZeroDivisionError",
+        ),
+    ],
+)
+def test_training_that_cannot_be_is_two_lines(ctrace: Command, text: str, says: str) -> None:
+    ctrace.write("model.py", f"import torch\n{text}def inputs():\n    return (torch.randn(2, 4),)\n")
+    result = ctrace("accuracy", "model.py", "--steps", "2")
+    assert result.code in (2, 3)
+    assert says in result.err
+    assert "Traceback" not in result.err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("accuracy", "program.py"), "program.py is a program"),
+        (("accuracy", "program.py", "--train"), "program.py is a program"),
+        (("accuracy", "eager.py"), "eager.py compiled nothing with Inductor"),
+        (("accuracy", "program.py", "--max-bytes", "much"), "--max-bytes much: not a size"),
         (("accuracy",), "no model to compare"),
         (("accuracy", "model.py", "--mode", "fastest"), "--mode fastest: not known to torch.compile"),
     ],
@@ -123,6 +311,7 @@ def test_random_numbers_are_not_compared(ctrace: Command) -> None:
 def test_a_wrong_command_line_is_two_lines(ctrace: Command, words: tuple[str, ...], says: str) -> None:
     ctrace.write("model.py", MODEL)
     ctrace.write("program.py", "import torch\ntorch.compile(torch.sin)(torch.ones(3))\n")
+    ctrace.write("eager.py", "import torch\ntorch.compile(torch.sin)\n")
     result = ctrace(*words)
     assert result.code == 2
     assert says in result.err

@@ -37,7 +37,7 @@ WRONG = replace(
     FINE,
     equal=False,
     culprits=(RELU, BACKWARD, PASS, UNKNOWN, LOST),
-    first_nonfinite=FirstNonfinite("/work/model.py", 15, "aten.log", "cpp_fused_log_2", in_eager=True),
+    first_nonfinite=FirstNonfinite("/work/model.py", 15, "aten.log", "cpp_fused_log_2", in_eager=True, stage="forward"),
     path=(PathStep("cpp_fused_relu_0", "/work/model.py:14", 1.0), PathStep("extern_kernels.mm", None, None)),
     promises=Promises(run_to_run=False, batch_invariant=True, run_to_run_broken_by="cpp_fused_sum_3"),
     not_compared=(NotCompared("aten.rand", "aten.rand draws random numbers"),),

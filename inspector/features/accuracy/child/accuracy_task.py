@@ -34,7 +34,7 @@ from ctrace.inspector.features.accuracy.child.pieces import COMPILING
 from ctrace.inspector.features.accuracy.child.program_calls import ProgramComparison
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
-from ctrace.inspector.features.accuracy.child.training_steps import Steps, copies
+from ctrace.inspector.features.accuracy.child.training_steps import SideBySide, copies
 from ctrace.inspector.features.accuracy.child.watched_kernels import CountingListener, Listener, listening, watched
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options
@@ -81,9 +81,9 @@ class _Comparison(Findings):
         self._compiled: Any = torch.compile(
             self._model, dynamic=self._options.dynamic, fullgraph=self._options.fullgraph, backend=backend
         )
-        self._steps: Steps | None = None
+        self._steps: SideBySide | None = None
         if request.steps:
-            self._steps = Steps(self._model, self._compiled, loaded.scenarios["base"], loaded.module)
+            self._steps = SideBySide(self._model, self._compiled, loaded.scenarios["base"], loaded.module)
         self._check_room()
 
     def answered(self) -> Accuracy:

@@ -172,5 +172,5 @@ def modes_off() -> Iterator[None]:
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
-    with unnoticed(), _disable_current_modes(), torch._C.DisableTorchFunctionSubclass():
+    with _disable_current_modes(), unnoticed(), torch._C.DisableTorchFunctionSubclass():
         yield

@@ -182,7 +182,7 @@ Rerun = Callable[[int, Callable[[], None]], bool]
 """Judge the kernels of a step while a function calls it again; return whether they tell where a NaN comes from."""
 
 
-class Steps:
+class SideBySide:
     """Trains all runs of a model, one step after the other."""
 
     def __init__(self, model: Any, compiled: Any, way: Way, file: Any) -> None:
