@@ -152,7 +152,8 @@ def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
         apart = (_apart(each.apart_compiled), _apart(each.apart_one_bit))
         rows.append((str(each.step), _loss(each.loss_eager), _loss(each.loss_compiled), *wide, *apart, mark))
     yield columned(width, names, rows)
-    yield hanging("apart: of compiled parameters from eager's, after the step, as a part of those", style="dim")
+    yield hanging("apart: how far compiled parameters are from eager's after the step, relative to those", style="dim")
+    yield hanging("by one bit: the same of a second eager run", style="dim")
     bit = f"; changed bit: the last one of {fmt.one_line(training.changed_bit, 80)}" if training.changed_bit else ""
     how = f"loss: {fmt.one_line(training.loss, 100)}; optimizer: {fmt.one_line(training.optimizer, 100)}{bit}"
     yield hanging(how, style="dim")

@@ -25,6 +25,7 @@ COMMANDS = sorted({command for _, command in NAMED})
 TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 INSTEAD = {
     "accuracy": "accuracy model.py",
+    "accuracy model.py --steps 20": "accuracy model.py --steps 2",
     "check --init --github": "check --init --github net.py",
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",

@@ -12,6 +12,8 @@ from ctrace.inspector.features.accuracy.accuracy_facts import (
     NotCompared,
     PathStep,
     Promises,
+    Training,
+    TrainingStep,
 )
 from ctrace.reports.json.accuracy_json import render_accuracy_json
 from ctrace.reports.terminal.accuracy_screen import accuracy_screen
@@ -45,6 +47,77 @@ WRONG = replace(
     compiled_runs=2,
     pieces=7,
 )
+
+STEP = TrainingStep(
+    1, 2.5, 2.5, parted=False, parameter=None, loss_float64=2.50001, loss_one_bit=2.5, gradient_norm_eager=1.0,
+    gradient_norm_compiled=1.0, gradient_norm_float64=1.0, apart_compiled=1.2e-7, apart_one_bit=3e-9, apart_float64=2e-7,
+)  # fmt: skip
+PARTED = replace(
+    STEP, step=9, loss_compiled=2.75, parted=True, parameter="layers.3.weight", error=1.5, eager_error=2e-5,
+    apart_compiled=0.03,
+)  # fmt: skip
+TRAINING = Training(
+    "the scalar that the model returns", "`optimizer` of the file (SGD)", "head.weight[3, 1]", "compiler"
+)
+TRAINED = replace(
+    FINE,
+    equal=False,
+    culprits=(replace(RELU, step=9),),
+    first_nonfinite=FirstNonfinite(None, None, "the step of SGD", "head.bias", in_eager=False, step=20),
+    steps=tuple(replace(STEP if step < 9 else PARTED, step=step) for step in range(1, 21)),
+    training=TRAINING,
+    compiled_runs=22,
+)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_training_screen(width: int) -> None:
+    assert_golden(f"accuracy-training-{width}.txt", drawn(accuracy_screen(TRAINED, "model.py", width), width))
+
+
+def test_training_that_parts_without_a_culprit() -> None:
+    shown = " ".join(drawn(accuracy_screen(replace(TRAINED, culprits=()), "model.py", 80), 80).split())
+    assert "Training parts at step 9, in layers.3.weight: off by 1.5 where eager is off by 2e-05. No kernel is" in shown
+
+
+@pytest.mark.parametrize(
+    ("by", "apart", "says"),
+    [
+        ("chaos", 0.1, "The runs part by chaos: one changed bit gets about as far."),
+        ("rounding", 0.1, "The runs part by rounding alone."),
+        ("rounding", 0.0, "Compiled parameters are those of eager."),
+    ],
+)
+def test_training_that_does_not_part(by: str, apart: float, says: str) -> None:
+    steps = (replace(STEP, apart_compiled=apart),)
+    found = replace(FINE, steps=steps, training=replace(TRAINING, parted_by=by))
+    shown = " ".join(drawn(accuracy_screen(found, "model.py", 80), 80).split())
+    assert f"No step that was compared is beyond rounding. {says}" in shown
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [("rounding", "So is each whole graph."), ("not_compared", "Not each whole graph was compared.")],
+)
+def test_a_program(result: str, says: str) -> None:
+    found = replace(FINE, program="exit code 7", scenarios=(), result=result)
+    shown = " ".join(drawn(accuracy_screen(found, "train.py", 80), 80).split())
+    assert says in shown
+    assert "The program ended with exit code 7. 2 graphs, the first call of each compared." in shown
+
+
+def test_nothing_ran() -> None:
+    shown = drawn(accuracy_screen(replace(FINE, equal=None, kernels=0, compared=0), "model.py", 80), 80)
+    assert "No kernel ran, so nothing was compared." in shown
+
+
+def test_json_has_the_steps() -> None:
+    found = json.loads(render_accuracy_json(TRAINED, "model.py"))
+    step = found["steps"][8]
+    assert [step[name] for name in ("step", "loss_eager", "loss_compiled", "parted", "parameter")] == [
+        9, 2.5, 2.75, True, "layers.3.weight",
+    ]  # fmt: skip
+    assert found["training"]["parted_by"] == "compiler"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -119,7 +119,7 @@ class StageJudge(Listener):
             if not self.is_active or (once and called):
                 return compiled(*args)
             called.append(True)
-            if why := refusal or self._limit.exceeded_by([*args, *own]):
+            if once and (why := refusal or self._limit.exceeded_by([*args, *own])):
                 self.not_compared[name, why] = None
                 return compiled(*args)
             before = list(map(copied_value, args))
