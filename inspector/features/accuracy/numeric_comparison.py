@@ -1,16 +1,29 @@
 """Start the child process that compares a model, kernel by kernel."""
 
+import subprocess
 from collections.abc import Callable
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.accuracy.accuracy_facts import Accuracy, AccuracyRequest
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import CtraceError, TargetError
+from ctrace.inspector.facts.accuracy_facts import Accuracy, NotCompared
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
+from ctrace.inspector.findings.scenarios.silent_dangers import UNEXPLAINED, blamed
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.target import ProgramTarget, resolve
+from ctrace.inspector.runs.saving import Adds
+from ctrace.inspector.runs.target import ProgramTarget, Resolved, resolve
 from ctrace.inspector.runs.tasks import run_task
 
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
+
 _MODULE = "ctrace.inspector.features.accuracy.child.door"
+_LEAST_SECONDS = 120.0
+_MOST_SECONDS = 900.0
+_TIMES_AS_LONG = 6
+"""A comparison may take this many times as long as the run: each part of a graph is compiled by itself."""
 
 
 def accuracy_of(
@@ -31,11 +44,51 @@ def accuracy_of(
         SetupError: there is no supported torch, or the system cannot start a process.
     """
     found = resolve(target, has_inputs=bool(options.inputs))
-    if isinstance(found, ProgramTarget):
-        what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
-        raise TargetError(what, "name the model in it: ctrace accuracy file.py:name")
+    capture = _capture(found, options)
     check_options(found, options)
-    path = None if found.path is None else str(found.path)
-    capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     request = AccuracyRequest(capture, against_eager, promises)
     return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=output)
+
+
+def _capture(found: Resolved, options: Options) -> CaptureRequest:
+    """Return the request for a model.
+
+    Raises:
+        TargetError: the target is a program.
+    """
+    if isinstance(found, ProgramTarget):
+        what = f"{found.path or found.module} is a program: it makes its own inputs and calls torch.compile itself"
+        raise TargetError(what, "name the model in it: ctrace accuracy file.py:name")
+    path = None if found.path is None else str(found.path)
+    return CaptureRequest("model", path, found.module, found.name, (), options, log="")
+
+
+def with_accuracy(
+    resolved: Resolved, options: Options, say: Callable[[str], None], *, always: bool = False
+) -> "Callable[[Session, Adds], Session]":
+    """Return a function that compares a model after its run, and adds the result to the log and the session.
+
+    By default, only scenarios with a wrong result that nothing explains are compared; without one, nothing runs.
+    """
+
+    def then(session: "Session", add: Adds) -> "Session":
+        wrong = tuple(dict.fromkeys(each.scenario for each in session.dangers if each.kind == UNEXPLAINED))
+        if not wrong and not always:
+            return session
+        say("comparing kernels")
+        limit = min(_LEAST_SECONDS + _TIMES_AS_LONG * (session.time.total or 0.0), _MOST_SECONDS)
+        found = unattended(resolved, options, () if always else wrong, limit)
+        add(found)
+        return replace(session, accuracy=found, dangers=blamed(session.dangers, found))
+
+    return then
+
+
+def unattended(resolved: Resolved, options: Options, scenarios: tuple[str, ...], timeout: float) -> Accuracy:
+    """Compare a model without a user to tell of errors: the result says why there is none."""
+    try:
+        request = AccuracyRequest(_capture(resolved, replace(options, provoke=False)), scenarios=scenarios)
+        devnull = subprocess.DEVNULL
+        return run_task(_MODULE, request, Accuracy, timeout=timeout, output=devnull)
+    except CtraceError as error:
+        return Accuracy(not_compared=(NotCompared("the model", error.what),))

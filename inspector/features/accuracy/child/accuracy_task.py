@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,16 +24,16 @@ from ctrace.inspector.capture.core.node_lines import place_of, source_of
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.features.accuracy.accuracy_facts import (
+from ctrace.inspector.facts.accuracy_facts import (
     Accuracy,
-    AccuracyRequest,
     Culprit,
     FirstNonfinite,
     NotCompared,
     PathStep,
     Promises,
 )
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
@@ -110,10 +110,22 @@ class _Comparison:
             watched() as self._graphs,
             before_passes() as self._before,
         ):
-            for name, way in self._scenarios.items():
+            for name, way in self._chosen().items():
                 with training(self._model, way):
                     self._compare(name, way)
         return self._found()
+
+    def _chosen(self) -> Mapping[str, Way]:
+        """Return the scenarios to compare.
+
+        Raises:
+            TargetError: the model has none of those that the request names.
+        """
+        wanted = self._request.scenarios
+        found = {name: way for name, way in self._scenarios.items() if not wanted or name in wanted}
+        if not found:
+            raise TargetError(f"the model has no scenario {', '.join(wanted)}", "compare all of them")
+        return found
 
     def _compile(self) -> Any:
         import torch
@@ -272,7 +284,7 @@ class _Comparison:
             compared=self._judge.compared,
             kernels=self._kernels,
             graphs=len(self._graphs),
-            scenarios=tuple(self._scenarios),
+            scenarios=tuple(self._chosen()),
             result=self._result(),
             compiled_runs=self._runs,
             pieces=pieces,
@@ -347,6 +359,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
         reason=finding.reason or None,
         remedy=finding.remedy or None,
         remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
+        dtype=_dtype(node.meta.get("val"), stored.value),
     )
 
 
@@ -366,7 +379,16 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         eager_error=_finite(made.eager_error),
         against="float64",
         source=source_of(file, line),
+        dtype="" if made.node is None else _dtype(made.node.meta.get("val")),
     )
+
+
+def _dtype(*values: Any) -> str:
+    """Return the dtype of the first tensor; empty: there is none."""
+    import torch
+
+    tensors_ = (each for value in values for each in (value if isinstance(value, tuple | list) else (value,)))
+    return next((str(each.dtype).removeprefix("torch.") for each in tensors_ if isinstance(each, torch.Tensor)), "")
 
 
 def _finite(number: float) -> float | None:
