@@ -64,31 +64,48 @@ def _capture(found: Resolved, options: Options) -> CaptureRequest:
 
 
 def with_accuracy(
-    resolved: Resolved, options: Options, say: Callable[[str], None], *, always: bool = False
+    resolved: Resolved,
+    options: Options,
+    say: Callable[[str], None] = lambda _text: None,
+    *,
+    always: bool = False,
+    timeout: float | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> "Callable[[Session, Adds], Session]":
     """Return a function that compares a model after its run, and adds the result to the log and the session.
 
     By default, only scenarios with a wrong result that nothing explains are compared; without one, nothing runs.
+
+    Args:
+        timeout: seconds; None: as long as a run of this length may need.
+        is_wanted: whether another thread still waits for the result.
     """
 
     def then(session: "Session", add: Adds) -> "Session":
         wrong = tuple(dict.fromkeys(each.scenario for each in session.dangers if each.kind == UNEXPLAINED))
-        if not wrong and not always:
+        if session.failure is not None or not (wrong or always):
             return session
         say("comparing kernels")
         limit = min(_LEAST_SECONDS + _TIMES_AS_LONG * (session.time.total or 0.0), _MOST_SECONDS)
-        found = unattended(resolved, options, () if always else wrong, limit)
+        found = _unattended(resolved, options, () if always else wrong, timeout or limit, is_wanted)
         add(found)
         return replace(session, accuracy=found, dangers=blamed(session.dangers, found))
 
     return then
 
 
-def unattended(resolved: Resolved, options: Options, scenarios: tuple[str, ...], timeout: float) -> Accuracy:
+def _unattended(
+    resolved: Resolved, options: Options, scenarios: tuple[str, ...], timeout: float, is_wanted: Callable[[], bool]
+) -> Accuracy:
     """Compare a model without a user to tell of errors: the result says why there is none."""
+
+    def observe() -> None:
+        if not is_wanted():
+            raise TargetError("the check was interrupted", "run it again")
+
     try:
         request = AccuracyRequest(_capture(resolved, replace(options, provoke=False)), scenarios=scenarios)
         devnull = subprocess.DEVNULL
-        return run_task(_MODULE, request, Accuracy, timeout=timeout, output=devnull)
+        return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=devnull)
     except CtraceError as error:
         return Accuracy(not_compared=(NotCompared("the model", error.what),))

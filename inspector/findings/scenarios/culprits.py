@@ -27,3 +27,18 @@ def off(culprit: Culprit) -> str:
 def error_text(error: float | None) -> str:
     """Write an error; NaN and infinities have none."""
     return "NaN or infinity" if error is None else f"{error:.2g}"
+
+
+def named_in(culprit: Culprit) -> str:
+    """Say how far a culprit is off, in which kernel or stage, and why."""
+    of = {"kernel": "in kernel ", "external": "in a call of "}.get(culprit.kind, "by ")
+    why = f"; why: {culprit.reason}" if culprit.reason else ""
+    return f"{off(culprit)[:1].upper()}{off(culprit)[1:]}, {of}{culprit.name} ({culprit.stage}){why}."
+
+
+def remedied(culprit: Culprit) -> str:
+    """Say what makes the error go away, and who can correct it."""
+    issue = "ctrace repro --culprit writes a program for PyTorch's developers."
+    if culprit.remedy is None:
+        return f"{issue[0].upper()}{issue[1:]}"
+    return f"{culprit.remedy} makes the error go away ({error_text(culprit.remedy_error)} is left); {issue}"

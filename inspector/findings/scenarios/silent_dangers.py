@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 from ctrace.inspector.facts.findings import Danger
-from ctrace.inspector.findings.scenarios.culprits import culprit_of, culprit_sentence, error_text
+from ctrace.inspector.findings.scenarios.culprits import culprit_of, culprit_sentence, remedied
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.source_names import user_name
@@ -59,12 +59,4 @@ def _blamed(danger: Danger, worst: Culprit | None) -> Danger:
     if worst is None or danger.kind != UNEXPLAINED:
         return danger
     why = f"{culprit_sentence(worst)} (ctrace accuracy compared each kernel on its real inputs)."
-    return replace(danger, file=worst.file, line=worst.line, why=why, fix=_remedied(worst))
-
-
-def _remedied(culprit: Culprit) -> str:
-    """Say what makes the error go away, and who can correct it."""
-    issue = "ctrace repro --culprit writes a program for PyTorch's developers."
-    if culprit.remedy is None:
-        return f"{issue[0].upper()}{issue[1:]}"
-    return f"{culprit.remedy} makes the error go away ({error_text(culprit.remedy_error)} is left); {issue}"
+    return replace(danger, file=worst.file, line=worst.line, why=why, fix=remedied(worst))

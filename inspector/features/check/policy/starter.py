@@ -75,6 +75,10 @@ _END = """
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
+_ACCURACY = """
+# true: build the kernels of each model, and compare them with eager in float64.
+# Needs a C++ compiler; an operation whose result is wrong fails the check.
+"""
 _TIMEOUT = "#timeout: 600\n"
 _GUARDS = """
 # false: graphs with symbolic sizes are not lowered to record Inductor's guards.
@@ -88,6 +92,7 @@ def starter(
     targets: Sequence[str] = (),
     timeout: float | None = None,
     inductor_guards: bool = True,
+    accuracy: bool = False,
 ) -> str:
     """Return the text of a policy that captures models with `options`; comments show all other settings."""
     parts = [_HEAD]
@@ -103,6 +108,8 @@ def starter(
     parts.append(_TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n")
     parts.append(_GUARDS)
     parts.append("#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n")
+    parts.append(_ACCURACY)
+    parts.append("accuracy: true\n" if accuracy else "#accuracy: false\n")
     return "".join(parts)
 
 
