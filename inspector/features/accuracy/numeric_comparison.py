@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, TargetError
 from ctrace.inspector.facts.accuracy_facts import Accuracy, NotCompared
-from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
 from ctrace.inspector.findings.scenarios.silent_dangers import UNEXPLAINED, blamed
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.options import check_options
@@ -48,6 +48,19 @@ def accuracy_of(
     check_options(found, options)
     request = AccuracyRequest(capture, against_eager, promises)
     return run_task(_MODULE, request, Accuracy, timeout=timeout, observe=observe, output=output)
+
+
+def drafted(found: Resolved, options: Options, site: str, timeout: float | None, observe: Callable[[], None]) -> Drafts:
+    """Compare a model, and write a wrong kernel as programs.
+
+    Raises:
+        TargetError: the target is not a model, or an option does not fit.
+        TaskError: the model fails, in eager or compiled.
+        SetupError: there is no supported torch, or the system cannot start a process.
+    """
+    capture = _capture(found, replace(options, build=False, provoke=False))
+    request = AccuracyRequest(capture, writes_programs=True, site=site)
+    return run_task(_MODULE, request, Drafts, timeout=timeout, observe=observe, output=subprocess.DEVNULL)
 
 
 def _capture(found: Resolved, options: Options) -> CaptureRequest:

@@ -1,6 +1,7 @@
 """The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
 
 import math
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,9 +34,10 @@ from ctrace.inspector.facts.accuracy_facts import (
     Promises,
 )
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
@@ -62,11 +64,12 @@ def main(loaded: frozenset[str]) -> None:
     answer(AccuracyRequest, lambda request: _answered(request, preloaded))
 
 
-def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
+def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy | Drafts:
     seed()  # models draw their weights as they are made
     comparison = _Comparison(request, load(request.capture, preloaded))
     try:
-        return comparison.answered()
+        found = comparison.answered()
+        return comparison.drafted(found) if request.writes_programs else found
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
@@ -94,6 +97,8 @@ class _Comparison:
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
         self._before: dict[int, Any] = {}
+        self._located: dict[Culprit, tuple[StoredBuffer, PieceFinding]] = {}
+        self._set = settings_of_run()
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
         self._check_room()
@@ -126,6 +131,19 @@ class _Comparison:
         if not found:
             raise TargetError(f"the model has no scenario {', '.join(wanted)}", "compare all of them")
         return found
+
+    def drafted(self, found: Accuracy) -> Drafts:
+        """Write a culprit as programs: the worst, or that of the site that the request names."""
+        import torch
+
+        known = [each for each in found.culprits if each in self._located]
+        file, _, line = self._request.site.rpartition(":")
+        if self._request.site:
+            known = [each for each in known if (each.file or "").endswith(file) and str(each.line) == line]
+        versions = str(torch.__version__), platform.python_version()
+        if not known:
+            return Drafts(found, None, (), *versions)
+        return Drafts(found, known[0], tuple(drafts(*self._located[known[0]], self._set)), *versions)
 
     def _compile(self) -> Any:
         import torch
@@ -309,6 +327,7 @@ class _Comparison:
             key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
             if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
                 found[key] = culprit
+                self._located[culprit] = stored, finding
         return tuple(sorted(found.values(), key=_badness)), pieces
 
     def _wrong_stages(self) -> Iterator[Culprit]:
