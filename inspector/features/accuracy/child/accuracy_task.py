@@ -35,13 +35,20 @@ from ctrace.inspector.facts.accuracy_facts import (
 )
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
+from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
 from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
-from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
+from ctrace.inspector.features.accuracy.child.stage_graphs import (
+    BETWEEN,
+    StageJudge,
+    WrongStage,
+    before_passes,
+    stage_of,
+)
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
 from ctrace.inspector.processes.machine import memory
 
@@ -50,7 +57,6 @@ _SEED = 20
 _MOST_LOCATED = 12
 """How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
-_BETWEEN = "a stage between Dynamo's graph and the kernels"
 _LARGEST = 1e18
 """The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
 _NO_COMPILER = "InvalidCxxCompiler"
@@ -97,6 +103,7 @@ class _Comparison:
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
         self._before: dict[int, Any] = {}
+        self._wrong_backwards: list[WrongStage] = []
         self._located: dict[Culprit, tuple[StoredBuffer, PieceFinding]] = {}
         self._set = settings_of_run()
         if self._options.train and isinstance(self._model, torch.nn.Module):
@@ -206,6 +213,10 @@ class _Comparison:
         if len(self._judge.wrong) > before[1] and not self._path:
             self._restore(state)
             self._follow(self._judge.wrong[before[1]], call, way)
+        is_unexplained = self._verdicts[-1] is Judgement.WRONG and len(self._judge.wrong) == before[1]
+        if is_unexplained and self._options.train and not any(each.scenario == scenario for each in self._stages.wrong):
+            self._restore(state)
+            self._judge_backward(scenario, call, way)
         if self._request.promises and way.kind is ScenarioKind.BASE:
             self._try_promises(call, way, state)
         if not has_nonfinite([*_floats(compiled)]):
@@ -266,6 +277,16 @@ class _Comparison:
         path = ErrorPath(first.graph, first.number)
         self._call_compiled(call, way, _Guarded(path))
         self._path = tuple(path.steps)
+
+    def _judge_backward(self, scenario: str, call: Call, way: Way) -> None:
+        judge = BackwardJudge()
+        self._stages.backwards = judge
+        try:
+            self._call_compiled(call, way, _Guarded(judge))
+        finally:
+            self._stages.backwards = None
+        self._wrong_backwards += judge.wrong(self._before, scenario)
+        self._not_compared |= judge.not_compared
 
     def _try_promises(self, call: Call, way: Way, state: list[tuple[Any, Any]]) -> None:
         first, second = Digests(), Digests()
@@ -339,9 +360,10 @@ class _Comparison:
             made = stage_of(graph, self._before)
             if made is None and graph.judged is not None:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
+                made = WrongStage("graph", BETWEEN, None, (), error, eager, None, graph.scenario)
             if made is not None:
                 yield _stage_culprit(made)
+        yield from map(_stage_culprit, self._wrong_backwards)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
         if wrong and not is_explained and not self._stages.not_compared:
@@ -388,7 +410,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         kind=made.kind,
         name=made.name,
         part=made.part,
-        stage="forward",
+        stage=made.stage,
         scenario=made.scenario,
         file=file,
         line=line,
