@@ -1,13 +1,13 @@
 """Compare the backward of Dynamo's graphs with autograd in eager: a wrong decomposition or pass, with its line.
 
 If a result is wrong and neither a kernel nor a forward graph is, the model is called once more. Each graph of Dynamo
-then runs in eager with the same inputs, and autograd computes the gradient that each operation sends to each of its
-arguments, from the gradients that the compiled backward got. In the graph of the compiled backward, a line of the user
-has nodes, too, and one of them should have each of these gradients. Where none has, the right gradient is put in the
-place of a node of the line: if the results of the backward are right with it, the line is the one that is wrong.
+then runs in eager with the same inputs, and autograd computes the gradient that each operation gets and those that it
+sends to its arguments, from the gradients that the compiled backward got. The graph of the compiled backward has nodes
+that come from the same operation. Where one differs from a gradient that it should have, the right one is put in its
+place: if fewer results of the backward are wrong with it, and what the operation gets is right, the operation is wrong.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -107,6 +107,8 @@ class _Edge(Struct, eq=False):
 
     node: Any
     alias: Any
+    is_result: bool = False
+    """Whether it is a result of the operation, not an argument."""
 
 
 class _Gradients(Struct, frozen=True):
@@ -180,7 +182,10 @@ def _run_with_edges(module: Any, inputs: list[Any]) -> tuple[Any, list[_Edge]]:
             with self._set_current_node(n):
                 args, kwargs = self.fetch_args_kwargs_from_env(n)
                 args, kwargs = fx.node.map_aggregate((args, kwargs), lambda value: alias(n, value))
-                return getattr(self, n.op)(n.target, args, kwargs)
+                result = getattr(self, n.op)(n.target, args, kwargs)
+                results = result if isinstance(result, tuple | list) else (result,)
+                edges.extend(_Edge(n, each, is_result=True) for each in results if _requires_grad(each))
+                return result
 
     def alias(node: Any, value: Any) -> Any:
         if not _requires_grad(value):
@@ -280,14 +285,20 @@ def _differs(runs: _EagerRuns, at: int, eager: Any, value: Any) -> ValueJudged |
 
 
 def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> list[WrongStage]:
-    """Find the lines whose gradients no node has, and with which the results are right."""
+    """Find the operations that send a wrong gradient though they get the right one.
+
+    They are in the order in which the backward runs; after the last of them is set right, so are all results.
+    """
     wrong = len(_wrong_results(runs, results, backward.values))
-    nodes = _by_line(each for each in backward.graph.nodes if each.op == "call_function")
-    edges = _by_line_of_edges(runs.eager.edges)
+    edges = _by_operation(enumerate(runs.eager.edges), lambda each: each[1].node)
+    nodes = _by_operation((each for each in backward.graph.nodes if each.op == "call_function"), lambda each: each)
     found: list[WrongStage] = []
-    for line, of_line in nodes.items():
-        missing, free = _missing(runs, edges.get(line, []), of_line, backward.values)
-        for at, node, judged in _candidates(runs, missing, free, backward.values):
+    for operation, of_operation in nodes.items():
+        sent = [at for at, each in edges.get(operation, ()) if not each.is_result]
+        got = [at for at, each in edges.get(operation, ()) if each.is_result]
+        for at, node, judged in _candidates(runs, sent, of_operation, backward.values):
+            if not all(_is_there(runs, each, backward.values) for each in got):
+                break  # what comes before is wrong, too
             gradient = copied_value(runs.eager.of_edges[at])
             left = len(_wrong_results(runs, results, backward.with_values({node: gradient})))
             if left >= wrong:
@@ -299,51 +310,48 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
             wrong = left
             if not wrong:
                 return found
-    return found if not wrong else []
-
-
-def _missing(runs: _EagerRuns, edges: list[int], nodes: list[Any], values: Values) -> tuple[list[int], list[Any]]:
-    """Return the gradients of a line that no node has, and the nodes that have none of them."""
-    runs.of = lambda found: found.of_edges
-    missing, used = [], set()
-    for at in edges:
-        one = runs.eager.of_edges[at]
-        alike = [each for each in nodes if one is not None and each in values and _is_alike(one, values[each])]
-        having = [each for each in alike if _differs(runs, at, one, values[each]) is None]
-        used |= set(having)
-        if alike and not having:
-            missing.append(at)
-    return missing, [each for each in nodes if each not in used]
+    return []
 
 
 def _candidates(
-    runs: _EagerRuns, missing: list[int], free: list[Any], values: Values
-) -> Iterator[tuple[int, Any, ValueJudged]]:
-    """Yield what may be put in the place of which node: the last nodes of a line first."""
-    for at in missing:
-        one = runs.eager.of_edges[at]
-        alike = [each for each in free if each in values and _is_alike(one, values[each])]
-        for node in reversed(alike[-_MOST_TRIED:]):
-            runs.of = lambda found: found.of_edges
-            judged = _differs(runs, at, one, values[node])
-            if judged is not None:
-                yield at, node, judged
+    runs: _EagerRuns, sent: list[int], nodes: list[Any], values: Values
+) -> list[tuple[int, Any, ValueJudged]]:
+    """Return which gradient may belong in the place of which node: those that no node has first.
+
+    A right value may be there, too, on the way to a wrong one: then what leaves the operation counts.
+    """
+    missing, others = [], []
+    for at in sent:
+        one = _gradient(runs, at)
+        alike = [each for each in nodes if one is not None and _is_alike(one, values.get(each))]
+        differ = {each: judged for each in alike if (judged := _differs(runs, at, one, values[each])) is not None}
+        into = missing if len(differ) == len(alike) else others
+        leaving = [each for each in differ if into is missing or not nodes or set(each.users) - set(nodes)]
+        into += [(at, each, differ[each]) for each in reversed(leaving[-_MOST_TRIED:])]
+    return [*missing, *others]
 
 
-def _by_line(nodes: Any) -> dict[tuple[Any, ...], list[Any]]:
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for each in nodes:
-        file, line, _ = place_of(each)
-        if file is not None:
-            found.setdefault((file, line), []).append(each)
-    return found
+def _is_there(runs: _EagerRuns, at: int, values: Values) -> bool:
+    """Whether a value of the compiled backward is this gradient."""
+    one = _gradient(runs, at)
+    alike = [each for each in values.values() if _is_alike(one, each)]
+    return one is None or any(_differs(runs, at, one, each) is None for each in alike)
 
 
-def _by_line_of_edges(edges: list[_Edge]) -> dict[tuple[Any, ...], list[int]]:
-    found: dict[tuple[Any, ...], list[int]] = {}
-    for at, each in enumerate(edges):
-        file, line, _ = place_of(each.node)
-        found.setdefault((file, line), []).append(at)
+def _gradient(runs: _EagerRuns, at: int) -> Any:
+    runs.of = lambda found: found.of_edges
+    return runs.eager.of_edges[at]
+
+
+def _by_operation(items: Iterable[Any], node_of: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    """Group by the operation of Dynamo's graph that a node comes from: its name there, else its line."""
+    found: dict[Any, list[Any]] = {}
+    for each in items:
+        meta = node_of(each).meta
+        stack = meta.get("fwd_source_fn_stack") or meta.get("source_fn_stack")
+        file, line, _ = place_of(node_of(each))
+        if stack or file is not None:
+            found.setdefault(stack[-1][0] if stack else (file, line), []).append(each)
     return found
 
 
