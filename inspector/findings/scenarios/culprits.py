@@ -40,5 +40,5 @@ def remedied(culprit: Culprit) -> str:
     """Say what makes the error go away, and who can correct it."""
     issue = "ctrace repro --culprit writes a program for PyTorch's developers."
     if culprit.remedy is None:
-        return f"{issue[0].upper()}{issue[1:]}"
+        return f"Report it: {issue}"
     return f"{culprit.remedy} makes the error go away ({error_text(culprit.remedy_error)} is left); {issue}"

@@ -198,14 +198,15 @@ def _tensor(value: Any, *, is_real: bool) -> str:
     """Write a tensor as an expression: random numbers of its range, or its own."""
     import torch
 
-    value = value.detach().cpu() if is_real else value.detach()
     device = "" if value.device.type == "cpu" else f".to({str(value.device)!r})"
+    value = value.detach().cpu()
     size = tuple(value.shape)
     if value.is_complex():
         raise NotWritableError("complex numbers")
     is_plain = value.is_contiguous()
-    count = sum((each - 1) * stride for each, stride in zip(size, value.stride(), strict=True)) + 1
-    shape = size if is_plain else (count if value.numel() else 0,)
+    last = sum((each - 1) * stride for each, stride in zip(size, value.stride(), strict=True))
+    flat_size = last + 1 if value.numel() else 0
+    shape = size if is_plain else (flat_size,)
     again = "" if is_plain else f".as_strided({size}, {tuple(value.stride())})"
     if is_real:
         flat = value if is_plain else value.as_strided(shape, (1,))
@@ -225,6 +226,8 @@ def _tensor(value: Any, *, is_real: bool) -> str:
 def _real(value: Any, shape: tuple[int, ...]) -> str:
     import torch
 
+    if not value.numel():
+        return f"torch.empty({shape}, dtype={value.dtype})"
     if value.numel() <= _FEW and bool(value.isfinite().all()):
         return f"torch.tensor({value.tolist()}, dtype={value.dtype})"
     data = zlib.compress(value.reshape(-1).view(torch.uint8).numpy().tobytes(), 9)

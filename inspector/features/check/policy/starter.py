@@ -57,6 +57,7 @@ _LIMITS = """
 #  limit_hits: 0          # functions at the recompile limit
 #  coverage: 100          # minimum percentage of ops in graphs
 #  kernels: 12            # generated kernels
+#  culprits: 0            # operations with wrong results, with accuracy: true
 """
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
