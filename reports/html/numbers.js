@@ -37,7 +37,7 @@ function culpritCard(each) {
     h("p", { class: "dim" }, each.file ? lineLink(each.file, each.line) : "line not known", each.ops.length ? ` · ${each.ops.join(", ")}` : "", each.dtype ? ` · ${each.dtype}` : "",
       ` · ${KIND_NAMES[each.kind] || ""} `, h("code", {}, kernelName(each.name)), ` · ${each.stage}`, each.scenario === "base" ? "" : ` · scenario ${each.scenario}`),
     each.reason ? h("p", {}, h("strong", {}, "Why: "), each.reason) : null,
-    each.remedy ? h("p", {}, h("strong", {}, "Without it: "), h("code", {}, each.remedy), ` leaves an error of ${errorText(each.remedy_error)}.`) : null);
+    each.remedy ? h("p", {}, h("strong", {}, "Remedy: "), h("code", {}, each.remedy), ` leaves an error of ${errorText(each.remedy_error)}.`) : null);
 }
 
 function nonfinite(made) {

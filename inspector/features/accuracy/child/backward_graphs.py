@@ -320,7 +320,8 @@ def _candidates(
 
     A right value may be there, too, on the way to a wrong one: then what leaves the operation counts.
     """
-    missing, others = [], []
+    missing: list[tuple[int, Any, ValueJudged]] = []
+    others: list[tuple[int, Any, ValueJudged]] = []
     for at in sent:
         one = _gradient(runs, at)
         alike = [each for each in nodes if one is not None and _is_alike(one, values.get(each))]
