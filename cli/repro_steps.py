@@ -82,7 +82,8 @@ def reproduced(request: ReproRequest) -> Exit:
 
 _WRONG = "the compiled result is wrong"
 """The message of the assertion in the program of a wrong kernel."""
-_LEAST_SECONDS = 60.0
+_LEAST_SECONDS = 240.0
+"""A fresh process may take this long: it imports torch, and compiles."""
 
 
 def _of_culprit(request: ReproRequest) -> Exit:
@@ -113,7 +114,8 @@ def _of_culprit(request: ReproRequest) -> Exit:
     _save(made)
     _show(request, made)
     if not made.verified:
-        say("ctrace: no form showed it: the error needs more of the model, or what was in memory before")
+        last = made.output.strip().rpartition("\n")[2]
+        say(f"ctrace: the last form wrote: {one_line(last, 200)}" if last else "ctrace: the last form ran out of time")
     return Exit.DONE if made.verified else Exit.UNTRUSTED
 
 

@@ -33,6 +33,8 @@ _MOST_TRIED = 8
 """Nodes of a line whose value is replaced, one after the other."""
 _NODE = "CompiledFunctionBackward"
 _DEEPEST = 3
+_CLEARLY = 1e-3
+"""The share by which an error has to get smaller."""
 
 
 class _Forward(Struct, eq=False):
@@ -289,28 +291,42 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
 
     They are in the order in which the backward runs; after the last of them is set right, so are all results.
     """
-    wrong = len(_wrong_results(runs, results, backward.values))
+    wrong = _Badness(_wrong_results(runs, results, backward.values))
     edges = _by_operation(enumerate(runs.eager.edges), lambda each: each[1].node)
     nodes = _by_operation((each for each in backward.graph.nodes if each.op == "call_function"), lambda each: each)
+    handed_on = [each for each in backward.graph.nodes if each.op == "placeholder" or _leaves(each)]
     found: list[WrongStage] = []
     for operation, of_operation in nodes.items():
         sent = [at for at, each in edges.get(operation, ()) if not each.is_result]
         got = [at for at, each in edges.get(operation, ()) if each.is_result]
         for at, node, judged in _candidates(runs, sent, of_operation, backward.values):
-            if not all(_is_there(runs, each, backward.values) for each in got):
+            if not all(_is_there(runs, each, handed_on, backward.values) for each in got):
                 break  # what comes before is wrong, too
             gradient = copied_value(runs.eager.of_edges[at])
-            left = len(_wrong_results(runs, results, backward.with_values({node: gradient})))
-            if left >= wrong:
+            left = _Badness(_wrong_results(runs, results, backward.with_values({node: gradient})))
+            if not left.is_less_than(wrong):
                 continue
             ops = tuple(dict.fromkeys((operator_name(runs.eager.edges[at].node), operator_name(node))))
             name = "decompositions, and passes before post-grad"
             found.append(WrongStage("decomposition", name, node, ops, judged.error, judged.eager_error))
             backward.keep({node: gradient})
             wrong = left
-            if not wrong:
+            if not wrong.count:
                 return found
     return []
+
+
+class _Badness:
+    """How much is wrong: a parameter that several operations share stays wrong until the last of them is right."""
+
+    def __init__(self, wrong: list[ValueJudged]) -> None:
+        self.count = len(wrong)
+        self._error = sum(each.error for each in wrong)
+
+    def is_less_than(self, other: "_Badness") -> bool:
+        """Whether fewer results are wrong, or as many, and by less."""
+        by_less = self._error < (1 - _CLEARLY) * other._error
+        return self.count < other.count or (self.count == other.count and by_less)
 
 
 def _candidates(
@@ -327,16 +343,30 @@ def _candidates(
         alike = [each for each in nodes if one is not None and _is_alike(one, values.get(each))]
         differ = {each: judged for each in alike if (judged := _differs(runs, at, one, values[each])) is not None}
         into = missing if len(differ) == len(alike) else others
-        leaving = [each for each in differ if into is missing or not nodes or set(each.users) - set(nodes)]
+        leaving = [each for each in differ if into is missing or _leaves(each)]
         into += [(at, each, differ[each]) for each in reversed(leaving[-_MOST_TRIED:])]
     return [*missing, *others]
 
 
-def _is_there(runs: _EagerRuns, at: int, values: Values) -> bool:
-    """Whether a value of the compiled backward is this gradient."""
+def _is_there(runs: _EagerRuns, at: int, nodes: list[Any], values: Values) -> bool:
+    """Whether a value that one operation hands on to another is this gradient."""
     one = _gradient(runs, at)
-    alike = [each for each in values.values() if _is_alike(one, each)]
+    alike = [values[each] for each in nodes if each in values and one is not None and _is_alike(one, values[each])]
     return one is None or any(_differs(runs, at, one, each) is None for each in alike)
+
+
+def _leaves(node: Any) -> bool:
+    """Whether another operation of Dynamo's graph, or none, uses a node's value."""
+    return any(_operation(each) is None or _operation(each) != _operation(node) for each in node.users)
+
+
+def _operation(node: Any) -> Any:
+    """Return the operation of Dynamo's graph that a node comes from: its name there, else its line; None: not known."""
+    stack = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
+    file, line, _ = place_of(node)
+    if stack:
+        return stack[-1][0]
+    return None if file is None else (file, line)
 
 
 def _gradient(runs: _EagerRuns, at: int) -> Any:
@@ -345,14 +375,11 @@ def _gradient(runs: _EagerRuns, at: int) -> Any:
 
 
 def _by_operation(items: Iterable[Any], node_of: Callable[[Any], Any]) -> dict[Any, list[Any]]:
-    """Group by the operation of Dynamo's graph that a node comes from: its name there, else its line."""
     found: dict[Any, list[Any]] = {}
     for each in items:
-        meta = node_of(each).meta
-        stack = meta.get("fwd_source_fn_stack") or meta.get("source_fn_stack")
-        file, line, _ = place_of(node_of(each))
-        if stack or file is not None:
-            found.setdefault(stack[-1][0] if stack else (file, line), []).append(each)
+        operation = _operation(node_of(each))
+        if operation is not None:
+            found.setdefault(operation, []).append(each)
     return found
 
 
