@@ -1,7 +1,8 @@
 """The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
 
+import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,13 +23,13 @@ from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.features.accuracy.accuracy_facts import (
-    Accuracy,
-    AccuracyRequest,
-)
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
+from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run
 from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING
 from ctrace.inspector.features.accuracy.child.program_calls import ProgramComparison
@@ -52,12 +53,14 @@ def main(loaded: frozenset[str]) -> None:
     answer(AccuracyRequest, lambda request: _answered(request, preloaded))
 
 
-def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
+def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy | Drafts:
     try:
         if request.capture.kind == "program":
             return ProgramComparison(request).answered(preloaded)
         seed()  # models draw their weights as they are made
-        return _Comparison(request, load(request.capture, preloaded)).answered()
+        comparison = _Comparison(request, load(request.capture, preloaded))
+        found = comparison.answered()
+        return comparison.drafted(found) if request.writes_programs else found
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
@@ -73,7 +76,8 @@ class _Comparison(Findings):
         super().__init__(request, settings_of(request.capture.options))
         self._model = loaded.model
         self._scenarios = loaded.scenarios
-        self._names = tuple(loaded.scenarios)
+        self._names = tuple(self._chosen())
+        self._set = settings_of_run()
         self._copier = Copier()
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
@@ -97,13 +101,38 @@ class _Comparison(Findings):
             watched() as self._graphs,
             before_passes() as self._before,
         ):
-            for name, way in self._scenarios.items():
+            for name, way in self._chosen().items():
                 with training(self._model, way):
                     self._compare(name, way)
             if self._steps is not None:
                 self._trained = self._steps.trained(self._request.steps, self._rerun)
                 self._runs += self._trained.runs
         return self._found()
+
+    def _chosen(self) -> Mapping[str, Way]:
+        """Return the scenarios to compare.
+
+        Raises:
+            TargetError: the model has none of those that the request names.
+        """
+        wanted = self._request.scenarios
+        found = {name: way for name, way in self._scenarios.items() if not wanted or name in wanted}
+        if not found:
+            raise TargetError(f"the model has no scenario {', '.join(wanted)}", "compare all of them")
+        return found
+
+    def drafted(self, found: Accuracy) -> Drafts:
+        """Write a culprit as programs: the worst, or that of the site that the request names."""
+        import torch
+
+        known = [each for each in found.culprits if each in self._located]
+        file, _, line = self._request.site.rpartition(":")
+        if self._request.site:
+            known = [each for each in known if (each.file or "").endswith(file) and str(each.line) == line]
+        versions = str(torch.__version__), platform.python_version()
+        if not known:
+            return Drafts(found, None, (), *versions)
+        return Drafts(found, known[0], tuple(drafts(*self._located[known[0]], self._set)), *versions)
 
     def _rerun(self, step: int, call: Callable[[], None]) -> bool:
         """Judge the kernels of a training step; return whether one makes the first NaN or infinity."""
@@ -167,6 +196,10 @@ class _Comparison(Findings):
         if len(self._judge.wrong) > before[1] and not self._path:
             self._restore(state)
             self._follow(self._judge.wrong[before[1]], call, way)
+        is_unexplained = self._verdicts[-1] is Judgement.WRONG and len(self._judge.wrong) == before[1]
+        if is_unexplained and self._options.train and not any(each.scenario == scenario for each in self._stages.wrong):
+            self._restore(state)
+            self._judge_backward(scenario, call, way)
         if self._request.promises and way.kind is ScenarioKind.BASE:
             self._try_promises(call, way, state)
         if not has_nonfinite([*_floats(compiled)]):
@@ -227,6 +260,16 @@ class _Comparison(Findings):
         path = ErrorPath(first.graph, first.number)
         self._call_compiled(call, way, CountingListener(path))
         self._path = tuple(path.steps)
+
+    def _judge_backward(self, scenario: str, call: Call, way: Way) -> None:
+        judge = BackwardJudge()
+        self._stages.backwards = judge
+        try:
+            self._call_compiled(call, way, CountingListener(judge))
+        finally:
+            self._stages.backwards = None
+        self._wrong_backwards += judge.wrong(self._before, scenario)
+        self._not_compared |= judge.not_compared
 
     def _try_promises(self, call: Call, way: Way, state: list[tuple[Any, Any]]) -> None:
         first, second = Digests(), Digests()

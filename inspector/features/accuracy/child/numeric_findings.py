@@ -6,25 +6,24 @@ from typing import Any
 
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.node_lines import place_of, source_of
-from ctrace.inspector.features.accuracy.accuracy_facts import (
+from ctrace.inspector.facts.accuracy_facts import (
     LARGEST,
     Accuracy,
-    AccuracyRequest,
     Culprit,
     FirstNonfinite,
     NotCompared,
     PathStep,
     Promises,
 )
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
-from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, stage_of
+from ctrace.inspector.features.accuracy.child.stage_graphs import BETWEEN, StageJudge, WrongStage, stage_of
 from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
 
 _MOST_REASONS = 3
-_BETWEEN = "a stage between Dynamo's graph and the kernels"
 
 
 class Findings:
@@ -45,6 +44,8 @@ class Findings:
         self._kernels = self._runs = 0
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
+        self._wrong_backwards: list[WrongStage] = []
+        self._located: dict[Culprit, tuple[StoredBuffer, PieceFinding]] = {}
         self._names: tuple[str, ...] = ()
         self._trained = StepsTrained()
         self._program: str | None = None
@@ -101,6 +102,7 @@ class Findings:
             key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
             if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
                 found[key] = culprit
+                self._located[culprit] = stored, finding
         return tuple(sorted(found.values(), key=_badness)), pieces
 
     def _wrong_stages(self) -> Iterator[Culprit]:
@@ -112,9 +114,10 @@ class Findings:
             made = stage_of(graph, self._before)
             if made is None and graph.judged is not None:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario, graph.step)
+                made = WrongStage("graph", BETWEEN, None, (), error, eager, None, graph.scenario, graph.step)
             if made is not None:
                 yield _stage_culprit(made)
+        yield from map(_stage_culprit, self._wrong_backwards)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
         if wrong and not is_explained and not self._stages.not_compared:
@@ -153,6 +156,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
         remedy=finding.remedy or None,
         remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
         step=stored.step,
+        dtype=_dtype(node.meta.get("val"), stored.value),
     )
 
 
@@ -162,7 +166,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         kind=made.kind,
         name=made.name,
         part=made.part,
-        stage="forward",
+        stage=made.stage,
         scenario=made.scenario,
         file=file,
         line=line,
@@ -173,7 +177,16 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         against="float64",
         source=source_of(file, line),
         step=made.step,
+        dtype="" if made.node is None else _dtype(made.node.meta.get("val")),
     )
+
+
+def _dtype(*values: Any) -> str:
+    """Return the dtype of the first tensor; empty: there is none."""
+    import torch
+
+    tensors_ = (each for value in values for each in (value if isinstance(value, tuple | list) else (value,)))
+    return next((str(each.dtype).removeprefix("torch.") for each in tensors_ if isinstance(each, torch.Tensor)), "")
 
 
 def _finite(number: float) -> float | None:

@@ -23,7 +23,8 @@ from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.accuracy.accuracy_facts import Accuracy, AccuracyRequest
+from ctrace.inspector.facts.accuracy_facts import Accuracy
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.node_values import in_program, modes_off
 from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes

@@ -13,7 +13,7 @@ What Dynamo itself made of the Python is wrong if the whole result is, and each 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -43,6 +43,16 @@ from ctrace.inspector.features.accuracy.child.node_values import (
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
+BETWEEN = "a stage between Dynamo's graph and the kernels"
+
+
+class Expecting(Protocol):
+    """Waits for the backward of a call of a graph of Dynamo."""
+
+    def expect(
+        self, found: "DynamoGraph", inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
+    ) -> None:
+        """Be told of a call that compiled code answered."""
 
 
 class WrongStage(Struct, eq=False):
@@ -57,6 +67,7 @@ class WrongStage(Struct, eq=False):
     part: int | None = None
     scenario: str = ""
     step: int | None = None
+    stage: str = "forward"
 
 
 class DynamoGraph(Struct, eq=False):
@@ -81,6 +92,7 @@ class StageJudge(Listener):
         self._limit = limit or SizeLimit(None)
         self._arguments: dict[int, list[Any]] = {}
         self.is_active = False
+        self.backwards: Expecting | None = None
         self.scenario = ""
         self.step: int | None = None
         self.wrong: list[DynamoGraph] = []
@@ -116,7 +128,7 @@ class StageJudge(Listener):
         called: list[bool] = []
 
         def run(*args: Any) -> Any:
-            if not self.is_active or (once and called):
+            if (not self.is_active and self.backwards is None) or (once and called):
                 return compiled(*args)
             called.append(True)
             if once and (why := refusal or self._limit.exceeded_by([*args, *own])):
@@ -125,6 +137,9 @@ class StageJudge(Listener):
             before = list(map(copied_value, args))
             random = torch.get_rng_state()
             result = compiled(*args)
+            if self.backwards is not None:
+                self.backwards.expect(found, before, args, random, result)
+                return result
             after = torch.get_rng_state()
             try:
                 torch.set_rng_state(random)
@@ -256,7 +271,7 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
         earlier = before.get(id(graph.module))
         if earlier is None or not graph.arguments:
             continue
-        for of in (_wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
+        for of in (wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
             if of is not None:
                 of.part, of.scenario, of.step = graph.part, found.scenario, found.step
                 return of
@@ -293,7 +308,7 @@ class _NodeRuns:
         return [each[self.node] for each in self._noisy]
 
 
-def _wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     """Compare the graph before and after the post-grad passes: results first, then nodes of one name."""
     try:
         before = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)

@@ -34,7 +34,7 @@ from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget, Resu
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.accuracy.accuracy_facts import LARGEST, FirstNonfinite, Training, TrainingStep
+from ctrace.inspector.facts.accuracy_facts import LARGEST, FirstNonfinite, Training, TrainingStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import has_nonfinite
 from ctrace.inspector.runs.tasks import TaskError
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.accuracy.accuracy_facts import TrainingStep
+from ctrace.inspector.facts.accuracy_facts import TrainingStep
 from ctrace.inspector.features.accuracy.child.training_steps import (
     Loss,
     SideBySide,

@@ -1,26 +1,13 @@
-"""What `ctrace accuracy` asks of its child process, and what it finds, as `--json` prints it."""
+"""What `ctrace accuracy` finds, as `--json` prints it and a run records it."""
+
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.runs.capture_request import CaptureRequest
+from ctrace.inspector.facts.wire import Integer, Number, Record
 
 LARGEST = 1e18
 """The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
-
-
-class AccuracyRequest(Struct, frozen=True):
-    """The request to the child process."""
-
-    capture: CaptureRequest
-    against_eager: bool = False
-    """Whether a kernel counts that differs from eager and is no further from float64."""
-    promises: bool = False
-    """Whether to call the model again: the same call, and one row alone."""
-    steps: int = 0
-    """How many steps of an optimizer to take."""
-    max_bytes: int | None = None
-    """The most memory that the inputs of one kernel may have, if it is to be compared; None: a sixteenth of what is
-    free."""
 
 
 class Culprit(Struct, frozen=True):
@@ -30,21 +17,21 @@ class Culprit(Struct, frozen=True):
     """`kernel`, `external`, `pass`, `decomposition` or `graph`."""
     name: str
     """The kernel, the operator of a library, or the stage of the compiler."""
-    part: int | None
+    part: Integer | None
     """The graph that it belongs to, counted in the order in which Inductor compiled them; None: no single one."""
     stage: str
     """`forward`, `backward` or `inference`."""
     scenario: str
     file: str | None
-    line: int | None
+    line: Integer | None
     """The line of the operation, also inside of a fused kernel; None: not known."""
     function: str | None
     ops: tuple[str, ...]
     """The operation; several if it is not known which of them it is."""
-    error: float | None
+    error: Number | None
     """Largest distance from float64 (`against` eager: from eager), or the mean or relative one where only that is
     beyond rounding; None: NaN, infinities or more than 1e18."""
-    eager_error: float | None
+    eager_error: Number | None
     """That of eager on the same inputs."""
     against: str
     """`float64`: further from it than eager; `eager`: only other than eager, and no less exact."""
@@ -54,17 +41,19 @@ class Culprit(Struct, frozen=True):
     """The one change that makes the difference go away, as its cause; None: none of those tried does."""
     remedy: str | None = None
     """A statement that makes this change."""
-    remedy_error: float | None = None
+    remedy_error: Number | None = None
     """The error with this change."""
     step: int | None = None
     """The training step at which it was found; None: in a single call."""
+    dtype: str = ""
+    """Of the wrong value, such as `float32`; empty: not known."""
 
 
 class FirstNonfinite(Struct, frozen=True):
     """Where NaN or an infinity was first made, from inputs without any."""
 
     file: str | None
-    line: int | None
+    line: Integer | None
     op: str
     name: str
     """The kernel."""
@@ -82,7 +71,7 @@ class PathStep(Struct, frozen=True):
     name: str
     line: str | None
     """`file:line` of what the kernel computes last."""
-    error: float | None
+    error: Number | None
 
 
 class Promises(Struct, frozen=True):
@@ -105,26 +94,26 @@ class TrainingStep(Struct, frozen=True):
     """One step of an optimizer. Numbers are None if they are NaN, infinite or more than 1e18, or without such a run."""
 
     step: int
-    loss_eager: float | None
-    loss_compiled: float | None
+    loss_eager: Number | None
+    loss_compiled: Number | None
     parted: bool
     """Whether loss, gradients or buffers of compiled are further from float64 than rounding explains, where eager takes
     the same step from the parameters that compiled has."""
     parameter: str | None
     """The parameter or buffer where that is worst, if it parted."""
-    error: float | None = None
+    error: Number | None = None
     """How far compiled is from float64 there."""
-    eager_error: float | None = None
-    loss_float64: float | None = None
-    loss_one_bit: float | None = None
+    eager_error: Number | None = None
+    loss_float64: Number | None = None
+    loss_one_bit: Number | None = None
     """Of the eager run with one bit changed."""
-    gradient_norm_eager: float | None = None
-    gradient_norm_compiled: float | None = None
-    gradient_norm_float64: float | None = None
-    apart_compiled: float | None = None
+    gradient_norm_eager: Number | None = None
+    gradient_norm_compiled: Number | None = None
+    gradient_norm_float64: Number | None = None
+    apart_compiled: Number | None = None
     """After the step: the distance of all parameters from those of the eager run, by the norm of those."""
-    apart_one_bit: float | None = None
-    apart_float64: float | None = None
+    apart_one_bit: Number | None = None
+    apart_float64: Number | None = None
 
 
 class Training(Struct, frozen=True):
@@ -138,27 +127,28 @@ class Training(Struct, frozen=True):
     """`compiler`: a step is beyond rounding. `chaos`: none is, and one bit gets about as far. `rounding`: none is."""
 
 
-class Accuracy(Struct, frozen=True):
+class Accuracy(Record, frozen=True):
     """The answer of `ctrace accuracy`."""
 
-    equal: bool | None
+    KIND: ClassVar[str] = "accuracy"
+    equal: bool | None = None
     """Whether nothing is beyond rounding; None: something was not compared."""
-    culprits: tuple[Culprit, ...]
+    culprits: tuple[Culprit, ...] = ()
     """The worst first."""
-    first_nonfinite: FirstNonfinite | None
-    path: tuple[PathStep, ...]
-    promises: Promises
-    not_compared: tuple[NotCompared, ...]
-    compared: int
+    first_nonfinite: FirstNonfinite | None = None
+    path: tuple[PathStep, ...] = ()
+    promises: Promises = Promises()
+    not_compared: tuple[NotCompared, ...] = ()
+    compared: Integer = 0
     """How many stored results of kernels were compared."""
-    kernels: int
+    kernels: Integer = 0
     """How many kernels and library calls ran, over all scenarios."""
-    graphs: int
-    scenarios: tuple[str, ...]
-    result: str
+    graphs: Integer = 0
+    scenarios: tuple[str, ...] = ()
+    result: str = "not_compared"
     """The whole result beside eager's: `rounding` if nothing is beyond it, `wrong` or `not_compared`."""
-    compiled_runs: int
-    pieces: int
+    compiled_runs: Integer = 0
+    pieces: Integer = 0
     """How many parts of graphs were compiled to find operations and reasons."""
     device: str = "cpu"
     steps: tuple[TrainingStep, ...] = ()

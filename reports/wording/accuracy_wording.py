@@ -1,0 +1,81 @@
+"""What `ctrace accuracy` found, in words."""
+
+from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, TrainingStep
+from ctrace.inspector.findings.scenarios.culprits import error_text, off
+from ctrace.reports import format as fmt
+
+KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
+"""What stands before the name of a culprit."""
+_LONG_NAME = 60
+
+_WHOLE = {
+    "wrong": "The whole result is further off than rounding explains, and each kernel is right by itself.",
+    "not_compared": "The whole result was not compared.",
+    "rounding": "So is the whole result.",
+}
+_WHOLE_PROGRAM = {
+    "wrong": "A whole graph is further off than rounding explains, and each kernel is right by itself.",
+    "not_compared": "Not each whole graph was compared.",
+    "rounding": "So is each whole graph.",
+}
+
+
+def answer(found: Accuracy, cwd: str) -> str:
+    """Name the worst culprit, or say that there is none, and what holds then."""
+    if found.culprits:
+        first = found.culprits[0]
+        source = f" `{fmt.one_line(first.source, 100)}`" if first.source else ""
+        one = first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external"))
+        name = f"{KINDS[first.kind]}{short_name(first.name)}"
+        what = f"{where(first, cwd)}{source} is" if one else f"{name[0].upper()}{name[1:]} is"
+        verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
+        others = len({(each.file, each.line) for each in found.culprits}) - 1
+        text = f"{what} {verdict}: {off(first)}."
+        if others:
+            text += f" So {'are' if others > 1 else 'is'} {fmt.count(others, 'other line')}."
+        return text
+    if not found.kernels and found.not_compared:
+        return f"Not compared: {fmt.one_line(found.not_compared[0].why, 200)}."
+    if parted := first_parted(found):
+        return f"{parted_text(parted)} No kernel is beyond rounding by itself."
+    if not found.kernels:
+        return "No kernel ran, so nothing was compared."
+    whole = (_WHOLE_PROGRAM if found.program is not None else _WHOLE)[found.result]
+    kernels = f"{fmt.count(found.compared, 'stored result')} of {fmt.count(found.kernels, 'kernel')}"
+    return f"Nothing is beyond rounding in {kernels}, each on its real inputs. {whole}"
+
+
+def first_parted(found: Accuracy) -> TrainingStep | None:
+    """Return the first training step that parts beyond rounding."""
+    return next((each for each in found.steps if each.parted), None)
+
+
+def parted_text(step: TrainingStep) -> str:
+    """Say where training parts beyond rounding."""
+    where = f"in {fmt.one_line(step.parameter, 100)}" if step.parameter is not None else "in the loss or the result"
+    numbers = f"off by {error_text(step.error)} where eager is off by {error_text(step.eager_error)}"
+    has_numbers = step.error is not None and step.eager_error is not None
+    return f"Training parts at step {step.step}, {where}{f': {numbers}' if has_numbers else ''}."
+
+
+def where(culprit: Culprit, cwd: str) -> str:
+    """Return the place of a culprit's operation."""
+    return (
+        place_of_line(f"{culprit.file}:{culprit.line}", cwd) if culprit.file is not None else "a line that is not known"
+    )
+
+
+def place_of_line(text: str | None, cwd: str) -> str:
+    """Shorten `file:line`."""
+    if text is None:
+        return ""
+    file, _, line = text.rpartition(":")
+    return fmt.place(file, int(line), cwd)
+
+
+def short_name(name: str) -> str:
+    """Shorten a kernel's name in its middle: its end has the number that tells it apart."""
+    if len(name) <= _LONG_NAME:
+        return name
+    half = _LONG_NAME // 2
+    return f"{name[:half]}…{name[-half:]}"
