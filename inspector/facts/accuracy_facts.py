@@ -43,10 +43,10 @@ class Culprit(Struct, frozen=True):
     """A statement that makes this change."""
     remedy_error: Number | None = None
     """The error with this change."""
-    step: int | None = None
-    """The training step at which it was found; None: in a single call."""
     dtype: str = ""
     """Of the wrong value, such as `float32`; empty: not known."""
+    step: int | None = None
+    """The training step at which it was found; None: in a single call."""
 
 
 class FirstNonfinite(Struct, frozen=True):
