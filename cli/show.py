@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 import typer
 
@@ -15,6 +15,9 @@ from ctrace.reports.escape import Document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+D = TypeVar("D")
 
 
 class Format(StrEnum):
@@ -143,6 +146,22 @@ def show_view(
     show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:
         raise typer.Exit(exit_code(session))
+
+
+def show_document(
+    document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], "Iterable[RenderableType]"]
+) -> None:
+    """Print a Document as JSON or as a screen, which know nothing else.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    if json:
+        from ctrace.reports.json.printer import render
+
+        write_report(render(document), output)
+    else:
+        show_screen(lambda width: screen(document, width), output)
 
 
 def show_either(

@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "reports" / "schemas"
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a command's output: the `module:function` that writes it, and the options that select it."""
+    """One form of a command's output: its `module:Document`, or `module:function` that writes it, and its options."""
 
     writer: str
     options: str = ""
@@ -39,7 +39,7 @@ _PACKAGES = "ctrace.reports.json.packages"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
     "ctrace.reports.json.kernels_json",
-    "ctrace.reports.json.lessons_json",
+    "ctrace.inspector.findings.breaks.lessons",
 )
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
@@ -47,11 +47,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "run": (Form("ctrace.reports.json.explain_json:render_json"),),
     "breaks": (
         Form("ctrace.reports.json.explain_json:render_breaks_json"),
-        Form(f"{_LESSONS}:render_lesson_json", "--explain"),
+        Form(f"{_LESSONS}:Lesson", "--explain"),
     ),
     "recompiles": (
         Form("ctrace.reports.json.recompiles_json:render_recompiles_json"),
-        Form(f"{_LESSONS}:render_cause_lesson_json", "--explain"),
+        Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
     "guards": (Form("ctrace.reports.json.guards_json:render_guards_json"),),
     "shapes": (Form("ctrace.reports.json.shapes_json:render_shapes_json"),),
@@ -89,27 +89,39 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs_json:render_cuda_graphs_json"),),
     "autotune": (Form("ctrace.reports.json.speed.autotuning_json:render_autotuning_json"),),
     "diff": (Form("ctrace.reports.json.diff_json:render_diff_json"),),
-    "ranks": (Form("ctrace.reports.json.ranks_json:render_ranks_json"),),
+    "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.reports.json.repairs.fix_json:render_fix_json"),),
     "repro": (Form("ctrace.reports.json.repairs.repro_json:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
-        Form("ctrace.reports.json.targets_json:_data", "NAME"),
-        Form("ctrace.reports.json.targets_json:_data", each=True),
+        Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
+        Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", each=True),
     ),
     "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
 }
 
 
+NAMED: dict[str, str] = {
+    "Advice": "advice",
+    "AdviceEntry": "entry",
+    "CauseCase": "caused",
+    "Divergence": "divergence",
+    "Listed": "data",
+}
+"""The names of Structs under `$defs`; others are written where they stand."""
+
+
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers()
+    writers = Writers(named=NAMED)
     forms = COMMANDS[command]
     shapes: list[Shape] = []
     for form in forms:
         function = refers(form.writer)
-        if form.single is not None:
+        if isinstance(function, type):
+            shapes.append(Array(writers.printed(function)) if form.each else writers.object_of(function))
+        elif form.single is not None:
             shapes.append(writers.returned(function, each=shapes[form.single]))
         else:
             shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))

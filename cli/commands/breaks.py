@@ -82,11 +82,9 @@ def _owner(name: str | None) -> "Owner | None":
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import lesson
-    from ctrace.reports.json.lessons_json import render_lesson_json
     from ctrace.reports.terminal.lessons_screen import lesson_screen
 
     check_output(output)
-    found = lesson(name)
-    show_either(output, json=json, data=lambda: render_lesson_json(found), screen=lambda _width: lesson_screen(found))
+    show_document(lesson(name), output, json=json, screen=lambda found, _width: lesson_screen(found))

@@ -60,15 +60,9 @@ def recompiles(
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import cause_lesson
-    from ctrace.reports.json.lessons_json import render_cause_lesson_json
     from ctrace.reports.terminal.lessons_screen import cause_lesson_screen
 
     check_output(output)
-    found = cause_lesson(name)
-
-    def screen(_width: int) -> "Iterable[RenderableType]":
-        return cause_lesson_screen(found)
-
-    show_either(output, json=json, data=lambda: render_cause_lesson_json(found), screen=screen)
+    show_document(cause_lesson(name), output, json=json, screen=lambda found, _width: cause_lesson_screen(found))

@@ -14,7 +14,7 @@ from ctrace.reports.html.html_page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, wri
 from ctrace.reports.html.packing import markup
 from ctrace.reports.json.diff_json import render_diff_json
 from ctrace.reports.json.explain_json import render_json
-from ctrace.reports.json.ranks_json import render_ranks_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.wording import ranks_wording as words
 from ctrace.reports.wording.diff_wording import answer, headword, judged, name_of, not_compared, short_name
 
@@ -58,7 +58,7 @@ def render_ranks_html(job: Job, folder: str) -> Document:
         "divergence": None if found is None else {"kind": words.KINDS[found.kind], "advice": words.ADVICE[found.kind]},
     }
     letters = [list(words.letters(each.contents)) for each in job.compilations]
-    documents = (document("ranks", render_ranks_json(job)), document("letters", json.dumps(letters)))
+    documents = (document("ranks", render(job)), document("letters", json.dumps(letters)))
     return written(Page(title, _first(verdict, title, text), RANKS_SCRIPTS, head, documents))
 
 

@@ -26,10 +26,8 @@ from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis_json import advice_on, diagnosis_data
 from ctrace.reports.json.fusion_summary import fusion_data
 from ctrace.reports.json.passes_json import attention_data
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import WORK, emitted, target_data, unknown_data
-
-SCHEMA = 1
-"""The version of the JSON reports; raise it if a name or its meaning changes."""
 
 
 def render_json(session: Session) -> Document:

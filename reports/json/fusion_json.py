@@ -10,8 +10,8 @@ from ctrace.inspector.findings.fusion.missed_fusions import Missed, not_fused
 from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, unranked
 from ctrace.inspector.findings.fusion.totals import totals
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
 from ctrace.reports.json.fusion_summary import lines_data, missed_data
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import WORK, emitted, target_data
 from ctrace.reports.wording.fusion_wording import order_text
 

@@ -8,7 +8,7 @@ from ctrace.inspector.findings.guards.guard_view import GuardedCompilation, Guar
 from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_guards_json(session: Session, found: tuple[Head, ...], choice: GuardFilter) -> Document:

@@ -16,7 +16,8 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built_json import built_data, ir_data
-from ctrace.reports.json.explain_json import SCHEMA, kernel_data, place_data
+from ctrace.reports.json.explain_json import kernel_data, place_data
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import WORK, bounds_data, emitted, target_data, unknown_data
 
 

@@ -9,7 +9,8 @@ from ctrace.inspector.findings.recompiles.recompile_view import Cache, Recompile
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis_json import advice_on
-from ctrace.reports.json.explain_json import SCHEMA, cause_data, recompile_data
+from ctrace.reports.json.explain_json import cause_data, recompile_data
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_recompiles_json(session: Session) -> Document:

@@ -8,7 +8,7 @@ from ctrace.inspector.findings.shapes.dynamic_marks import marks
 from ctrace.inspector.findings.shapes.shape_view import FunctionShapes, Sized, SizedTensor, by_function, violations, why
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_shapes_json(session: Session, function: str | None = None) -> Document:

@@ -19,7 +19,7 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     TunedConfigurations,
 )
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.wording.kernel_packages import applied_line
 
 

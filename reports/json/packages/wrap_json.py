@@ -2,7 +2,7 @@
 
 from ctrace.inspector.features.workshop.triton_ops.triton_op_model import WrapResult
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_wrap_json(result: WrapResult) -> Document:

@@ -14,7 +14,7 @@ from ctrace.inspector.features.fix.repairs.repair_result import (
 )
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis_json import effect_data, root_cause_data, suggestion_data
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_fix_json(fixes: Fixes) -> Document:

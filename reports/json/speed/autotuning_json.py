@@ -16,7 +16,7 @@ from ctrace.inspector.findings.autotuning.autotuning_view import (
     winner,
 )
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_autotuning_json(session: Session, graph: str | None = None, op: str | None = None) -> Document:

@@ -6,7 +6,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_compile_json(session: Session) -> Document:

@@ -7,7 +7,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs, outlook, remedy, why_not_recorded
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_cuda_graphs_json(session: Session, graph: str | None = None) -> Document:

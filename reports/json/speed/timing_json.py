@@ -8,7 +8,7 @@ from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, T
 from ctrace.inspector.features.time.timing_view import break_even, kernels_a_call, ranking
 from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_timing_json(timings: Timings) -> Document:

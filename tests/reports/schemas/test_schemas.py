@@ -33,9 +33,8 @@ from ctrace.reports.json import fusion_json as json_fusion
 from ctrace.reports.json import guards_json as json_guards
 from ctrace.reports.json import recompiles_json as json_recompiles
 from ctrace.reports.json import shapes_json as json_shapes
-from ctrace.reports.json import targets_json as json_targets
 from ctrace.reports.json.explain_json import render_breaks_json, render_json
-from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (
@@ -230,18 +229,18 @@ def test_checks_fit(name: str, validators: Validators) -> None:
 
 @pytest.mark.parametrize("name", ["GB0170", "loop", "print"])
 def test_lessons_on_breaks_fit(name: str, validators: Validators) -> None:
-    _fits(validators, "breaks", render_lesson_json(lesson(name)))
+    _fits(validators, "breaks", render(lesson(name)))
 
 
 @pytest.mark.parametrize("name", ["size", "identity"])
 def test_lessons_on_causes_fit(name: str, validators: Validators) -> None:
-    _fits(validators, "recompiles", render_cause_lesson_json(cause_lesson(name)))
+    _fits(validators, "recompiles", render(cause_lesson(name)))
 
 
 def test_gpus_fit(validators: Validators) -> None:
     table = gpus(())
-    _fits(validators, "targets", json_targets.render_targets(table.values()))
-    _fits(validators, "targets", json_targets.render_target(table["h100"]))
+    _fits(validators, "targets", render(tuple(table.values())))
+    _fits(validators, "targets", render(table["h100"]))
 
 
 def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
