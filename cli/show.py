@@ -119,6 +119,38 @@ def show_screen(
     write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False)), output)
 
 
+def show_answer(
+    request: Request,
+    output: Path | None,
+    *,
+    json: bool,
+    document: Callable[[Session], D],
+    screen: Callable[[D, int], "Iterable[RenderableType]"],
+) -> None:
+    """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
+
+    A new run sets the exit code.
+
+    Raises:
+        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
+    """
+    check_output(output)
+    session, is_new = session_of(request)
+    run = "" if is_new else run_of(request)
+
+    def below_verdict(answer: D, width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.widgets import compile_only_note, headline, of_other_run
+
+        yield from compile_only_note(session)
+        yield headline(session)
+        shown = screen(answer, width)
+        yield from of_other_run(run, shown) if run else shown
+
+    show_document(document(session), output, json=json, screen=below_verdict)
+    if is_new:
+        raise typer.Exit(exit_code(session))
+
+
 def show_view(
     request: Request,
     output: Path | None,

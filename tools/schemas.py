@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.reports.json.speed.compile_time_json:render_compile_json", "--compile"),
     ),
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
-    "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs_json:render_cuda_graphs_json"),),
+    "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
     "autotune": (Form("ctrace.reports.json.speed.autotuning_json:render_autotuning_json"),),
     "diff": (Form("ctrace.reports.json.diff_json:render_diff_json"),),
     "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
@@ -106,6 +106,8 @@ NAMED: dict[str, str] = {
     "Advice": "advice",
     "AdviceEntry": "entry",
     "CauseCase": "caused",
+    "CudaGraphPart": "cuda_graph",
+    "CudaGraphReason": "reason",
     "Divergence": "divergence",
     "Listed": "data",
 }

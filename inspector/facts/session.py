@@ -5,6 +5,7 @@ is what one compilation passed to the backend. A *break* is a place that splits 
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -173,6 +174,7 @@ class PhaseTimes(Struct, frozen=True):
 class Problem(Struct, frozen=True):
     """Something that ctrace could not read or measure, or on which two sources disagree."""
 
+    JSON: ClassVar[str] = "what line"
     what: str
     line: int | None = None
     """The line of the trace log that has the problem; None if no single line has it."""
@@ -199,6 +201,26 @@ class TorchCode(HasText, Struct, frozen=True):
     body: Text
     stack_text: str = ""
     """Torch's stack traces of its kernels, as JSON; empty: not in the log."""
+
+
+class RunFacts(Struct, frozen=True):
+    """What each view of a run says of the run itself."""
+
+    environment: Environment
+    verdict: "Verdict"
+    problems: tuple[Problem, ...]
+    cut_off: tuple[CutOff, ...]
+
+
+class RunDocument(Struct, frozen=True, kw_only=True):
+    """The answer of a view to a question about a run: all that the printers of its screen and of its JSON get."""
+
+    run: RunFacts
+
+    @property
+    def cwd(self) -> str:
+        """The run's working directory, in which paths are shortened."""
+        return self.run.environment.cwd
 
 
 class Session(Struct, frozen=True):
@@ -306,6 +328,11 @@ class Session(Struct, frozen=True):
         shown += ["recompile limit hit"] if self.limit.hit else []
         failed = f" ({self.failure.type})" if self.failure is not None else ""
         return f"<Session {self.verdict}{failed}: {', '.join(shown)}; ctrace.text(session) is the report>"
+
+    @property
+    def run(self) -> RunFacts:
+        """What each view says of the run."""
+        return RunFacts(self.environment, self.verdict, self.problems, self.cut_off)
 
     @property
     def compared(self) -> int | None:

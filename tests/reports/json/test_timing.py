@@ -9,7 +9,8 @@ import schemas
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.time.timing_model import Timings
-from ctrace.reports.json.speed.cuda_graphs_json import render_cuda_graphs_json
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
+from ctrace.reports.json.printer import render
 from ctrace.reports.json.speed.timing_json import render_table_json, render_timing_json
 from tests.support import sessions, timings
 
@@ -65,7 +66,7 @@ def test_cuda_graphs() -> None:
         CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (reason,), (reason,), untimed="it changes its inputs"),
     )
     # fmt: on
-    data = json.loads(render_cuda_graphs_json(replace(sessions.ALL["healthy"], cuda_graphs=graphs)))
+    data = json.loads(render(cuda_graphs_document(replace(sessions.ALL["healthy"], cuda_graphs=graphs))))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("cudagraphs")))
     assert data["graphs"][0]["recordings"] == 2
     assert data["graphs"][1]["reasons"] == [{"text": "mutated inputs", "file": "model.py", "line": 7}]
