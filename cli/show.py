@@ -139,11 +139,10 @@ def show_answer(
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.widgets import compile_only_note, headline, of_other_run
+        from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
 
         yield from compile_only_note(session)
-        yield headline(session)
-        shown = screen(answer, width)
+        shown = led(session, screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 
     show_document(document(session), output, json=json, screen=below_verdict)

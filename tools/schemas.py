@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
     "guards": (Form("ctrace.reports.json.guards_json:render_guards_json"),),
-    "shapes": (Form("ctrace.reports.json.shapes_json:render_shapes_json"),),
+    "shapes": (Form("ctrace.inspector.findings.shapes.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
@@ -108,6 +108,11 @@ NAMED: dict[str, str] = {
     "CauseCase": "caused",
     "CudaGraphPart": "cuda_graph",
     "CudaGraphReason": "reason",
+    "FunctionShapes": "function",
+    "SizedTensor": "tensor",
+    "Sized": "dim",
+    "SizeCondition": "condition",
+    "Unbacked": "unbacked",
     "Divergence": "divergence",
     "Listed": "data",
 }

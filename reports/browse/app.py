@@ -23,6 +23,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.browse.links import BrowsedRun, KernelSource, Linked
@@ -36,7 +37,7 @@ from ctrace.reports.terminal.guards.guards_screen import guards_screen
 from ctrace.reports.terminal.kernels.tables import kernels_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
-from ctrace.reports.terminal.widgets import drawn
+from ctrace.reports.terminal.widgets import drawn, led
 
 _MOST_FOUND = 200
 _LONGEST = 300
@@ -433,7 +434,11 @@ VIEWS = (
             session, heads(session), GuardFilter(), width, view="tree", all_of_it=True
         ),
     ),
-    View("shapes", "Shapes", lambda session, width: shapes_screen(session, width, everything=True)),
+    View(
+        "shapes",
+        "Shapes",
+        lambda session, width: led(session, shapes_screen(shapes_document(session), width, everything=True)),
+    ),
     View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
     View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
     View("time", "Time", lambda session, width: compile_time_screen(session, width, all_of_it=True)),

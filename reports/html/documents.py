@@ -18,6 +18,7 @@ from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.html.packing import packed
 from ctrace.reports.json import (
@@ -28,8 +29,8 @@ from ctrace.reports.json import (
     kernels_json,
     memory_json,
     recompiles_json,
-    shapes_json,
 )
+from ctrace.reports.json.printer import render
 from ctrace.reports.json.speed import compile_time_json, steps_json
 
 
@@ -72,7 +73,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("breaks", lambda: explain_json.render_breaks_json(session, None)),
         ("recompiles", lambda: recompiles_json.render_recompiles_json(session)),
         ("sources", lambda: _sources(session)),
-        ("shapes", lambda: shapes_json.render_shapes_json(session)),
+        ("shapes", lambda: render(shapes_document(session))),
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),

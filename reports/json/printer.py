@@ -55,7 +55,7 @@ def _null_if_empty(value: object, _cwd: str) -> object:
     return value or None
 
 
-def _relative(file: str | None, cwd: str) -> str | None:
+def _relative(file: str | None, cwd: str) -> object:
     """Shorten the path of a file in the run's working directory."""
     return fmt.relative(file, cwd) if file else file
 

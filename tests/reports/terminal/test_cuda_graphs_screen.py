@@ -12,7 +12,7 @@ from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
-from ctrace.reports.terminal.widgets import headline
+from ctrace.reports.terminal.widgets import led
 from tests.support import sessions, targeted
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
@@ -38,7 +38,7 @@ TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target
 
 
 def _screen(session: Session, graph: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
-    return [headline(session), *cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it)]
+    return led(session, cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
