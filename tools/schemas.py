@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.reports.json.recompiles_json:render_recompiles_json"),
         Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
-    "guards": (Form("ctrace.reports.json.guards_json:render_guards_json"),),
+    "guards": (Form("ctrace.inspector.findings.guards.guard_view:GuardsDocument"),),
     "shapes": (Form("ctrace.inspector.findings.shapes.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
@@ -113,6 +113,12 @@ NAMED: dict[str, str] = {
     "Sized": "dim",
     "SizeCondition": "condition",
     "Unbacked": "unbacked",
+    "GuardedCompilation": "compilation",
+    "Guard": "guard",
+    "TensorGuard": "tensor",
+    "GuardNode": "node",
+    "GuardCost": "cost",
+    "Duration": "duration",
     "Divergence": "divergence",
     "Listed": "data",
 }

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
@@ -430,8 +430,8 @@ VIEWS = (
     View(
         "guards",
         "Guards",
-        lambda session, width: guards_screen(
-            session, heads(session), GuardFilter(), width, view="tree", all_of_it=True
+        lambda session, width: led(
+            session, guards_screen(guards_document(session), width, view="tree", all_of_it=True)
         ),
     ),
     View(

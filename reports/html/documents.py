@@ -15,7 +15,7 @@ from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.findings.shapes.shapes_document import shapes_document
@@ -25,7 +25,6 @@ from ctrace.reports.json import (
     explain_json,
     fusion_json,
     graphs_json,
-    guards_json,
     kernels_json,
     memory_json,
     recompiles_json,
@@ -135,10 +134,13 @@ def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) 
 
 
 def _guards(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:
-    choice = GuardFilter("", "", "")
     for head in heads(session):
         name = f"guards {head.compilation.id}"
-        yield _written(name, partial(guards_json.render_guards_json, session, (head,), choice))
+        yield _written(name, partial(_guards_of, session, head))
+
+
+def _guards_of(session: Session, head: Head) -> str:
+    return render(guards_of(session, (head,)))
 
 
 def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutDocument]:

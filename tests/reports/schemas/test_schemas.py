@@ -22,7 +22,7 @@ from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.findings.fusion.fusion_view import parts
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import guards_document
 from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import SavedRun
@@ -31,7 +31,6 @@ from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json import fusion_json as json_fusion
-from ctrace.reports.json import guards_json as json_guards
 from ctrace.reports.json import recompiles_json as json_recompiles
 from ctrace.reports.json.explain_json import render_breaks_json, render_json
 from ctrace.reports.json.printer import render
@@ -102,7 +101,7 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("run", render_json),
     ("breaks", lambda session: render_breaks_json(session, None)),
     ("recompiles", json_recompiles.render_recompiles_json),
-    ("guards", lambda session: json_guards.render_guards_json(session, heads(session), GuardFilter())),
+    ("guards", lambda session: render(guards_document(session))),
     ("shapes", lambda session: render(shapes_document(session))),
     ("bytecode", _every_bytecode),
     ("graphs", _graphs()),
