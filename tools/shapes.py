@@ -693,7 +693,8 @@ class _Walk:
         if name in ("json_document", "loads"):
             return self.shape(node.args[0])
         if name == "plain":
-            return either(self.writers.printed(each.type) for each in options(self.shape(node.args[0])))
+            shapes_ = options(self.shape(node.args[0]))
+            return either(self.writers.printed(each.type) if isinstance(each, Value) else each for each in shapes_)
         if getattr(builtins, name, None) is function or name == "fromkeys":
             return self._builtin(node, name)
         if _is_writer(function):

@@ -105,6 +105,7 @@ class Coverage(Struct, frozen=True):
 class Graph(Struct, frozen=True):
     """What one compilation handed to the backend."""
 
+    JSON: ClassVar[str] = "id function file|relative line ops"
     id: str
     function: str
     file: str
@@ -122,6 +123,7 @@ class Bytecode(Struct, frozen=True):
 class Compilation(Struct, frozen=True):
     """One entry of a function's cache, or a failed attempt to create one."""
 
+    JSON: ClassVar[str] = "id function file|relative line guards bytecode attempts seconds"
     id: str
     function: str
     """The name of the compiled function; for a resume function, the name of the function that it resumes."""
@@ -151,6 +153,7 @@ class Compilation(Struct, frozen=True):
 class Function(Struct, frozen=True):
     """A function of the model or program, with its graphs and its share of compiled ops."""
 
+    JSON: ClassVar[str] = "function=name file|relative line graphs asked_for=compiled_for_itself *coverage"
     name: str
     """The qualified name, if torch or the eager call reports it."""
     file: str

@@ -60,6 +60,11 @@ def _relative(file: str | None, cwd: str) -> object:
     return fmt.relative(file, cwd) if file else file
 
 
+def _path(file: str | None, cwd: str) -> object:
+    """Shorten a path, and make it safe to show."""
+    return fmt.path(file, cwd) if file else file
+
+
 def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
     """Shorten the paths of `file:line`."""
     parted = (line.rpartition(":") for line in lines)
@@ -78,6 +83,7 @@ def _user_name(name: str, _cwd: str) -> str:
 FORMATS: dict[str, Callable[[Any, str], object]] = {
     "dotted": _dotted,
     "null_if_empty": _null_if_empty,
+    "path": _path,
     "places": _places,
     "relative": _relative,
     "user_name": _user_name,

@@ -9,8 +9,7 @@ from ctrace.inspector.findings.recompiles.recompile_view import Cache, Recompile
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis_json import advice_on
-from ctrace.reports.json.explain_json import cause_data, recompile_data
-from ctrace.reports.json.printer import SCHEMA
+from ctrace.reports.json.printer import SCHEMA, plain
 
 
 def render_recompiles_json(session: Session) -> Document:
@@ -19,7 +18,7 @@ def render_recompiles_json(session: Session) -> Document:
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
-        "recompiles": [recompile_data(each, cwd) for each in session.recompiles],
+        "recompiles": plain(session.recompiles, cwd),
         "advice": advice_on(session, Finding.RECOMPILE),
         "groups": [_group(each, cwd) for each in groups(session)],
         "caches": [_cache(each, session, cwd) for each in caches(session)],
@@ -33,7 +32,7 @@ def _group(group: RecompileGroup, cwd: str) -> dict[str, Any]:
         "function": group.function,
         "file": fmt.relative(group.file, cwd),
         "line": group.line,
-        "cause": cause_data(group.cause, cwd),
+        "cause": plain(group.cause, cwd),
         "values": list(group.values),
         "compilations": list(group.compilations),
         "expected": group.expected,

@@ -13,8 +13,7 @@ from ctrace.inspector.features.fix.repairs.repair_result import (
     TriedRepair,
 )
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.diagnosis_json import effect_data, root_cause_data, suggestion_data
-from ctrace.reports.json.printer import SCHEMA
+from ctrace.reports.json.printer import SCHEMA, plain
 
 
 def render_fix_json(fixes: Fixes) -> Document:
@@ -29,9 +28,9 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
-        "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
-        "findings": [root_cause_data(each, cwd) for each in fixes.findings],
-        "advice": [suggestion_data(each, cwd) for each in fixes.advice],
+        "target": plain(session.target, cwd),
+        "findings": plain(fixes.findings, cwd),
+        "advice": plain(fixes.advice, cwd),
         "missed_fusions": [_missed(each) for each in fixes.missed],
         "repairs": [_tried(each) for each in fixes.repairs],
         "combined": None if fixes.combined is None else _combined(fixes.combined),
@@ -76,7 +75,7 @@ def _tried(each: TriedRepair) -> dict[str, Any]:
         "obligations": [_obligation(one) for one in each.outcome.obligations],
         "eager_slowdown": _rounded(each.outcome.eager_slowdown),
         "later_recompiles": None if each.outcome.later is None else list(each.outcome.later),
-        "effect": None if effect is None else effect_data(effect),
+        "effect": plain(effect, ""),
         "changes_arithmetic": each.changes_arithmetic,
         "question": each.question or None,
         "library": each.library or None,
@@ -109,7 +108,7 @@ def _combined(each: Combined) -> dict[str, Any]:
         "obligations": [_obligation(one) for one in each.outcome.obligations],
         "eager_slowdown": _rounded(each.outcome.eager_slowdown),
         "later_recompiles": None if each.outcome.later is None else list(each.outcome.later),
-        "effect": None if effect is None else effect_data(effect),
+        "effect": plain(effect, ""),
         "how": list(each.how),
         "patch": each.patch,
     }
