@@ -46,11 +46,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "explain": (Form("ctrace.reports.json.explain_json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
     "run": (Form("ctrace.reports.json.explain_json:render_json"),),
     "breaks": (
-        Form("ctrace.reports.json.explain_json:render_breaks_json"),
+        Form("ctrace.inspector.diagnosis.breaks_document:BreaksDocument"),
         Form(f"{_LESSONS}:Lesson", "--explain"),
     ),
     "recompiles": (
-        Form("ctrace.reports.json.recompiles_json:render_recompiles_json"),
+        Form("ctrace.inspector.diagnosis.recompiles_document:RecompilesDocument"),
         Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
     "guards": (Form("ctrace.inspector.findings.guards.guard_view:GuardsDocument"),),
@@ -133,6 +133,9 @@ NAMED: dict[str, str] = {
     "Skip": "skip",
     "Suggestion": "suggestion",
     "UserLine": "at",
+    "AdvisedGroup": "group",
+    "Cache": "cache",
+    "RankedBreak": "ranked",
     "Divergence": "divergence",
     "Listed": "data",
 }

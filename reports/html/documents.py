@@ -10,6 +10,8 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
@@ -27,7 +29,6 @@ from ctrace.reports.json import (
     graphs_json,
     kernels_json,
     memory_json,
-    recompiles_json,
 )
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.speed import compile_time_json, steps_json
@@ -69,8 +70,8 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
         ("explain", lambda: explain_json.render_json(session)),
-        ("breaks", lambda: explain_json.render_breaks_json(session, None)),
-        ("recompiles", lambda: recompiles_json.render_recompiles_json(session)),
+        ("breaks", lambda: render(breaks_document(session))),
+        ("recompiles", lambda: render(recompiles_document(session))),
         ("sources", lambda: _sources(session)),
         ("shapes", lambda: render(shapes_document(session))),
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),

@@ -1,4 +1,4 @@
-"""Write the reports of `explain --json` and `breaks --json`; other reports in this folder use its helpers.
+"""Write the report of `explain --json`; other reports in this folder use its helpers.
 
 The helpers are `SCHEMA`, the version of these reports, and functions that turn shared records, such as causes and
 advice, into plain data. Names are fixed: new ones may come, old ones never change.
@@ -6,14 +6,12 @@ advice, into plain data. Names are fixed: new ones may come, old ones never chan
 
 from typing import Any
 
+from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.compile_time import Speed
-from ctrace.inspector.facts.diagnosis import Finding
-from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.breaks.break_view import RankedBreak, ranked
 from ctrace.inspector.findings.compile_time.compile_metrics import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
@@ -22,7 +20,6 @@ from ctrace.inspector.findings.shapes.shape_view import violations
 from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.diagnosis_json import advice_on, diagnosis_data
 from ctrace.reports.json.fusion_summary import fusion_data
 from ctrace.reports.json.passes_json import attention_data
 from ctrace.reports.json.printer import SCHEMA, plain
@@ -38,7 +35,7 @@ def as_data(session: Session) -> dict[str, Any]:
     """Return the report as plain data."""
     environment = session.environment
     cwd = environment.cwd
-    found = cuts(session)
+    found, diagnosis = cuts(session), diagnose(session)
     return {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -84,7 +81,8 @@ def as_data(session: Session) -> dict[str, Any]:
             "advice": sum(each.seconds for each in session.trials) if session.trials else None,
         },
         "speed": None if session.speed is None else speed_data(session.speed),
-        **diagnosis_data(session),
+        "causes": plain(diagnosis.causes, cwd),
+        "advice": plain(diagnosis.advice, cwd),
         "problems": plain(session.problems, cwd),
         "unknown": dict(session.unknown),
         "not_shown": dict(session.not_shown),
@@ -144,30 +142,6 @@ def speed_data(found: Speed) -> dict[str, Any]:
         "why": found.why or None,
         "measuring_seconds": found.cost,
     }
-
-
-def render_breaks_json(session: Session, owner: Owner | None) -> Document:
-    """Write the breaks, the costliest first, and the functions that run eagerly, indented, with a final newline."""
-    cwd = session.environment.cwd
-    data = {
-        "schema": SCHEMA,
-        "verdict": str(session.verdict),
-        "coverage": plain(session.coverage, cwd),
-        "breaks": [_ranked(each, session) for each in ranked(session, owner)],
-        "advice": advice_on(session, Finding.BREAK, Finding.SKIP),
-        "skipped": plain(session.skips, cwd),
-        "functions": plain(session.functions, cwd),
-        "problems": plain(session.problems, cwd),
-    }
-    return json_document(data)
-
-
-def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
-    """Return a break with its index in `explain`, its call paths, and its cost with the skips that it causes."""
-    cwd = session.environment.cwd
-    number = session.breaks.index(each.at)
-    paths = plain(each.at.paths, cwd)
-    return {**plain(each.at, cwd), "break": number, "cost_with_skips": plain(each.cost, cwd), "paths": paths}
 
 
 def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dict[str, Any] | None:

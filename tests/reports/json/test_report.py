@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
-from ctrace.reports.json.explain_json import as_data, render_breaks_json, render_json
+from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.printer import render
 from tests.support import sessions
 
@@ -141,7 +142,7 @@ def test_functions() -> None:
 
 class TestBreaks:
     def data(self, session: Session, owner: Owner | None = None) -> Any:
-        text = render_breaks_json(session, owner)
+        text = render(breaks_document(session, owner))
         assert text.endswith("}\n")
         return json.loads(text)
 

@@ -16,6 +16,8 @@ from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
 from ctrace.cli.main import command_line
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
@@ -31,8 +33,7 @@ from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json import fusion_json as json_fusion
-from ctrace.reports.json import recompiles_json as json_recompiles
-from ctrace.reports.json.explain_json import render_breaks_json, render_json
+from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
@@ -99,8 +100,8 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("explain", render_json),
     ("explain", _several(render_json)),
     ("run", render_json),
-    ("breaks", lambda session: render_breaks_json(session, None)),
-    ("recompiles", json_recompiles.render_recompiles_json),
+    ("breaks", lambda session: render(breaks_document(session))),
+    ("recompiles", lambda session: render(recompiles_document(session))),
     ("guards", lambda session: render(guards_document(session))),
     ("shapes", lambda session: render(shapes_document(session))),
     ("bytecode", _every_bytecode),
