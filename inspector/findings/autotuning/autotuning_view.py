@@ -113,9 +113,9 @@ class OperationChoices(Struct, frozen=True):
 
     JSON: ClassVar[str] = (
         "graph=of.graph stage=of.stage op=of.op shapes strides dtypes device=of.device lines=of.lines "
-        "choices=of.choices unnamed_choices=of.unnamed winner=winner.name margin=margin.part next=margin.of_next noise=margin.noise "
-        "taken=of.taken fused=of.is_fused cached=of.is_cached seconds=of.seconds compile_seconds=of.compile_seconds "
-        "timing_seconds=of.timing_seconds not_tried=of.untried"
+        "choices=of.choices unnamed_choices=of.unnamed winner=winner.name margin=margin.part next=margin.of_next "
+        "noise=margin.noise taken=of.taken fused=of.is_fused cached=of.is_cached seconds=of.seconds "
+        "compile_seconds=of.compile_seconds timing_seconds=of.timing_seconds not_tried=of.untried"
     )
     of: TunedOperation
 
