@@ -66,7 +66,7 @@ class CompiledOnRanks(Struct, frozen=True):
     @property
     def digests(self) -> tuple[dict[str, str] | None, ...]:
         """What each group of ranks compiled, as digests by kind; equal digests mean equal content."""
-        return tuple(each and each.digests for each in self.contents)
+        return tuple(None if each is None else each.digests for each in self.contents)
 
 
 class Job(Struct, frozen=True):
