@@ -88,7 +88,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
     "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
     "autotune": (Form("ctrace.inspector.findings.autotuning.autotuning_view:AutotuningDocument"),),
-    "diff": (Form("ctrace.reports.json.diff_json:render_diff_json"),),
+    "diff": (Form("ctrace.inspector.features.compare.diff.changes:DiffDocument"),),
     "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.reports.json.repairs.fix_json:render_fix_json"),),
@@ -141,6 +141,7 @@ NAMED: dict[str, str] = {
     "OperationChoices": "operation",
     "TimeSpread": "spread",
     "Untried": "untried",
+    "Change": "change",
     "Divergence": "divergence",
     "Listed": "data",
 }
