@@ -330,6 +330,15 @@ def value_of(shape: Shape, key: Shape) -> Shape:
     return either(found)
 
 
+_BASIS = "What the figures of this object rest on, except those that `bases` names."
+
+
+def _constant(value: Any) -> Shape:
+    if isinstance(value, dict):
+        return Object({name: Property(_constant(each)) for name, each in value.items()})
+    return Constant(value)
+
+
 def _constants(values: Iterable[Any]) -> Shape:
     found = list(values)
     simple = all(isinstance(each, str | int | None) for each in found)
@@ -391,6 +400,7 @@ class Writers:
         name = self.named.get(kind.__name__)
         if name is None:
             return self.object_of(kind)
+        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {kind}"
         if name not in self.definitions:
             self.definitions[name] = NULL
             self.definitions[name] = self.object_of(kind)
@@ -413,6 +423,8 @@ class Writers:
 
     def _property(self, kind: type, declared: JsonField) -> Property:
         *way, last = declared.path
+        if typing.get_origin(_hints(kind).get(last)) is typing.ClassVar:
+            return Property(_constant(getattr(kind, last)), doc=_BASIS if last == "BASIS" else "")
         owners: list[Any] = [kind]
         absent = False
         for name in way:
@@ -738,7 +750,7 @@ class _Walk:
                 if each.value in data.properties:
                     bases[each.value] = Property(other, data.properties[each.value].required)
         figures = {key: value for key, value in data.properties.items() if key not in ("basis", "bases")}
-        head = {"basis": Property(of, doc="What the figures of this object rest on, except those that `bases` names.")}
+        head = {"basis": Property(of, doc=_BASIS)}
         if bases:
             head["bases"] = Property(Object(bases), any(each.required for each in bases.values()))
         return Object({**head, **figures}, data.rest)

@@ -15,6 +15,7 @@ from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.memory_view import MemoryDocument, memory
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
@@ -28,7 +29,6 @@ from ctrace.reports.json import (
     fusion_json,
     graphs_json,
     kernels_json,
-    memory_json,
 )
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.speed import compile_time_json, steps_json
@@ -77,7 +77,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
-        ("memory", lambda: memory_json.render_memory_json(session)),
+        ("memory", lambda: render(MemoryDocument(memory(session), session.environment.cwd))),
         ("compile", lambda: compile_time_json.render_compile_json(session)),
         ("steps", lambda: steps_json.render_steps_json(session)),
     ]
