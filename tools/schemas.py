@@ -78,7 +78,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
         Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
         Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
-        Form(f"{_PACKAGES}.wrap_json:render_wrap_json", "wrap FILE:KERNEL"),
+        Form("ctrace.inspector.features.workshop.triton_ops.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
         Form("ctrace.reports.json.speed.timing_json:render_timing_json"),
@@ -156,6 +156,13 @@ NAMED: dict[str, str] = {
     "Score": "score",
     "TritonOp": "op",
     "Undecided": "undecided",
+    "Compared": "compared",
+    "Element": "element",
+    "ExpectedPlace": "place",
+    "KernelConfiguration": "configuration",
+    "RegionCheck": "region",
+    "Times": "times",
+    "TriedConfiguration": "tried",
     "Divergence": "divergence",
     "Listed": "data",
 }

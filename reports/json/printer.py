@@ -60,6 +60,14 @@ def _relative(file: str | None, cwd: str) -> object:
     return fmt.relative(file, cwd) if file else file
 
 
+def _number(text: str, _cwd: str) -> float | None:
+    """Read a number, such as one that may be `nan`."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _path(file: str | None, cwd: str) -> object:
     """Shorten a path, and make it safe to show."""
     return fmt.path(file, cwd) if file else file
@@ -83,6 +91,7 @@ def _user_name(name: str, _cwd: str) -> str:
 FORMATS: dict[str, Callable[[Any, str], object]] = {
     "dotted": _dotted,
     "null_if_empty": _null_if_empty,
+    "number": _number,
     "path": _path,
     "places": _places,
     "relative": _relative,
