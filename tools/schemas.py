@@ -91,7 +91,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "diff": (Form("ctrace.inspector.features.compare.diff.changes:DiffDocument"),),
     "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
-    "fix": (Form("ctrace.reports.json.repairs.fix_json:render_fix_json"),),
+    "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
     "repro": (Form("ctrace.reports.json.repairs.repro_json:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
@@ -163,6 +163,12 @@ NAMED: dict[str, str] = {
     "RegionCheck": "region",
     "Times": "times",
     "TriedConfiguration": "tried",
+    "Combined": "combined",
+    "CombinedStep": "step",
+    "MissedFinding": "missed",
+    "Obligation": "obligation",
+    "ProofCheck": "check",
+    "TriedRepair": "tried",
     "Divergence": "divergence",
     "Listed": "data",
 }

@@ -15,6 +15,7 @@ Names are fixed: new ones may come, old ones never change.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -51,6 +52,11 @@ def _field(word: str) -> JsonField:
     return JsonField(name, tuple((path or name).split(".")), form)
 
 
+def _moment(seconds: float | None, _cwd: str) -> str | None:
+    """Write seconds since the epoch as a date and a time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 def _null_if_empty(value: object, _cwd: str) -> object:
     return value or None
 
@@ -83,6 +89,10 @@ def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
     return ".".join(map(str, numbers))
 
 
+def _rounded(number: float | None, _cwd: str) -> float | None:
+    return None if number is None else round(number, 2)
+
+
 def _user_name(name: str, _cwd: str) -> str:
     """Name what torch calls `L['x']` as the user does."""
     return user_name(name) if name else ""
@@ -90,11 +100,13 @@ def _user_name(name: str, _cwd: str) -> str:
 
 FORMATS: dict[str, Callable[[Any, str], object]] = {
     "dotted": _dotted,
+    "moment": _moment,
     "null_if_empty": _null_if_empty,
     "number": _number,
     "path": _path,
     "places": _places,
     "relative": _relative,
+    "rounded": _rounded,
     "user_name": _user_name,
 }
 

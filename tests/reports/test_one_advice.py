@@ -19,7 +19,7 @@ from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.html_page import render_html
 from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.repairs.fix_json import fix_data
+from ctrace.reports.json.printer import plain as printed
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
@@ -60,7 +60,7 @@ def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Pa
         shown = drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
         assert first.text in shown
         assert checked(first) in shown
-    assert fix_data(fixes)["advice"] == as_data(session)["advice"]
+    assert printed(fixes, fixes.cwd)["advice"] == as_data(session)["advice"]
     assert line in {each.fix for each in sites_of(session, tmp_path, warm_up=True)}
     if Finding.BREAK in whats:
         assert line in drawn(breaks_screen(breaks_document(session), WIDE, all_paths=False), WIDE)
