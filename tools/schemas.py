@@ -83,7 +83,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "time": (
         Form("ctrace.inspector.features.time.timing_differences:TimingDocument"),
         Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
-        Form("ctrace.reports.json.speed.compile_time_json:render_compile_json", "--compile"),
+        Form("ctrace.inspector.findings.compile_time.compile_time_view:CompileDocument", "--compile"),
     ),
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
     "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
@@ -177,6 +177,8 @@ NAMED: dict[str, str] = {
     "SpeedDifference": "difference",
     "ConfigurationTimes": "configuration",
     "TimedPart": "part",
+    "CacheAnswer": "answer",
+    "CompileAnswer": "compile",
     "Divergence": "divergence",
     "Listed": "data",
 }

@@ -23,6 +23,7 @@ from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.guards.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
@@ -443,7 +444,7 @@ VIEWS = (
     View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
     View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
     View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
-    View("time", "Time", lambda session, width: compile_time_screen(session, width, all_of_it=True)),
+    View("time", "Time", lambda session, width: compile_time_screen(compile_document(session), width, all_of_it=True)),
 )
 
 

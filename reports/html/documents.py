@@ -15,6 +15,7 @@ from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
 from ctrace.inspector.findings.fusion.memory_view import MemoryDocument, memory
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
@@ -29,9 +30,9 @@ from ctrace.reports.json import (
     fusion_json,
     graphs_json,
     kernels_json,
+    steps_json,
 )
 from ctrace.reports.json.printer import render
-from ctrace.reports.json.speed import compile_time_json, steps_json
 
 
 class PackedDocument(Struct, frozen=True):
@@ -78,7 +79,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
         ("memory", lambda: render(MemoryDocument(memory(session), session.environment.cwd))),
-        ("compile", lambda: compile_time_json.render_compile_json(session)),
+        ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: steps_json.render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
