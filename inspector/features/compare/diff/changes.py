@@ -49,7 +49,7 @@ class Change(Struct, frozen=True):
     """What differs only because of this, such as the bytes of kernels: a summary, then a line for each."""
 
 
-class NotCompared(Struct, frozen=True):
+class UncomparedKind(Struct, frozen=True):
     """A kind that was not compared, and why."""
 
     what: What
@@ -81,9 +81,9 @@ class RunDiff(Struct, frozen=True):
         return tuple(each for each in self.changes if each.what is What.KERNEL) if self.by_settings else ()
 
     @property
-    def left_out(self) -> tuple[NotCompared, ...]:
+    def left_out(self) -> tuple[UncomparedKind, ...]:
         """The kinds that were not compared."""
-        return tuple(NotCompared(what, why) for what, why in self.not_compared)
+        return tuple(UncomparedKind(what, why) for what, why in self.not_compared)
 
     @property
     def equal(self) -> bool:
