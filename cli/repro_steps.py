@@ -2,7 +2,8 @@
 
 import re
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:
+    from ctrace.inspector.facts.accuracy_facts import Accuracy
     from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.accuracy.accuracy_request import Drafts
     from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import Resolved
@@ -36,6 +39,7 @@ class ReproRequest(Struct, frozen=True):
     issue: bool = False
     json: bool = False
     output: Path | None = None
+    culprit: bool = False
 
 
 def reproduced(request: ReproRequest) -> Exit:
@@ -53,6 +57,8 @@ def reproduced(request: ReproRequest) -> Exit:
 
     if request.issue and request.json:
         raise TargetError("--issue and --json exclude each other", "choose one")
+    if request.culprit:
+        return _of_culprit(request)
     session, resolved, options, site = _found(request)
     if session.failure is not None and (session.failure.is_cut or session.failure.phase in _NOT_COMPILING):
         say(f"ctrace: nothing to reproduce: the target itself failed: {one_line(_failure(session.failure), 200)}")
@@ -72,6 +78,132 @@ def reproduced(request: ReproRequest) -> Exit:
     if made.interrupted:
         return Exit.PROGRAM
     return Exit.DONE if made.verified else Exit.UNTRUSTED
+
+
+_WRONG = "the compiled result is wrong"
+"""The message of the assertion in the program of a wrong kernel."""
+_LEAST_SECONDS = 240.0
+"""A fresh process may take this long: it imports torch, and compiles."""
+
+
+def _of_culprit(request: ReproRequest) -> Exit:
+    """Write the kernel that `ctrace accuracy` calls wrong as a program, and try each form until one shows it.
+
+    Raises:
+        CtraceError: the target cannot be compared, or no kernel of it is wrong.
+    """
+    from ctrace.cli.console import say
+    from ctrace.cli.progress import progress
+    from ctrace.inspector.features.doors import require
+
+    require("accuracy", "--culprit")
+    from ctrace.inspector.features.accuracy.numeric_comparison import drafted
+
+    began = time.monotonic()
+    resolved, options, site = _target_of_culprit(request)
+    with progress(is_program=False) as shown:
+        shown.say("comparing kernels")
+        found = drafted(resolved, options, site, request.timeout, lambda: shown.observe(None))
+        if found.culprit is None:
+            raise _no_kernel(found.accuracy, site)
+        if not found.drafts:
+            what = f"{found.culprit.name}: its operations cannot be written as a program of plain PyTorch"
+            raise TargetError(what, "report it with the text of ctrace accuracy")
+        seconds = _LEAST_SECONDS if request.budget is None else max(request.budget, _LEAST_SECONDS)
+        made = _first_shown(found, began, seconds, shown.say)
+    _save(made)
+    _show(request, made)
+    if not made.verified:
+        last = made.output.strip().rpartition("\n")[2]
+        say(f"ctrace: the last form wrote: {one_line(last, 200)}" if last else "ctrace: the last form ran out of time")
+    return Exit.DONE if made.verified else Exit.UNTRUSTED
+
+
+def _target_of_culprit(request: ReproRequest) -> "tuple[Resolved, Options, str]":
+    """Return what to compare: the target, or that of the last run; and the site."""
+    from ctrace.inspector.runs.rerun import refuse_foreign, request_of, resolved_of
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import resolve
+
+    target, site = request.target, request.site or ""
+    match = _SITE.fullmatch(target or "")
+    if match is not None and not site:
+        target, site = match["file"], f"{Path(match['file']).name}:{match['line']}"
+    if target is not None:
+        return resolve(target, (), has_inputs=bool(request.options.inputs)), request.options, site
+    run = Store().load()
+    saved = request_of(run)
+    refuse_foreign(run, saved, "")
+    return resolved_of(saved), saved.options, site
+
+
+def _no_kernel(found: "Accuracy", site: str) -> TargetError:
+    others = [f"{Path(each.file or '').name}:{each.line}" for each in found.culprits if each.line is not None]
+    if site and others:
+        return TargetError(f"{site}: no kernel is wrong there", f"there are: {', '.join(dict.fromkeys(others))}")
+    if found.culprits:
+        what = f"what is wrong is no kernel: {found.culprits[0].name}"
+        return TargetError(what, "report it with the text of ctrace accuracy")
+    why = f": {found.not_compared[0].why}" if found.equal is None and found.not_compared else ""
+    return TargetError(f"no kernel is wrong{why}", "ctrace accuracy shows what was compared")
+
+
+def _first_shown(found: "Drafts", began: float, seconds: float, say: "Callable[[str], None]") -> "Reproducer":
+    """Run the programs one after the other, each in a fresh process, until one shows the culprit."""
+    from ctrace.inspector.facts.diagnosis import Finding
+    from ctrace.inspector.facts.session import Environment
+    from ctrace.inspector.features.fix.reduction.finding import Sought, shape_of
+    from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+    from ctrace.inspector.features.fix.reduction.reduction_writing import written
+    from ctrace.inspector.features.fix.reduction.reproducing import verified
+    from ctrace.inspector.findings.scenarios.culprits import culprit_sentence
+
+    culprit = found.culprit
+    assert culprit is not None
+    sought = Sought(
+        id=f"culprit-{culprit.name}"[:_LONGEST_ID],
+        what=Finding.DANGER,
+        words=f"the wrong result of {', '.join(culprit.ops[:_MOST_OPS])}",
+        ids=("AssertionError",),
+        shape=shape_of(_WRONG),
+        file=culprit.file or "",
+        line=culprit.line or 0,
+        function=culprit.function or "",
+        title=culprit_sentence(culprit),
+    )
+    environment = Environment(torch=found.torch, python=found.python, device=found.accuracy.device)
+    made = None
+    for number, draft in enumerate(found.drafts, 1):
+        say(f"running {draft.what}")
+        text, _ = written(draft.text, (), sought, environment)
+        ran = verified(text, sought, (), seconds)
+        made = Reproducer(
+            sought=sought,
+            text=text,
+            line=None,
+            form="an assertion compares with eager and float64",
+            start=draft.what,
+            environment=environment,
+            lines=_lines_of(text),
+            lines_before=_lines_of(found.drafts[-1].text),
+            tries=number,
+            seconds=time.monotonic() - began,
+            verified=ran.shows,
+            output=ran.output,
+            is_complete=True,
+        )
+        if ran.shows:
+            break
+    assert made is not None
+    return made
+
+
+def _lines_of(text: str) -> int:
+    return sum(bool(each.strip()) for each in text.splitlines())
+
+
+_MOST_OPS = 4
+_LONGEST_ID = 100
 
 
 @contextmanager

@@ -92,12 +92,18 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def session_of(
-    request: Request, store: "Store | None" = None, *, check_advice: bool = False, compare_speed: bool = False
+    request: Request,
+    store: "Store | None" = None,
+    *,
+    check_advice: bool = False,
+    compare_speed: bool = False,
+    judge_numbers: bool = False,
 ) -> "tuple[Session, bool]":
     """Read the selected saved run, or capture the target; return whether the run is new.
 
     By default, the store is that of the working directory. With `check_advice`, try the advice for a new run where
-    possible. With `compare_speed`, compare a new run with eager if it builds its kernels.
+    possible. With `compare_speed`, compare a new run with eager if it builds its kernels, and find the
+    line of a wrong result. With `judge_numbers`, compare each kernel of a new run in any case.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -121,7 +127,17 @@ def session_of(
     resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
     compare_speed = compare_speed and options.build
     timeout, name = request.timeout, request.name
-    session = captured(resolved, options, timeout, store, name, check_advice=check_advice, compare_speed=compare_speed)
+    session = captured(
+        resolved,
+        options,
+        timeout,
+        store,
+        name,
+        check_advice=check_advice,
+        compare_speed=compare_speed,
+        find_culprits=compare_speed,
+        judge_numbers=judge_numbers,
+    )
     return session, True
 
 
@@ -339,6 +355,8 @@ def captured(
     *,
     check_advice: bool = False,
     compare_speed: bool = False,
+    find_culprits: bool = False,
+    judge_numbers: bool = False,
 ) -> "Session":
     """Check the options, then capture the target; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
@@ -361,6 +379,10 @@ def captured(
                     from ctrace.inspector.runs.trial_runner import with_trials
 
                     session = with_trials(session, add, resolved, options, say=shown.say)
+                if (find_culprits or judge_numbers) and "accuracy" in doors():
+                    from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
+
+                    session = with_accuracy(resolved, options, shown.say, always=judge_numbers)(session, add)
                 if compare_speed and "time" in doors():
                     from ctrace.inspector.features.time.brief import with_speed
 

@@ -29,6 +29,7 @@ from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
+from ctrace.reports.wording.accuracy_wording import answer
 from ctrace.reports.wording.comparison_wording import basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
@@ -192,6 +193,8 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
     yield from (("kernels", fact) for fact in kernel_facts(session))
     if undecided := open_sentence(session):
         yield "decided on the device", undecided
+    if session.accuracy is not None:
+        yield "numbers", fmt.one_line(answer(session.accuracy, session.environment.cwd), 400)
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
     yield "time", f"{fmt.seconds(session.time.total)}{f' ({phases})' if phases else ''}"
 

@@ -16,6 +16,7 @@ Examples:
   ctrace check --update                  make the current state the baseline
   ctrace check --update --only-improve   record improvements only
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
+  ctrace check --accuracy                compare the numbers, too
   ctrace check --suggest                 name proved repairs of new findings
   ctrace check --from-trace traces/      TORCH_TRACE logs, one per rank
   ctrace check --on ray                  all models on a Ray cluster
@@ -89,6 +90,14 @@ SuggestBudget = Annotated[
     typer.Option("--budget", metavar="TIME", help="With --suggest, stop looking after this time. Default: 5m."),
 ]
 
+Accuracy = Annotated[
+    bool,
+    typer.Option(
+        "--accuracy",
+        help="Also build each model's kernels, and compare them with eager: an operation with a wrong result fails.",
+    ),
+]
+
 
 def check(
     models: Models = None,
@@ -122,6 +131,7 @@ def check(
     fresh_processes: FreshProcesses = False,
     suggest: Suggest = False,
     budget: SuggestBudget = None,
+    accuracy: Accuracy = False,
 ) -> None:
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
@@ -151,6 +161,7 @@ def check(
     )
     seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
     request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)
+    request = replace(request, accuracy=accuracy)
     request.refuse(init=init)
     try:
         if init:

@@ -17,6 +17,7 @@ Examples:
   ctrace report before -o before.html  a saved run, by name
   ctrace report model.py --open        run it, and open the page
   ctrace report model.py --target h100 with the code for a GPU
+  ctrace report model.py --accuracy    with a page of its numbers
   ctrace report before after           what changed between two runs
   ctrace report logs/ --ranks          all ranks of a job
   ctrace report trace.log --force      replace report.html
@@ -30,6 +31,9 @@ Sass = Annotated[
     bool, typer.Option("--sass", help="Add the SASS of compiled kernels; disassembling takes up to a second for each.")
 ]
 Ranks = Annotated[bool, typer.Option("--ranks", help="Compare the logs of all ranks in a folder.")]
+Accuracy = Annotated[
+    bool, typer.Option("--accuracy", help="Also compare each kernel of a new run with eager and float64.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
 
@@ -41,6 +45,7 @@ def report(
     force: Force = False,
     sass: Sass = False,
     ranks: Ranks = False,
+    accuracy: Accuracy = False,
 ) -> None:
     """Write a run, or what changed between two, as one HTML file that needs no network."""
     from ctrace.cli.console import check_output, write_report
@@ -54,7 +59,7 @@ def report(
     elif (second := _second_run(request)) is not None:
         page = _page_of_diff(str(request.target), second, request.timeout)
     else:
-        page, code = _page_of_run(request, sass=sass)
+        page, code = _page_of_run(request, sass=sass, accuracy=accuracy)
     if is_stdout or force:
         write_report(page, output)
     else:
@@ -65,13 +70,20 @@ def report(
         raise typer.Exit(code)
 
 
-def _page_of_run(request: Request, *, sass: bool) -> "tuple[Document, Exit | None]":
+def _page_of_run(request: Request, *, sass: bool, accuracy: bool) -> "tuple[Document, Exit | None]":
     """Write the page of a run, and return the exit code if the run is new."""
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.features.doors import require
     from ctrace.reports.html.html_page import render_html
 
-    session, is_new = session_of(request)
+    if accuracy:
+        require("accuracy", "--accuracy")
+    session, is_new = session_of(request, judge_numbers=accuracy)
+    if accuracy and not is_new and session.accuracy is None:
+        what = "--accuracy needs a new run: kernels run, and are not read from a saved one"
+        raise TargetError(what, "name the model: ctrace report model.py --accuracy")
     page = render_html(session, "" if is_new else request.target or "", sass=sass)
     return page, exit_code(session) if is_new else None
 

@@ -13,6 +13,7 @@ Examples:
   ctrace repro model.py:26               reproduce the finding at that line
   ctrace repro model.py -o repro.py      run the model first, and write the program to a file
   ctrace repro model.py b3f21a --issue   print the text of an issue
+  ctrace repro model.py --culprit        the kernel that ctrace accuracy names
   ctrace repro --budget 5m
 """
 
@@ -31,6 +32,13 @@ BudgetText = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="Stop after this time, such as 60s or 5m, with the best so far.")
 ]
 Issue = Annotated[bool, typer.Option("--issue", help="Print an issue as Markdown: program, output and versions.")]
+Culprit = Annotated[
+    bool,
+    typer.Option(
+        "--culprit",
+        help="Reproduce the kernel that ctrace accuracy names: by default the worst, or the one at SITE.",
+    ),
+]
 OutputFile = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="Write the program, the issue or the report to FILE."),
@@ -40,6 +48,7 @@ OutputFile = Annotated[
 def repro(
     target: Target = None,
     site: Site = None,
+    culprit: Culprit = False,
     budget: BudgetText = "60s",
     issue: Issue = False,
     json: opt.Json = False,
@@ -63,5 +72,5 @@ def repro(
 
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    request = ReproRequest(target, site, options, seconds_of(budget), timeout, issue, json, output)
+    request = ReproRequest(target, site, options, seconds_of(budget), timeout, issue, json, output, culprit)
     raise typer.Exit(reproduced(request))

@@ -39,6 +39,9 @@ class CheckRequest(Struct, frozen=True):
     suggest: float | None = None
     """Seconds to look for proved repairs of findings; None: do not look."""
 
+    accuracy: bool = False
+    """Whether to compare the kernels of all models with eager, whatever the policy says."""
+
     @property
     def targets(self) -> tuple[str, ...]:
         """The names of the targets in a lock.
@@ -60,8 +63,8 @@ class CheckRequest(Struct, frozen=True):
             "--from-trace": self.from_trace,
         }
         others = [word for name, value in values.items() if value is not None for word in (name, str(value))]
-        left_out = [] if self.inductor_guards else [_NO_GUARDS]
-        return shlex.join(["ctrace", "check", *self.models, *words_of(self.options), *left_out, *others])
+        flags = [*([] if self.inductor_guards else [_NO_GUARDS]), *(["--accuracy"] if self.accuracy else [])]
+        return shlex.join(["ctrace", "check", *self.models, *words_of(self.options), *flags, *others])
 
     def refuse(self, *, init: bool) -> None:
         """Refuse incompatible options.
@@ -75,6 +78,8 @@ class CheckRequest(Struct, frozen=True):
             raise TargetError(
                 "--jobs limits the models on this machine; Ray decides itself", "leave out --jobs or --on"
             )
+        if self.engine is Engine.RAY and self.accuracy:
+            raise TargetError("--accuracy compares kernels on this machine", "leave out --accuracy or --on")
         if self.from_trace is None:
             return
         of_runs = (
@@ -82,6 +87,7 @@ class CheckRequest(Struct, frozen=True):
             + [_NO_GUARDS] * (not self.inductor_guards)
             + words_of(self.options)[:1]
             + ["--target"] * (self.gpu is not None)
+            + ["--accuracy"] * self.accuracy
             + ["--suggest"] * (self.suggest is not None)
         )
         if of_runs:
@@ -113,4 +119,7 @@ def policy_of(request: CheckRequest) -> tuple[CheckPolicy, Path]:
         policy = replace(policy, timeout=request.timeout)
     if not request.inductor_guards:
         policy = replace(policy, inductor_guards=False)
+    if request.accuracy:
+        models = tuple(replace(each, accuracy=None) for each in policy.models)
+        policy = replace(policy, accuracy=True, models=models)
     return policy, (path.parent if path is not None else Path()).absolute()

@@ -1,9 +1,10 @@
 """Run `ctrace check`: choose models, run them or read their logs, judge, and update the lock."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -28,12 +29,19 @@ from ctrace.inspector.features.check.policy.workflow import workflow_path, workf
 from ctrace.inspector.features.check.policy.yaml_nodes import named
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.features.check.verdict import CheckOutcome, SeenJob
+from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
 from ctrace.inspector.knowledge.versions.installed import check_environment, torch_version
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import Resolved
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
 
 
 def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> CheckOutcome:
@@ -104,7 +112,10 @@ def started(request: CheckRequest, *, github: bool = False) -> CheckOutcome:
     _refuse_wrong(models, request, path.parent)
     if workflow is not None:  # first: if it fails, there is no policy yet, and the user can try again
         _write_workflow(workflow, path)
-    _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
+    _write_policy(
+        path,
+        starter(models, request.options, request.targets, request.timeout, request.inductor_guards, request.accuracy),
+    )
     outcome = checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
     if line := _broken_already(outcome):
         say(line)
@@ -180,6 +191,15 @@ def _write_policy(path: Path, text: str) -> None:
     say(f"ctrace: wrote {named(path)}")
 
 
+def _numbers_of(job: CheckJob, resolved: Resolved, child: ChildProcess) -> "Callable[[Session, Adds], Session] | None":
+    """Return what compares the kernels of a job after its run; None: it does not ask for that."""
+    if not job.accuracy:
+        return None
+    from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
+
+    return with_accuracy(resolved, job.options, always=True, timeout=job.timeout, is_wanted=lambda: child.is_wanted)
+
+
 class _Check:
     """Runs the models, or reads their logs, once; can judge the results several times."""
 
@@ -239,9 +259,13 @@ class _Check:
         from ctrace.cli.progress import many
 
         reuse = Reuse(self._store.root, self._root, self._policy.owned)
-        reused = {job.key: found for job in self._jobs.jobs if self._request.cache and (found := reuse.find(job))}
+        # Numbers depend on what no answer shows, such as the machine's vector units and the C++ compiler.
+        reusable = [each for each in self._jobs.jobs if self._request.cache and not each.accuracy]
+        reused = {job.key: found for job in reusable if (found := reuse.find(job))}
         yield from reused.values()
         jobs = [each for each in self._jobs.jobs if each.key not in reused]
+        if any(each.accuracy for each in jobs):
+            require("accuracy", "--accuracy")
         if self._request.engine is Engine.RAY:
             yield from self._on_ray(jobs)
             return
@@ -253,11 +277,13 @@ class _Check:
                 at_a_time=self._request.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
+                after=_numbers_of,
                 forks=self._request.forks,
             ):
                 left.append(ran)
                 one = seen(ran, self._root)
-                reuse.keep(ran, one)
+                if not ran.job.accuracy:
+                    reuse.keep(ran, one)
                 yield one
         self._not_cached = () if self._store.unsaved else reuse.notes  # that it is not saved says it already
         for ran in left:  # only now, because the status line is gone

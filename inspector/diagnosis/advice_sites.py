@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.root_causes import lead_of
 from ctrace.inspector.diagnosis.sentences import advice_lines
+from ctrace.inspector.facts.accuracy_facts import Culprit
 from ctrace.inspector.facts.diagnosis import Finding, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip, UserLine
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
+from ctrace.inspector.findings.scenarios.culprits import named_in, remedied
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.relative_paths import relative_path
 from ctrace.inspector.source.statements import qualified_name, start_of, statement
@@ -89,6 +91,8 @@ class _Sites(Struct, frozen=True):
                 finding = Symptom(Finding.RECOMPILE, index)
                 yield self._following(self._with_advice(site, finding), finding, breaks)
         yield from self._advised(map(self._danger, self.session.dangers), Finding.DANGER)
+        accuracy = self.session.accuracy
+        yield from map(self._culprit, accuracy.culprits if accuracy is not None else ())
 
     def _advised(self, sites: Iterable[Site], what: Finding) -> Iterator[Site]:
         """Yield the sites of all findings of a kind, in their order, with the advice on each."""
@@ -183,6 +187,16 @@ class _Sites(Struct, frozen=True):
         reason, fix = (first.reason, first.fix) if first else (recompile.reason, "")
         by_inductor = may_be_by_inductor(recompile, self.session)
         return replace(self._at(*at, key), reason=reason or recompile.reason, fix=fix, by_inductor=by_inductor)
+
+    def _culprit(self, culprit: Culprit) -> Site:
+        """Name an operation with its dtype: another dtype has kernels of its own."""
+        file, line = culprit.file or "", culprit.line or 0
+        causes = (culprit.dtype or "unknown dtype", *(culprit.ops or (culprit.name,)))
+        place = self._place(file, line, culprit.function or "") if file else "::"
+        text = statement(self.session.listings, file, line, culprit.source) if file else ""
+        key = SiteKey(SiteKind.CULPRIT, causes, self._owner(file), place, text)
+        found = self._at(file, line, key)
+        return replace(found, source=found.source or culprit.source, reason=named_in(culprit), fix=remedied(culprit))
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0

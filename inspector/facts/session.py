@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
+from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import TunedKernel, TunedOperation
 from ctrace.inspector.facts.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.bytecode_facts import Rewritten
@@ -275,6 +276,8 @@ class Session(Struct, frozen=True):
     """Steps of compiling, and what caches answered."""
     speed: Speed | None = None
     """Compiled against eager, measured after the run (`explain --build`); None: it was not asked for."""
+    accuracy: Accuracy | None = None
+    """Each kernel beside eager and float64, compared after the run; None: it was not asked for, or not needed."""
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""

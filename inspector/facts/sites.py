@@ -20,6 +20,8 @@ class SiteKind(StrEnum):
     """A recompilation after warm-up; see `sites.is_after_warm_up`."""
     DANGER = "danger"
     """A compiled call and eager produced different results."""
+    CULPRIT = "culprit"
+    """An operation whose compiled result is further off than rounding explains, on its real inputs."""
 
 
 class SiteKey(Struct, frozen=True, order=True):
@@ -27,7 +29,10 @@ class SiteKey(Struct, frozen=True, order=True):
 
     kind: SiteKind
     causes: tuple[str, ...]
-    """Sorted: for a break, gb ids; for a skip, gb ids or a rule's name; for the others, kinds of causes."""
+    """Sorted: for a break, gb ids; for a skip, gb ids or a rule's name; for the others, kinds of causes.
+
+    For a culprit, its dtype, then its operations as they are.
+    """
     owner: Owner
     place: str
     """`path/of/file.py::Class.method`, with `/`; the path is relative to the policy's folder or to site-packages."""

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import AutotuningEvent, AutotuningRecord
 from ctrace.inspector.facts.built import (
     Built,
@@ -171,6 +172,7 @@ class Raw(Struct):
     caches: TorchCachesUsed | None = None
     earlier: list[EarlierKey] = field(default_factory=list)
     speed: Speed | None = None
+    accuracy: Accuracy | None = None
     records: int = 0
     stops_at: int | None = None
     """The line at which the last record starts, if the log stops in the middle of a line."""
@@ -408,6 +410,8 @@ class Raw(Struct):
                 self.earlier.append(event)
             case Speed():
                 self.speed = event
+            case Accuracy():
+                self.accuracy = event
             case ev.RecordSeen():
                 self.recorded.append(event)
 

@@ -42,7 +42,7 @@ from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes
 from ctrace.inspector.findings.kernels.built_lookup import built_of, timed_of
 from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
 from ctrace.inspector.findings.kernels.kernel_fold import generated_of, user_kernels_of
-from ctrace.inspector.findings.scenarios.silent_dangers import dangers_of
+from ctrace.inspector.findings.scenarios.silent_dangers import blamed, dangers_of
 from ctrace.inspector.findings.shapes.shape_fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Symbols
 from ctrace.inspector.knowledge.versions.releases import is_untried
@@ -108,7 +108,7 @@ def assemble(
         breaks=breaks,
         skips=skips,
         recompiles=_recompiles(raw),
-        dangers=dangers_of(raw),
+        dangers=blamed(dangers_of(raw), raw.accuracy),
         limit=_limit(raw),
         shapes=shapes_of(raw),
         passes=passes_of(raw),
@@ -130,6 +130,7 @@ def assemble(
         time=_time(raw, seconds),
         compile_time=compile_time,
         speed=raw.speed,
+        accuracy=raw.accuracy,
         failure=failure,
         cut_off=cuts,
         exited=exited(raw, failure, unfinished),

@@ -93,6 +93,8 @@ _SITES = {
     SiteKind.DISABLED: "call of a disabled function",
     SiteKind.SKIP: "function that runs eagerly",
     SiteKind.RECOMPILE: "recompilation",
+    SiteKind.DANGER: "wrong result",
+    SiteKind.CULPRIT: "line with wrong numbers",
 }
 
 

@@ -35,7 +35,8 @@ def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
 def _may_suggest(outcome: CheckOutcome) -> bool:
     """Whether there is a finding at a place that no search was made for, of a job that `ctrace check` can run."""
     own = (one for one in outcome.checked if one.job.is_of_policy)
-    return any(each.site is not None and each.suggestion is None for one in own for each in one.findings)
+    sites = (each for one in own for each in one.findings if each.site is not None and each.suggestion is None)
+    return any(each.site is not None and each.site.key.kind is not SiteKind.CULPRIT for each in sites)
 
 
 def _details(outcome: CheckOutcome) -> list[tuple[str, str]]:
@@ -52,4 +53,5 @@ def _command(kinds: set[SiteKind]) -> str:
     """Return the command that shows most about sites of some kinds."""
     if not kinds:
         return "explain"
-    return "recompiles" if kinds == {SiteKind.RECOMPILE} else "breaks"
+    views = {SiteKind.RECOMPILE: "recompiles", SiteKind.CULPRIT: "explain", SiteKind.DANGER: "explain"}
+    return views.get(next(iter(kinds)), "breaks") if len(kinds) == 1 else "breaks"

@@ -40,6 +40,7 @@ _SCRIPTS = (
     "kernels.js",
     "memory.js",
     "time.js",
+    "numbers.js",
     "search.js",
     "findable.js",
     "start.js",
@@ -69,7 +70,7 @@ class Page(Struct, frozen=True):
 def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
     """Write the page of a run; with `sass`, also disassemble its binaries."""
     title = one(session.target.path or session.target.name or run or "this run")
-    head = {"run": run, "answer": _answer(session)}
+    head = {"run": run, "answer": _answer(session), "numbers": session.accuracy is not None}
     found = tuple(documents(session, sass=sass))
     return written(Page(title, _first_answer(session, title), _SCRIPTS, head, found))
 

@@ -6,7 +6,10 @@ advice, into plain data. Names are fixed: new ones may come, old ones never chan
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
@@ -81,6 +84,10 @@ def as_data(session: Session) -> dict[str, Any]:
             "advice": sum(each.seconds for each in session.trials) if session.trials else None,
         },
         "speed": None if session.speed is None else speed_data(session.speed),
+        "culprits": None
+        if session.accuracy is None
+        else [culprit_data(each, cwd) for each in session.accuracy.culprits],
+        "accuracy": None if session.accuracy is None else accuracy_data(session.accuracy),
         "causes": plain(diagnosis.causes, cwd),
         "advice": plain(diagnosis.advice, cwd),
         "problems": plain(session.problems, cwd),
@@ -141,6 +148,30 @@ def speed_data(found: Speed) -> dict[str, Any]:
         else {"median": found.ratio, "low": found.low, "high": found.high, "rounds": found.rounds},
         "why": found.why or None,
         "measuring_seconds": found.cost,
+    }
+
+
+def culprit_data(culprit: Culprit, cwd: str) -> dict[str, Any]:
+    """Return a culprit as `accuracy --json` has it, with the path of its file below the working directory."""
+    return {**asdict(culprit), "file": culprit.file and fmt.relative(culprit.file, cwd)}
+
+
+def accuracy_data(found: Accuracy) -> dict[str, Any]:
+    """Return what `accuracy --json` says besides the culprits."""
+    return {
+        "equal": found.equal,
+        "result": found.result,
+        "first_nonfinite": None if found.first_nonfinite is None else asdict(found.first_nonfinite),
+        "path": [asdict(each) for each in found.path],
+        "promises": asdict(found.promises),
+        "not_compared": [asdict(each) for each in found.not_compared],
+        "scenarios": list(found.scenarios),
+        "compared": found.compared,
+        "kernels": found.kernels,
+        "graphs": found.graphs,
+        "device": found.device,
+        "compiled_runs": found.compiled_runs,
+        "pieces": found.pieces,
     }
 
 

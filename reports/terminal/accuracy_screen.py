@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.accuracy.accuracy_facts import Accuracy, Culprit, PathStep
+from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep
+from ctrace.inspector.findings.scenarios.culprits import error_text, off
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import MOST, Verbatim, hanging, section
+from ctrace.reports.wording.accuracy_wording import KINDS, answer, place_of_line, short_name, where
 
-_LONG_NAME = 60
-_KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
 _HEADS = {True: ("EQUAL", "bold green"), False: ("NOT EQUAL", "bold red"), None: ("NOT ALL COMPARED", "bold yellow")}
 
 
 def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[RenderableType]:
     """Show the culprits, the worst first."""
     head = _HEADS[found.equal]
-    yield Text.assemble(head, "  ", (fmt.one_line(target, 200), "bold"), "\n", _answer(found))
+    yield Text.assemble(head, "  ", (fmt.one_line(target, 200), "bold"), "\n", answer(found, _cwd()))
     grouped: dict[object, list[Culprit]] = {}
     for each in found.culprits:
         grouped.setdefault((each.scenario, each.file, each.line, each.ops), []).append(each)
@@ -31,7 +31,9 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
     yield from _first_nonfinite(found)
     if found.path:
         yield section("How the error travels, against float64 from the graph's inputs on")
-        rows = [(_short(each.name), _place(each.line), _error(each.error)) for each in _ends(found)]
+        rows = [
+            (short_name(each.name), place_of_line(each.line, _cwd()), error_text(each.error)) for each in _ends(found)
+        ]
         yield columned(width, ("after", "line", ">off by"), rows)
     yield from _promises(found)
     if found.not_compared:
@@ -43,55 +45,20 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
     yield Text(f"\n{_how(found)}", style="dim")
 
 
-def _answer(found: Accuracy) -> str:
-    if found.culprits:
-        first = found.culprits[0]
-        source = f" `{fmt.one_line(first.source, 100)}`" if first.source else ""
-        one = first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external"))
-        name = f"{_KINDS[first.kind]}{_short(first.name)}"
-        what = f"{_where(first)}{source} is" if one else f"{name[0].upper()}{name[1:]} is"
-        verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
-        others = len({(each.file, each.line) for each in found.culprits}) - 1
-        answer = f"{what} {verdict}: {_off(first)}."
-        if others:
-            answer += f" So {'are' if others > 1 else 'is'} {count(others, 'other line')}."
-        return answer
-    whole = {
-        "wrong": "The whole result is further off than rounding explains, and each kernel is right by itself.",
-        "not_compared": "The whole result was not compared.",
-    }.get(found.result, "So is the whole result.")
-    kernels = f"{count(found.compared, 'stored result')} of {count(found.kernels, 'kernel')}"
-    return f"Nothing is beyond rounding in {kernels}, each on its real inputs. {whole}"
-
-
-def _where(culprit: Culprit) -> str:
-    return _place(f"{culprit.file}:{culprit.line}") if culprit.file is not None else "a line that is not known"
-
-
-def _off(culprit: Culprit) -> str:
-    if culprit.against == "eager":
-        return f"it differs from eager by {_error(culprit.error)}"
-    return f"off by {_error(culprit.error)} where eager is off by {_error(culprit.eager_error)}"
-
-
-def _error(error: float | None) -> str:
-    return "NaN or infinity" if error is None else f"{error:.2g}"
-
-
 def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     """Show one operation of one line, in each kernel that has it."""
     first = places[0]
     source = f"`{fmt.one_line(first.source, 100)}`" if first.source else ""
-    yield Text.assemble("\n", (_where(first), "bold"), f" {source}")
+    yield Text.assemble("\n", (where(first, _cwd()), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
     scenario = "" if first.scenario == "base" else f" (scenario {fmt.one_line(first.scenario, 40)})"
     if ops:
         one = len(first.ops) == 1 or first.kind not in ("kernel", "external")
         yield hanging(f"{'' if one else 'one of '}{ops}{scenario}")
     for each in places[:MOST]:
-        yield hanging(f"{_KINDS[each.kind]}{_short(each.name)}, {each.stage}: {_off(each)}")
+        yield hanging(f"{KINDS[each.kind]}{short_name(each.name)}, {each.stage}: {off(each)}")
     if first.reason is not None:
-        without = f"; without it, off by {_error(first.remedy_error)}" if first.remedy is not None else ""
+        without = f"; without it, off by {error_text(first.remedy_error)}" if first.remedy is not None else ""
         yield hanging(f"why: {first.reason}{without}")
     if first.remedy is not None:
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))
@@ -102,10 +69,10 @@ def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
     if made is None:
         return
     yield section("The first NaN or infinity")
-    where = _place(f"{made.file}:{made.line}" if made.file else None) or "a line that is not known"
+    where_ = place_of_line(f"{made.file}:{made.line}" if made.file else None, _cwd()) or "a line that is not known"
     eager = "eager makes it as well" if made.in_eager else "eager does not make it"
-    yield hanging(f"{where}: {made.op}, from inputs without any; {eager}, on the same inputs")
-    yield hanging(f"kernel {_short(made.name)}")
+    yield hanging(f"{where_}: {made.op}, from inputs without any; {eager}, on the same inputs")
+    yield hanging(f"kernel {short_name(made.name)}")
 
 
 def _promises(found: Accuracy) -> Iterator[RenderableType]:
@@ -124,19 +91,8 @@ def _ends(found: Accuracy) -> list[PathStep]:
     return steps if len(steps) <= 2 * MOST else [*steps[:MOST], *steps[-MOST:]]
 
 
-def _short(name: str) -> str:
-    """Shorten a kernel's name in its middle: its end has the number that tells it apart."""
-    if len(name) <= _LONG_NAME:
-        return name
-    half = _LONG_NAME // 2
-    return f"{name[:half]}…{name[-half:]}"
-
-
-def _place(where: str | None) -> str:
-    if where is None:
-        return ""
-    file, _, line = where.rpartition(":")
-    return fmt.place(file, int(line), os.getcwd())  # noqa: PTH109 - a text, as in a session
+def _cwd() -> str:
+    return os.getcwd()  # noqa: PTH109 - a text, as in a session
 
 
 def _how(found: Accuracy) -> str:

@@ -21,6 +21,7 @@ from ctrace.inspector.session.summary import fast_sentence, guard_count, next_st
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
+from ctrace.reports.wording.accuracy_wording import answer
 from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
 from ctrace.reports.wording.speed_wording import sentence as speed
@@ -191,6 +192,9 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
     if session.speed is not None:
         untimed = "; with the advice: not measured, trials build no kernels" if session.trials else ""
         yield "Speed", fmt.one_line(f"{speed(session.speed)}{untimed}", 300)
+    if session.accuracy is not None:
+        see = "" if run is None else " (ctrace accuracy shows more)" * bool(session.accuracy.culprits)
+        yield "Numbers", fmt.one_line(f"{answer(session.accuracy, session.environment.cwd)}{see}", 400)
     if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
         yield "Not shown", _not_shown(session)
     yield "Time", _time(session)

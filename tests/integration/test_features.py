@@ -99,6 +99,10 @@ def test_the_rest_works_without_a_feature(feature: str, tmp_path: Path):
     found: dict[str, Any] = json.loads(viewed[1])
     assert (viewed[0], len(found["breaks"])) == (0, 1), viewed
     assert refusal[0] == (0 if feature == "workshop" else 2), refusal
+    if feature == "accuracy":
+        (asked,) = answers(tree, tmp_path, ["report", "model.py", "--accuracy", "-o", "report.html"])
+        assert asked[0] == 2
+        assert "--accuracy needs the feature accuracy, which is not here" in asked[1]
     if feature == "gpus":
         assert "--target needs the feature gpus, which is not here" in refusal[1]
 

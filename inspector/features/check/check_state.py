@@ -1,7 +1,7 @@
 """Extract what a check compares from a session: its counts, and its sites."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ctrace.inspector.diagnosis.advice_sites import may_be_by_inductor, sites_of
@@ -21,17 +21,18 @@ _BREAKS = {
     Owner.LIBRARY: Count.LIBRARY_BREAKS,
     Owner.TORCH: Count.TORCH_BREAKS,
 }
-OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
+OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES, Count.CULPRITS))
 """Counts of sites; a check compares these site by site."""
 
 
 def state_of(session: Session, job: JobKey, root: Path) -> CheckedState:
     """Return what a check compares with the lock and the policy, with paths relative to `root`."""
     sites = sites_of(session, root)
-    counts = dict(_site_counts(sites)) | dict(_measured(session))
+    counts = dict(_site_counts(sites)) | dict(_measured(session)) | dict(_culprits(session, sites))
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
     not_lowered = sum(added is None for added in session.inductor_guards.values())
-    notes = tuple(problem.what for problem in session.problems if NOT_REAL in problem.what)
+    not_real = (problem.what for problem in session.problems if NOT_REAL in problem.what)
+    notes = (*not_real, *_accuracy_notes(session))
     return CheckedState(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
 
 
@@ -50,6 +51,8 @@ def count_of(site: SiteKey) -> Count | None:
             return Count.SKIPPED
         case SiteKind.RECOMPILE:
             return Count.RECOMPILES
+        case SiteKind.CULPRIT:
+            return Count.CULPRITS
         case SiteKind.DISABLED | SiteKind.DANGER:
             return None
 
@@ -59,6 +62,25 @@ def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     for count in (*_BREAKS.values(), Count.SKIPPED):
         yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
+
+
+def _culprits(session: Session, sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
+    """Count culprits where kernels were compared."""
+    if session.accuracy is not None and session.accuracy.kernels:
+        yield Count.CULPRITS, sum(each.key.kind is SiteKind.CULPRIT for each in sites)
+
+
+def are_compared(counts: Mapping[Count, int]) -> bool:
+    """Whether a job compared its kernels; if not, what the lock says of culprits stays as it is."""
+    return Count.CULPRITS in counts
+
+
+def _accuracy_notes(session: Session) -> Iterator[str]:
+    """Say what was not compared."""
+    found = session.accuracy.not_compared if session.accuracy is not None and session.accuracy.kernels else ()
+    if found:
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        yield f"numbers not compared: {found[0].what}: {found[0].why}{more}"
 
 
 def _measured(session: Session) -> Iterator[tuple[Count, int]]:

@@ -77,6 +77,8 @@ class CheckJob(Struct, frozen=True):
     limits: Limits = field(default_factory=Limits)
     timeout: float = 600.0
     """Seconds."""
+    accuracy: bool = False
+    """Whether its kernels are compared with eager and float64 after the run."""
     known_as: JobKey | None = None
     """The job's key in the lock, if it differs from `key`: all ranks of a job that ran elsewhere share one."""
 

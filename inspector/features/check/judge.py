@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.check_state import OF_SITES, count_of
+from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
 from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
 from ctrace.inspector.features.check.policy.allowed import allowing
 from ctrace.inspector.features.check.policy.policy_model import CPU, STRICT, Allow, CheckPolicy, Count, Limits
@@ -28,6 +28,7 @@ NAMES = {
     Count.MISSED_BYTES: "bytes of missed fusions",
     Count.CUDA_GRAPH_SKIPS: "skipped CUDA graphs",
     Count.CUDA_GRAPH_RERECORDINGS: "CUDA graphs recorded again",
+    Count.CULPRITS: "lines with wrong numbers",
 }
 
 
@@ -59,12 +60,15 @@ def _what(key: SiteKey) -> str:
             return f"recompile ({causes})"
         case SiteKind.DANGER:
             return f"different results ({causes})"
+        case SiteKind.CULPRIT:
+            return f"wrong numbers ({', '.join(key.causes[1:])} in {key.causes[0]})"
 
 
 _NEEDED = "kernels need a target GPU, ops need a model and its inputs"
 _NEEDS: Mapping[Count | None, str] = {
     Count.CUDA_GRAPH_SKIPS: "skips need a target GPU and a mode with CUDA graphs, such as reduce-overhead",
     Count.CUDA_GRAPH_RERECORDINGS: "recordings need the log of a run with --build on a GPU (--from-trace)",
+    Count.CULPRITS: "kernels are compared with --accuracy, or accuracy: true in the policy",
 }
 """What a count needs to be measured."""
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
@@ -76,7 +80,7 @@ _SINCE = (
     "if the model did not change, run ctrace check --update: Inductor's guards may be the cause, which ctrace records"
     " only since it lowers graphs with symbolic sizes"
 )
-_STRICT = frozenset((SiteKind.DANGER,))
+_STRICT = frozenset((SiteKind.DANGER, SiteKind.CULPRIT))
 """Kinds of sites that no limit counts, and that a model without an entry in the lock must not have."""
 
 
@@ -100,7 +104,7 @@ class Judge(Struct, frozen=True):
         compared = _Compared(self, seen, seen.state, baseline)
         return replace(
             ran,
-            state=seen.state,
+            state=replace(seen.state, notes=(*seen.state.notes, *_not_compared(seen.state, baseline))),
             findings=(*seen.doubts, *compared.findings()),
             allowed=compared.allowed,
             better=() if seen.doubts or seen.job.known_as else tuple(compared.better()),
@@ -122,6 +126,12 @@ class Judge(Struct, frozen=True):
         return bool(self.lock.sections) and torch not in self.lock.sections
 
 
+def _not_compared(state: CheckedState, baseline: Baseline | None) -> Iterator[str]:
+    """Note that the lock says what kernels compute, and that this check did not look."""
+    if baseline is not None and are_compared(baseline.counts) and not are_compared(state.counts):
+        yield "numbers are in the lock, but were not compared: --accuracy, or accuracy: true in the policy"
+
+
 class _Compared:
     """Compares one job with its baseline."""
 
@@ -137,7 +147,10 @@ class _Compared:
         self._allowed = {site.key for site, _ in self.allowed}
         # Allowed sites are matched last, so that they do not use up lock entries that other sites need.
         unallowed = [site for site in state.sites if site.key not in self._allowed]
-        self._matched: Matched = matched(unallowed, baseline.sites if baseline else ())
+        known = baseline.sites if baseline else ()
+        if not are_compared(state.counts):
+            known = tuple(each for each in known if each.key.kind is not SiteKind.CULPRIT)
+        self._matched: Matched = matched(unallowed, known)
         self._gone = matched([site for site, _ in self.allowed], self._matched.gone).gone
 
     def findings(self) -> Iterator[GateFinding]:

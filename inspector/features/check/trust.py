@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
 from ctrace.inspector.features.check.check_state import minor_of, state_of
@@ -64,10 +65,24 @@ def untrusted(session: Session, output: str = "") -> Iterator[GateFinding]:
     if session.failure is None and not minor_of(session):
         todo = "a complete log names it; without it, there is no comparison with the lock"
         yield GateFinding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
+    yield from _numbers(session.accuracy)
     cut = {each.what for each in session.cut_off}
     for problem in session.problems:
         if problem.is_doubt:
             yield GateFinding(FindingKind.DOUBT, problem.what, _AGAIN if problem.what in cut else _REPORT)
+
+
+def _numbers(found: Accuracy | None) -> Iterator[GateFinding]:
+    """Yield why the kernels' numbers cannot be judged, if they were to be compared."""
+    if found is None:
+        return
+    if not found.kernels:
+        why = found.not_compared[0].why if found.not_compared else "nothing was compiled"
+        todo = "see ctrace accuracy, or leave accuracy out for this model"
+        yield GateFinding(FindingKind.NOT_MEASURED, f"accuracy: nothing was compared: {why}", todo)
+    elif found.equal is False and not found.culprits:
+        what = "the whole compiled result is further off than rounding explains, and no kernel is wrong by itself"
+        yield GateFinding(FindingKind.DOUBT, what, "see ctrace accuracy; then report it to PyTorch")
 
 
 def _failed(failure: Failure, output: str) -> GateFinding:

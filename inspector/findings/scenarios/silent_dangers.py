@@ -4,11 +4,15 @@ import re
 
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 from ctrace.inspector.facts.findings import Danger
+from ctrace.inspector.findings.scenarios.culprits import culprit_of, culprit_sentence, remedied
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.source_names import user_name
 
+UNEXPLAINED = "unexplained"
+"""The kind of a danger that no changed state explains."""
 _HOOK = re.compile(r"^(.*)\._(?:global_)?(\w+?)_hooks\[\d+\]$")
 
 
@@ -37,10 +41,22 @@ def _named(danger: Danger) -> Danger:
 
 def _advised(danger: Danger) -> Danger:
     known = entries("dangers")
-    entry = known.get(danger.kind, known["unexplained"])
+    entry = known.get(danger.kind, known[UNEXPLAINED])
     entry = entry.about(danger.subject)
     values = {"{was}": danger.was or "not known", "{now}": danger.now or "not known"}
     why = entry.why
     for name, value in values.items():
         why = why.replace(name, value)
     return replace(danger, why=why, fix=entry.fix)
+
+
+def blamed(dangers: tuple[Danger, ...], accuracy: Accuracy | None) -> tuple[Danger, ...]:
+    """Name the line of the worst culprit at a wrong result that no changed state explains."""
+    return tuple(_blamed(each, culprit_of(each.scenario, accuracy)) for each in dangers)
+
+
+def _blamed(danger: Danger, worst: Culprit | None) -> Danger:
+    if worst is None or danger.kind != UNEXPLAINED:
+        return danger
+    why = f"{culprit_sentence(worst)} (ctrace accuracy compared each kernel on its real inputs)."
+    return replace(danger, file=worst.file, line=worst.line, why=why, fix=remedied(worst))

@@ -17,6 +17,7 @@ from msgspec import DecodeError, Meta, MsgspecError, Raw, Struct, ValidationErro
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import (
     AutotuningRecord,
     Choice,
@@ -138,7 +139,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     run_events.ProgramExited, run_events.ProblemMet, run_events.Ended,
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
-    TorchCachesUsed, EarlierKey, Speed, Undecided, DeviceQuestion,
+    TorchCachesUsed, EarlierKey, Speed, Accuracy, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,

@@ -18,7 +18,7 @@ from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html import html_page as html_page
 from ctrace.reports.html.html_page import render_html
 from ctrace.reports.html.packing import json_for_script, packed, source_hash
-from tests.support import built, kernelsessions, sessions, targeted
+from tests.support import built, compared, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
 from tests.support.obeyed import obeyed
 from tests.support.places import DATA
@@ -30,6 +30,7 @@ MADE = {
     "kernels": kernelsessions.KERNELS,
     "emitted": targeted.EMITTED,
     "fused": load_log(DATA / "fused.log"),
+    "wrong": compared.WRONG,
 }
 
 
@@ -197,3 +198,13 @@ def test_packed_text_is_read_back():
 
 def test_an_empty_run():
     assert "Nothing was compiled" in Read(render_html(Session())).shown
+
+
+def test_the_page_of_numbers_is_there_if_they_were_compared():
+    for name, there in (("wrong", True), ("healthy", False)):
+        read = Read(render_html(MADE[name]))
+        head = next(json.loads(text) for _, attributes, text in read.texts if attributes.get("id") == "head")
+        assert head["numbers"] is there
+    data = Read(render_html(MADE["wrong"])).documents()["explain"]
+    assert [(each["line"], each["ops"]) for each in data["culprits"]] == [(14, ["aten.relu"])]
+    assert {"equal", "path", "promises", "first_nonfinite", "not_compared"} <= set(data["accuracy"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.accuracy.accuracy_facts import (
+from ctrace.inspector.facts.accuracy_facts import (
     Accuracy,
     Culprit,
     FirstNonfinite,

@@ -14,6 +14,7 @@ from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain_screen import explain_screen
 from tests.support import sessions
+from tests.support.compared import NOTHING_COMPARED, RIGHT, WRONG
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
 
@@ -223,3 +224,19 @@ def test_a_session_prints_as_one_short_line(name: str) -> None:
 def test_a_failing_assert_shows_no_frames() -> None:
     assert "Frame(" not in repr(sessions.PARTIAL.breaks)
     assert all(f":{each.line} in {each.function}: " in repr(each) for each in sessions.PARTIAL.breaks)
+
+
+def test_a_wrong_line_is_on_the_screen_and_its_remedy_is_the_advice() -> None:
+    shown = " ".join(_screen(WRONG, 80).split())
+    assert (
+        "model.py:14 `h = torch.relu(x)` is wrong: off by 1 where eager is off by 0." in shown.partition("Numbers")[2]
+    )
+    assert "torch._inductor.lowering.make_fallback(...) makes the error go away" in shown
+    assert "model.py:14 · 1 wrong result" in shown
+    assert "aot_eager" not in shown
+    failed = replace(WRONG, accuracy=NOTHING_COMPARED)
+    words = " ".join(_screen(failed, 80).split())
+    assert "Numbers Not compared: no C++ compiler works, and kernels run here." in words
+    right = replace(sessions.HEALTHY, accuracy=RIGHT)
+    assert "Numbers Nothing is beyond rounding in 5 stored results of 2 kernels" in " ".join(_screen(right, 80).split())
+    assert "Numbers" not in _screen(sessions.HEALTHY, 80)

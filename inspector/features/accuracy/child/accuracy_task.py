@@ -1,8 +1,9 @@
 """The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
 
 import math
+import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,22 +25,30 @@ from ctrace.inspector.capture.core.node_lines import place_of, source_of
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.scenario_facts import ScenarioKind
-from ctrace.inspector.features.accuracy.accuracy_facts import (
+from ctrace.inspector.facts.accuracy_facts import (
     Accuracy,
-    AccuracyRequest,
     Culprit,
     FirstNonfinite,
     NotCompared,
     PathStep,
     Promises,
 )
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
+from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, PieceFinding, located
 from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
-from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
+from ctrace.inspector.features.accuracy.child.stage_graphs import (
+    BETWEEN,
+    StageJudge,
+    WrongStage,
+    before_passes,
+    stage_of,
+)
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
 from ctrace.inspector.processes.machine import memory
 
@@ -48,7 +57,6 @@ _SEED = 20
 _MOST_LOCATED = 12
 """How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
-_BETWEEN = "a stage between Dynamo's graph and the kernels"
 _LARGEST = 1e18
 """The largest error that the report has as a number; beyond it, a result is garbage, as NaN and infinities are."""
 _NO_COMPILER = "InvalidCxxCompiler"
@@ -62,11 +70,12 @@ def main(loaded: frozenset[str]) -> None:
     answer(AccuracyRequest, lambda request: _answered(request, preloaded))
 
 
-def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
+def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy | Drafts:
     seed()  # models draw their weights as they are made
     comparison = _Comparison(request, load(request.capture, preloaded))
     try:
-        return comparison.answered()
+        found = comparison.answered()
+        return comparison.drafted(found) if request.writes_programs else found
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
@@ -94,6 +103,9 @@ class _Comparison:
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
         self._before: dict[int, Any] = {}
+        self._wrong_backwards: list[WrongStage] = []
+        self._located: dict[Culprit, tuple[StoredBuffer, PieceFinding]] = {}
+        self._set = settings_of_run()
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
         self._check_room()
@@ -110,10 +122,35 @@ class _Comparison:
             watched() as self._graphs,
             before_passes() as self._before,
         ):
-            for name, way in self._scenarios.items():
+            for name, way in self._chosen().items():
                 with training(self._model, way):
                     self._compare(name, way)
         return self._found()
+
+    def _chosen(self) -> Mapping[str, Way]:
+        """Return the scenarios to compare.
+
+        Raises:
+            TargetError: the model has none of those that the request names.
+        """
+        wanted = self._request.scenarios
+        found = {name: way for name, way in self._scenarios.items() if not wanted or name in wanted}
+        if not found:
+            raise TargetError(f"the model has no scenario {', '.join(wanted)}", "compare all of them")
+        return found
+
+    def drafted(self, found: Accuracy) -> Drafts:
+        """Write a culprit as programs: the worst, or that of the site that the request names."""
+        import torch
+
+        known = [each for each in found.culprits if each in self._located]
+        file, _, line = self._request.site.rpartition(":")
+        if self._request.site:
+            known = [each for each in known if (each.file or "").endswith(file) and str(each.line) == line]
+        versions = str(torch.__version__), platform.python_version()
+        if not known:
+            return Drafts(found, None, (), *versions)
+        return Drafts(found, known[0], tuple(drafts(*self._located[known[0]], self._set)), *versions)
 
     def _compile(self) -> Any:
         import torch
@@ -176,6 +213,10 @@ class _Comparison:
         if len(self._judge.wrong) > before[1] and not self._path:
             self._restore(state)
             self._follow(self._judge.wrong[before[1]], call, way)
+        is_unexplained = self._verdicts[-1] is Judgement.WRONG and len(self._judge.wrong) == before[1]
+        if is_unexplained and self._options.train and not any(each.scenario == scenario for each in self._stages.wrong):
+            self._restore(state)
+            self._judge_backward(scenario, call, way)
         if self._request.promises and way.kind is ScenarioKind.BASE:
             self._try_promises(call, way, state)
         if not has_nonfinite([*_floats(compiled)]):
@@ -237,6 +278,16 @@ class _Comparison:
         self._call_compiled(call, way, _Guarded(path))
         self._path = tuple(path.steps)
 
+    def _judge_backward(self, scenario: str, call: Call, way: Way) -> None:
+        judge = BackwardJudge()
+        self._stages.backwards = judge
+        try:
+            self._call_compiled(call, way, _Guarded(judge))
+        finally:
+            self._stages.backwards = None
+        self._wrong_backwards += judge.wrong(self._before, scenario)
+        self._not_compared |= judge.not_compared
+
     def _try_promises(self, call: Call, way: Way, state: list[tuple[Any, Any]]) -> None:
         first, second = Digests(), Digests()
         results = None
@@ -272,7 +323,7 @@ class _Comparison:
             compared=self._judge.compared,
             kernels=self._kernels,
             graphs=len(self._graphs),
-            scenarios=tuple(self._scenarios),
+            scenarios=tuple(self._chosen()),
             result=self._result(),
             compiled_runs=self._runs,
             pieces=pieces,
@@ -297,6 +348,7 @@ class _Comparison:
             key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
             if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):
                 found[key] = culprit
+                self._located[culprit] = stored, finding
         return tuple(sorted(found.values(), key=_badness)), pieces
 
     def _wrong_stages(self) -> Iterator[Culprit]:
@@ -308,9 +360,10 @@ class _Comparison:
             made = stage_of(graph, self._before)
             if made is None and graph.judged is not None:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
+                made = WrongStage("graph", BETWEEN, None, (), error, eager, None, graph.scenario)
             if made is not None:
                 yield _stage_culprit(made)
+        yield from map(_stage_culprit, self._wrong_backwards)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
         if wrong and not is_explained and not self._stages.not_compared:
@@ -347,6 +400,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
         reason=finding.reason or None,
         remedy=finding.remedy or None,
         remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
+        dtype=_dtype(node.meta.get("val"), stored.value),
     )
 
 
@@ -356,7 +410,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         kind=made.kind,
         name=made.name,
         part=made.part,
-        stage="forward",
+        stage=made.stage,
         scenario=made.scenario,
         file=file,
         line=line,
@@ -366,7 +420,16 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         eager_error=_finite(made.eager_error),
         against="float64",
         source=source_of(file, line),
+        dtype="" if made.node is None else _dtype(made.node.meta.get("val")),
     )
+
+
+def _dtype(*values: Any) -> str:
+    """Return the dtype of the first tensor; empty: there is none."""
+    import torch
+
+    tensors_ = (each for value in values for each in (value if isinstance(value, tuple | list) else (value,)))
+    return next((str(each.dtype).removeprefix("torch.") for each in tensors_ if isinstance(each, torch.Tensor)), "")
 
 
 def _finite(number: float) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.core.node_lines import place_of
-from ctrace.inspector.features.accuracy.accuracy_facts import PathStep
+from ctrace.inspector.facts.accuracy_facts import PathStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import distance, stored_nodes, widened
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.call_tensors import mapped, tensors
 from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.features.accuracy.accuracy_facts import Promises
+from ctrace.inspector.facts.accuracy_facts import Promises
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 

@@ -13,7 +13,7 @@ What Dynamo itself made of the Python is wrong if the whole result is, and each 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -33,6 +33,16 @@ from ctrace.inspector.features.accuracy.child.node_values import NotComputableEr
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
+BETWEEN = "a stage between Dynamo's graph and the kernels"
+
+
+class Expecting(Protocol):
+    """Waits for the backward of a call of a graph of Dynamo."""
+
+    def expect(
+        self, found: "DynamoGraph", inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
+    ) -> None:
+        """Be told of a call that compiled code answered."""
 
 
 class WrongStage(Struct, eq=False):
@@ -46,6 +56,7 @@ class WrongStage(Struct, eq=False):
     eager_error: float
     part: int | None = None
     scenario: str = ""
+    stage: str = "forward"
 
 
 class DynamoGraph(Struct, eq=False):
@@ -66,6 +77,7 @@ class StageJudge(Listener):
         self._settings = settings
         self._arguments: dict[int, list[Any]] = {}
         self.is_active = False
+        self.backwards: Expecting | None = None
         self.scenario = ""
         self.wrong: list[DynamoGraph] = []
         self.not_compared: dict[tuple[str, str], None] = {}
@@ -88,11 +100,14 @@ class StageJudge(Listener):
         found = DynamoGraph(kept, self._graphs()[first:])
 
         def run(*args: Any) -> Any:
-            if not self.is_active:
+            if not self.is_active and self.backwards is None:
                 return compiled(*args)
             before = list(map(copied_value, args))
             random = torch.get_rng_state()
             result = compiled(*args)
+            if self.backwards is not None:
+                self.backwards.expect(found, before, args, random, result)
+                return result
             after = torch.get_rng_state()
             try:
                 torch.set_rng_state(random)
@@ -190,7 +205,7 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
         earlier = before.get(id(graph.module))
         if earlier is None or not graph.arguments:
             continue
-        for of in (_wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
+        for of in (wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
             if of is not None:
                 of.part, of.scenario = graph.part, found.scenario
                 return of
@@ -227,7 +242,7 @@ class _NodeRuns:
         return [each[self.node] for each in self._noisy]
 
 
-def _wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     """Compare the graph before and after the post-grad passes: results first, then nodes of one name."""
     try:
         before = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)

@@ -71,13 +71,16 @@ def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJ
     """Add the jobs of one model; a model that cannot run counts once, not once for each scenario."""
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
+    accuracy = policy.accuracy if rule.accuracy is None else rule.accuracy
     found = []
     try:
         for scenario, options in _scenarios(policy, rule):
             for target in rule.targets or policy.targets:
                 needed = _needed_options(options, target, limits, policy)
                 check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
-                found.append(CheckJob(JobKey(named.key, scenario, target), named.target, needed, limits, timeout))
+                key = JobKey(named.key, scenario, target)
+                compares = accuracy and target == CPU  # a GPU that is not there has no numbers
+                found.append(CheckJob(key, named.target, needed, limits, timeout, compares))
     except CtraceError as error:
         if not (named.by_chance and isinstance(error, TargetError)):
             wrong.append((JobKey(named.key), error))

@@ -20,8 +20,9 @@ from ctrace.inspector.runs.child import ChildProcess, cannot_start
 from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.output_tail import OutputTail
+from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
-from ctrace.inspector.runs.target import resolve
+from ctrace.inspector.runs.target import Resolved, resolve
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
@@ -76,6 +77,9 @@ class Captures(Protocol):
         ...
 
 
+After = Callable[[CheckJob, Resolved, ChildProcess], "Callable[[Session, Adds], Session] | None"]
+
+
 def run_jobs(
     jobs: Iterable[CheckJob],
     *,
@@ -85,11 +89,13 @@ def run_jobs(
     owned: tuple[str, ...] = (),
     observe: Callable[[CheckJob, str], None] = lambda _job, _what: None,
     captures: Captures = capture,
+    after: After = lambda _job, _resolved, _child: None,
     forks: bool = True,
 ) -> Iterator[FinishedJob]:
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
     By estimate, parallel jobs must fit into `memory` bytes, by default most of the free memory; one job always runs.
+    `after` returns what is to be found out after a job's run (see `then` in `runs.capture`), in the thread of the job.
     `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
 
     With `forks`, jobs that only capture graphs are forks of one process that has imported torch; the others, and all of
@@ -103,7 +109,7 @@ def run_jobs(
     share = cores // most
     environment = _threads(share, cores)
     server = ForkServer({**os.environ, **environment}) if forks and len(waiting) > 1 else None
-    crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, server, preloads=forks)
+    crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, after, server, preloads=forks)
     try:
         while waiting or crew.running:
             while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.memory())) is not None:
@@ -153,6 +159,7 @@ class _Crew:
         environment: dict[str, str],
         cores: int | None,
         captures: Captures,
+        after: After,
         server: ForkServer | None,
         *,
         preloads: bool,
@@ -165,6 +172,7 @@ class _Crew:
         self._environment = environment
         self._cores = cores
         self._captures = captures
+        self._after = after
         self._ended: queue.SimpleQueue[FinishedJob | _Broke] = queue.SimpleQueue()
 
     def start(self, job: CheckJob) -> None:
@@ -239,4 +247,5 @@ class _Crew:
             owned=self._owned,
             child=child,
             seed=SEED,
+            then=self._after(job, resolved, child),
         )

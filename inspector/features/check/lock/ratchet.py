@@ -4,13 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.sites import Known, Site, SiteKey
-from ctrace.inspector.features.check.check_state import OF_SITES
+from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.check_state import OF_SITES, are_compared
 from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, JobKey, Lock
 from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.inspector.findings.site_matching import matched
+
+_NOT_RECORDED = OF_SITES - {Count.CULPRITS}
+"""Counts that the sites of a lock say; that of culprits also says that there was a comparison."""
 
 
 def updated(outcome: CheckOutcome, *, only_improve: bool = False) -> Lock:
@@ -30,7 +33,8 @@ def updated(outcome: CheckOutcome, *, only_improve: bool = False) -> Lock:
         if only_improve:
             now = _improved(sections.get(torch, {}).get(job), _together(several))
         if now is not None:
-            sections.setdefault(torch, {})[job] = _sorted(now)
+            before = sections.get(torch, {}).get(job)
+            sections.setdefault(torch, {})[job] = _sorted(_with_culprits(now, before))
     return replace(outcome.lock, sections=sections)
 
 
@@ -56,9 +60,17 @@ def _by_job(checked: Iterable[CheckedJob]) -> dict[tuple[str, JobKey], list[Base
     return found
 
 
+def _with_culprits(now: Baseline, before: Baseline | None) -> Baseline:
+    """Keep the culprits of a job that did not compare its kernels this time."""
+    if before is None or are_compared(now.counts) or not are_compared(before.counts):
+        return now
+    known = (each for each in before.sites if each.key.kind is SiteKind.CULPRIT)
+    return Baseline({**now.counts, Count.CULPRITS: before.counts[Count.CULPRITS]}, (*now.sites, *known))
+
+
 def _baseline(checked: CheckedJob, state: CheckedState) -> Baseline:
     allowed = [site.key for site, _ in checked.allowed]
-    counts = {count: number for count, number in state.counts.items() if count not in OF_SITES}
+    counts = {count: number for count, number in state.counts.items() if count not in _NOT_RECORDED}
     return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))
 
 

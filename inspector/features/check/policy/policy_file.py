@@ -106,8 +106,10 @@ def _gb(node: YamlNode) -> str:
 
 NAMES = ("ctrace.yaml", "ctrace.yml")
 _VERSION = 1
-_KEYS = ("version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards")
-_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
+_KEYS = (
+    "version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards", "accuracy",
+)  # fmt: skip
+_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout", "accuracy")
 
 
 def find_policy(folder: Path) -> Path | None:
@@ -141,6 +143,7 @@ def load_policy(path: Path) -> CheckPolicy:
         allow=optional(keys, "allow", allow, ()),
         timeout=optional(keys, "timeout", seconds, default.timeout),
         inductor_guards=optional(keys, "inductor_guards", flag, default.inductor_guards),
+        accuracy=optional(keys, "accuracy", flag, default.accuracy),
         file=str(path),
     )
 
@@ -195,6 +198,7 @@ def _model(node: YamlNode, ways: Mapping[str, Options], folder: Path) -> ModelRu
         targets=optional(keys, "targets", lambda node: _targets(node, folder), rule.targets),
         limits=optional(keys, "limits", limits, rule.limits),
         timeout=optional(keys, "timeout", seconds, rule.timeout),
+        accuracy=optional(keys, "accuracy", flag, rule.accuracy),
         line=rule.line,
     )
 

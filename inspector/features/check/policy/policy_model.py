@@ -38,6 +38,8 @@ class Count(StrEnum):
     """Graph parts that torch skips the CUDA graph of; only where torch.compile is asked for CUDA graphs, for a GPU."""
     CUDA_GRAPH_RERECORDINGS = "cuda_graph_rerecordings"
     """Recordings of CUDA graphs beyond the first of each graph part; only where a run on a GPU recorded them."""
+    CULPRITS = "culprits"
+    """Operations whose compiled results are wrong, by dtype; only with `accuracy`."""
 
 
 class Limits(Struct, frozen=True):
@@ -85,6 +87,8 @@ class ModelRule(Struct, frozen=True):
     limits: Limits = Limits()
     timeout: float | None = None
     """Seconds for one job; None for the policy's timeout."""
+    accuracy: bool | None = None
+    """Whether each kernel is compared with eager; None for the policy's choice."""
     line: int = 0
 
 
@@ -103,5 +107,7 @@ class CheckPolicy(Struct, frozen=True):
     """Seconds for one job."""
     inductor_guards: bool = True
     """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
+    accuracy: bool = False
+    """Whether the kernels of each model are built, and compared with eager and float64."""
     file: str | None = None
     """The policy's file; None if there is no file, so that the policy has only defaults."""

@@ -57,6 +57,7 @@ _LIMITS = """
 #  limit_hits: 0          # functions at the recompile limit
 #  coverage: 100          # minimum percentage of ops in graphs
 #  kernels: 12            # generated kernels
+#  culprits: 0            # operations with wrong results, with accuracy: true
 """
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
@@ -75,6 +76,10 @@ _END = """
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
+_ACCURACY = """
+# true: build the kernels of each model, and compare them with eager in float64.
+# Needs a C++ compiler; an operation whose result is wrong fails the check.
+"""
 _TIMEOUT = "#timeout: 600\n"
 _GUARDS = """
 # false: graphs with symbolic sizes are not lowered to record Inductor's guards.
@@ -88,6 +93,7 @@ def starter(
     targets: Sequence[str] = (),
     timeout: float | None = None,
     inductor_guards: bool = True,
+    accuracy: bool = False,
 ) -> str:
     """Return the text of a policy that captures models with `options`; comments show all other settings."""
     parts = [_HEAD]
@@ -103,6 +109,8 @@ def starter(
     parts.append(_TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n")
     parts.append(_GUARDS)
     parts.append("#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n")
+    parts.append(_ACCURACY)
+    parts.append("accuracy: true\n" if accuracy else "#accuracy: false\n")
     return "".join(parts)
 
 

@@ -17,6 +17,7 @@ _WHAT = {
     SiteKind.SKIP: What.SKIP,
     SiteKind.RECOMPILE: What.RECOMPILE,
     SiteKind.DANGER: What.ACCURACY,
+    SiteKind.CULPRIT: What.ACCURACY,
 }
 
 

@@ -143,6 +143,7 @@ _LISTS: Mapping[SiteKind, tuple[str, ...]] = {
     SiteKind.SKIP: ("skip",),
     SiteKind.RECOMPILE: ("recompile",),
     SiteKind.DANGER: ("danger",),
+    SiteKind.CULPRIT: ("danger",),
 }
 
 

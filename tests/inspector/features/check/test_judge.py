@@ -258,3 +258,26 @@ def test_exit_codes_stand_in_their_order() -> None:
     for at, (_, code) in enumerate(ordered):
         assert gravest(tuple(GateFinding(kind, "") for kind, _ in reversed(ordered[at:]))) is code
     assert gravest(()) is Exit.DONE
+
+
+def test_wrong_numbers_never_pass_unknown_and_stay_in_the_lock_if_nobody_looks() -> None:
+    culprit = site("h = torch.relu(h)", gb="float32", kind=SiteKind.CULPRIT)
+    wrong, right, unseen = state_with(culprit, culprits=1), state_with(culprits=0), state_with()
+    assert kinds(checked_of(seen_of(wrong))) == ["new-site"]
+    assert kinds(checked_of(seen_of(wrong), lock_of(unseen))) == ["new-site"]
+    assert kinds(checked_of(seen_of(wrong), lock_of(right))) == ["new-site"]
+    assert kinds(checked_of(seen_of(wrong), lock_of(wrong))) == []
+    other_dtype = site("h = torch.relu(h)", gb="bfloat16", kind=SiteKind.CULPRIT)
+    assert kinds(checked_of(seen_of(state_with(other_dtype, culprits=1)), lock_of(wrong))) == ["new-site"]
+    better = checked_of(seen_of(right), lock_of(wrong))
+    assert (kinds(better), len(better.better)) == ([], 1)
+    not_looked = checked_of(seen_of(unseen), lock_of(wrong))
+    assert (kinds(not_looked), not_looked.better) == ([], ())
+    assert not_looked.state is not None
+    assert any("were not compared" in each for each in not_looked.state.notes)
+
+
+def test_a_limit_of_culprits_needs_a_comparison() -> None:
+    found = checked_of(seen_of(state_with(), limits(culprits=0)))
+    assert kinds(found) == ["not-measured"]
+    assert "accuracy: true" in found.findings[0].todo

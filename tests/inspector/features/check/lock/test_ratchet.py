@@ -258,3 +258,14 @@ def test_a_shorter_record_finds_as_much_that_is_new(
         for lock in (Lock({given_now.torch: {given_now.job: Baseline({}, known_now)}}) for known_now in (record, less))
     ]
     assert both[0] <= both[1]
+
+
+def test_culprits_stay_in_the_lock_while_nobody_compares() -> None:
+    wrong = state_with(site("torch.relu(h)", gb="float32", kind=SiteKind.CULPRIT), culprits=1)
+    lock = after(seen_of(wrong), Lock())
+    assert known(lock).counts[Count.CULPRITS] == 1
+    assert [each.key.kind for each in known(lock).sites] == [SiteKind.CULPRIT]
+    assert known(after(seen_of(state_with()), lock)).sites == known(lock).sites
+    assert known(after(seen_of(state_with()), lock)).counts[Count.CULPRITS] == 1
+    right = known(after(seen_of(state_with(culprits=0)), lock))
+    assert (right.sites, right.counts[Count.CULPRITS]) == ((), 0)

@@ -1,18 +1,10 @@
-"""What `ctrace accuracy` asks of its child process, and what it finds, as `--json` prints it."""
+"""What `ctrace accuracy` finds, as `--json` prints it and a run records it."""
+
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.runs.capture_request import CaptureRequest
-
-
-class AccuracyRequest(Struct, frozen=True):
-    """The request to the child process."""
-
-    capture: CaptureRequest
-    against_eager: bool = False
-    """Whether a kernel counts that differs from eager and is no further from float64."""
-    promises: bool = False
-    """Whether to call the model again: the same call, and one row alone."""
+from ctrace.inspector.facts.wire import Integer, Number, Record
 
 
 class Culprit(Struct, frozen=True):
@@ -22,21 +14,21 @@ class Culprit(Struct, frozen=True):
     """`kernel`, `external`, `pass`, `decomposition` or `graph`."""
     name: str
     """The kernel, the operator of a library, or the stage of the compiler."""
-    part: int | None
+    part: Integer | None
     """The graph that it belongs to, counted in the order in which Inductor compiled them; None: no single one."""
     stage: str
     """`forward`, `backward` or `inference`."""
     scenario: str
     file: str | None
-    line: int | None
+    line: Integer | None
     """The line of the operation, also inside of a fused kernel; None: not known."""
     function: str | None
     ops: tuple[str, ...]
     """The operation; several if it is not known which of them it is."""
-    error: float | None
+    error: Number | None
     """Largest distance from float64 (`against` eager: from eager), or the mean or relative one where only that is
     beyond rounding; None: NaN, infinities or more than 1e18."""
-    eager_error: float | None
+    eager_error: Number | None
     """That of eager on the same inputs."""
     against: str
     """`float64`: further from it than eager; `eager`: only other than eager, and no less exact."""
@@ -46,15 +38,17 @@ class Culprit(Struct, frozen=True):
     """The one change that makes the difference go away, as its cause; None: none of those tried does."""
     remedy: str | None = None
     """A statement that makes this change."""
-    remedy_error: float | None = None
+    remedy_error: Number | None = None
     """The error with this change."""
+    dtype: str = ""
+    """Of the wrong value, such as `float32`; empty: not known."""
 
 
 class FirstNonfinite(Struct, frozen=True):
     """Where NaN or an infinity was first made, from inputs without any."""
 
     file: str | None
-    line: int | None
+    line: Integer | None
     op: str
     name: str
     """The kernel."""
@@ -68,7 +62,7 @@ class PathStep(Struct, frozen=True):
     name: str
     line: str | None
     """`file:line` of what the kernel computes last."""
-    error: float | None
+    error: Number | None
 
 
 class Promises(Struct, frozen=True):
@@ -87,26 +81,27 @@ class NotCompared(Struct, frozen=True):
     why: str
 
 
-class Accuracy(Struct, frozen=True):
+class Accuracy(Record, frozen=True):
     """The answer of `ctrace accuracy`."""
 
-    equal: bool | None
+    KIND: ClassVar[str] = "accuracy"
+    equal: bool | None = None
     """Whether nothing is beyond rounding; None: something was not compared."""
-    culprits: tuple[Culprit, ...]
+    culprits: tuple[Culprit, ...] = ()
     """The worst first."""
-    first_nonfinite: FirstNonfinite | None
-    path: tuple[PathStep, ...]
-    promises: Promises
-    not_compared: tuple[NotCompared, ...]
-    compared: int
+    first_nonfinite: FirstNonfinite | None = None
+    path: tuple[PathStep, ...] = ()
+    promises: Promises = Promises()
+    not_compared: tuple[NotCompared, ...] = ()
+    compared: Integer = 0
     """How many stored results of kernels were compared."""
-    kernels: int
+    kernels: Integer = 0
     """How many kernels and library calls ran, over all scenarios."""
-    graphs: int
-    scenarios: tuple[str, ...]
-    result: str
+    graphs: Integer = 0
+    scenarios: tuple[str, ...] = ()
+    result: str = "not_compared"
     """The whole result beside eager's: `rounding` if nothing is beyond it, `wrong` or `not_compared`."""
-    compiled_runs: int
-    pieces: int
+    compiled_runs: Integer = 0
+    pieces: Integer = 0
     """How many parts of graphs were compiled to find operations and reasons."""
     device: str = "cpu"

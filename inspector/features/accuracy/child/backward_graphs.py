@@ -1,0 +1,419 @@
+"""Compare the backward of Dynamo's graphs with autograd in eager: a wrong decomposition or pass, with its line.
+
+If a result is wrong and neither a kernel nor a forward graph is, the model is called once more. Each graph of Dynamo
+then runs in eager with the same inputs, and autograd computes the gradient that each operation gets and those that it
+sends to its arguments, from the gradients that the compiled backward got. The graph of the compiled backward has nodes
+that come from the same operation. Where one differs from a gradient that it should have, the right one is put in its
+place: if fewer results of the backward are wrong with it, and what the operation gets is right, the operation is wrong.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.node_lines import place_of
+from ctrace.inspector.features.accuracy.child.kernel_judge import (
+    ValueJudged,
+    copied_value,
+    judged_pair,
+    same_kind,
+    widened,
+)
+from ctrace.inspector.features.accuracy.child.node_values import Values, computed, operator_name
+from ctrace.inspector.features.accuracy.child.stage_graphs import BETWEEN, DynamoGraph, WrongStage, wrong_pass
+from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
+
+_NOISY = 6
+_MOST_TRIED = 8
+"""Nodes of a line whose value is replaced, one after the other."""
+_NODE = "CompiledFunctionBackward"
+_DEEPEST = 3
+_CLEARLY = 1e-3
+"""The share by which an error has to get smaller."""
+
+
+class _Forward(Struct, eq=False):
+    """A call of a graph of Dynamo whose backward is still to come."""
+
+    found: DynamoGraph
+    inputs: list[Any]
+    requires: list[bool]
+    random: Any
+    autocast: dict[str, Any]
+
+
+class _Backward(Struct, eq=False):
+    """A backward of such a call, as compiled code ran it."""
+
+    forward: _Forward
+    graph: WatchedGraph
+    arguments: list[Any]
+
+
+class BackwardJudge(Listener):
+    """Follows one compiled call with a backward, and judges its graphs after it."""
+
+    def __init__(self) -> None:
+        self.not_compared: dict[tuple[str, str], None] = {}
+        self._backwards: list[_Backward] = []
+        self._now: _Forward | None = None
+
+    def expect(
+        self, found: DynamoGraph, inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
+    ) -> None:
+        """Wait for the backward of a call."""
+        import torch
+
+        node = _compiled_node(result)
+        if node is None:
+            return
+        requires = [isinstance(each, torch.Tensor) and each.requires_grad for each in arguments]
+        forward = _Forward(found, inputs, requires, random, _autocast())
+
+        def begins(_gradients: Any) -> None:
+            self._now = forward
+
+        node.register_prehook(begins)
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Keep the inputs of a backward."""
+        if graph.stage == "backward" and self._now is not None:
+            self._backwards.append(_Backward(self._now, graph, list(map(copied_value, args))))
+            self._now = None
+
+    def wrong(self, before: dict[int, Any], scenario: str) -> Iterator[WrongStage]:
+        """Yield what is wrong in the backwards, in the order in which they ran."""
+        for each in self._backwards:
+            try:
+                made = _judged(each, before)
+            except Exception as error:
+                why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+                self.not_compared[f"the backward of graph {each.graph.part}", why] = None
+                continue
+            for one in made:
+                one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"
+                yield one
+
+
+class NotComparableError(Exception):
+    """The graphs of a backward and of its forward do not fit together; the message says why."""
+
+
+class _Edge(Struct, eq=False):
+    """An argument of an operation in eager, as a tensor of its own, so that it has a gradient of its own."""
+
+    node: Any
+    alias: Any
+    is_result: bool = False
+    """Whether it is a result of the operation, not an argument."""
+
+
+class _Gradients(Struct, frozen=True):
+    """The gradients of a graph in eager."""
+
+    of_inputs: list[Any]
+    of_edges: list[Any]
+    """As many as there are edges."""
+    edges: list[_Edge]
+
+
+class _EagerRuns:
+    """Gradients of a graph of Dynamo, in other arithmetic, each computed when it is first needed."""
+
+    def __init__(self, forward: _Forward, tangents: list[Any]) -> None:
+        self._forward, self._tangents = forward, tangents
+        self._reference: _Gradients | None = None
+        self._noisy: list[_Gradients] | None = None
+        self.eager = self._run(WatchedArithmetic(), copied_value)
+        self.of: Callable[[_Gradients], Any] = lambda found: found.of_inputs
+
+    def reference(self, at: int | None) -> Any:
+        """Return a gradient in float64."""
+        if self._reference is None:
+            self._reference = self._run(Float64(), widened)
+        return self.of(self._reference)[at or 0]
+
+    def noisy(self, at: int | None) -> list[Any]:
+        """Return a gradient of runs that round at random."""
+        if self._noisy is None:
+            self._noisy = [self._run(Noisy(seed), copied_value) for seed in range(_NOISY)]
+        return [self.of(each)[at or 0] for each in self._noisy]
+
+    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Any], Any]) -> _Gradients:
+        import torch
+        from torch.utils import _pytree
+
+        forward = self._forward
+        torch.set_rng_state(forward.random)
+        inputs = [change(each) for each in forward.inputs]
+        pairs = list(zip(inputs, forward.requires, strict=True))
+        leaves = [each.requires_grad_() for each, requires in pairs if requires]
+        with ExitStack() as active:
+            active.enter_context(torch.enable_grad())
+            for device, dtype in forward.autocast.items():
+                active.enter_context(torch.autocast(device, dtype))
+            active.enter_context(arithmetic.active())
+            outputs, edges = _run_with_edges(forward.found.module, inputs)
+            leaving = [each for each in _pytree.tree_leaves(outputs) if _requires_grad(each)]
+            tangents = [change(each) for each in self._tangents]
+            if [each.shape for each in leaving] != [each.shape for each in tangents]:
+                raise NotComparableError("its gradients do not belong to the results one by one")
+            wanted = [*leaves, *(each.alias for each in edges)]
+            found = torch.autograd.grad(leaving, wanted, tangents, allow_unused=True)
+        of_leaves = iter(found[: len(leaves)])
+        return _Gradients(
+            [next(of_leaves) if requires else None for _, requires in pairs], list(found[len(leaves) :]), edges
+        )
+
+
+def _run_with_edges(module: Any, inputs: list[Any]) -> tuple[Any, list[_Edge]]:
+    """Run a graph; each operation gets its arguments as views of its own."""
+    from torch import fx
+
+    edges: list[_Edge] = []
+
+    class WithEdges(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            if n.op not in ("call_function", "call_method") or _writes(n):
+                return super().run_node(n)
+            with self._set_current_node(n):
+                args, kwargs = self.fetch_args_kwargs_from_env(n)
+                args, kwargs = fx.node.map_aggregate((args, kwargs), lambda value: alias(n, value))
+                result = getattr(self, n.op)(n.target, args, kwargs)
+                results = result if isinstance(result, tuple | list) else (result,)
+                edges.extend(_Edge(n, each, is_result=True) for each in results if _requires_grad(each))
+                return result
+
+    def alias(node: Any, value: Any) -> Any:
+        if not _requires_grad(value):
+            return value
+        made = value.view_as(value)
+        edges.append(_Edge(node, made))
+        return made
+
+    return WithEdges(module).run(*inputs), edges
+
+
+def _writes(node: Any) -> bool:
+    """Whether an operation may write to its arguments, or runs a graph of its own."""
+    import torch
+
+    name = getattr(node.target, "__name__", str(node.target))
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    is_operator = name in ("setitem", "iadd", "isub", "imul", "itruediv", "ipow", "iand", "ior")
+    return is_in_place or is_operator or isinstance(node.target, torch._ops.HigherOrderOperator)
+
+
+def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
+    """Find what makes a backward wrong; nothing if it is right.
+
+    Raises:
+        NotComparableError: its inputs and results are not those of the forward one by one.
+    """
+    graph, forward = backward.graph, backward.forward
+    placeholders = [each for each in graph.module.graph.nodes if each.op == "placeholder"]
+    pairs = list(zip(placeholders, backward.arguments, strict=True))
+    tangents = [value for node, value in pairs if node.name.startswith("tangents")]
+    results = _results(graph.module.graph)
+    if len(results) != len(forward.inputs):
+        raise NotComparableError("its results are not the gradients of the forward's inputs one by one")
+    runs = _EagerRuns(forward, tangents)
+    now = _Evaluated(graph.module, graph.module.graph, backward.arguments)
+    if not _wrong_results(runs, results, now.values):
+        return []
+    graph.arguments = backward.arguments
+    earlier = before.get(id(graph.module))
+    if earlier is not None:
+        if (of_pass := wrong_pass(graph, earlier)) is not None:
+            return [of_pass]
+        if made := _wrong_lines(runs, _results(earlier), _Evaluated(graph.module, earlier, backward.arguments)):
+            return made
+    worst = max(_wrong_results(runs, results, now.values), key=lambda each: each.ratio)
+    return [WrongStage("graph", BETWEEN, None, (), worst.error, worst.eager_error)]
+
+
+class _Evaluated:
+    """A graph on its inputs in eager, where the values of some nodes may be given."""
+
+    def __init__(self, module: Any, graph: Any, arguments: list[Any]) -> None:
+        self._module, self.graph = module, graph
+        placeholders = [each for each in graph.nodes if each.op == "placeholder"]
+        self._known = dict(zip(placeholders, arguments, strict=True))
+        self.given: Values = {}
+        self.values = self.with_values({})
+
+    def with_values(self, more: Values) -> Values:
+        """Compute all nodes, given some values."""
+        known = {**self._known, **self.given, **more}
+        nodes = [each for each in self.graph.nodes if each.op in ("call_function", "get_attr") and each not in known]
+        return {**known, **computed(self._module, nodes, known, WatchedArithmetic(), copied_value)}
+
+    def keep(self, more: Values) -> None:
+        """Let values be those given from now on."""
+        self.given |= more
+        self.values = self.with_values({})
+
+
+def _results(graph: Any) -> list[Any]:
+    """Return the nodes that a graph returns, with None where it returns none."""
+    output = next(each for each in graph.nodes if each.op == "output")
+    (found,) = output.args
+    return list(found) if isinstance(found, tuple | list) else [found]
+
+
+def _wrong_results(runs: _EagerRuns, results: list[Any], values: Values) -> list[ValueJudged]:
+    runs.of = lambda found: found.of_inputs
+    found = []
+    for at, (node, one) in enumerate(zip(results, runs.eager.of_inputs, strict=True)):
+        if node is None or one is None or node not in values:
+            continue
+        judged = _differs(runs, at, one, values[node])
+        if judged is not None:
+            found.append(judged)
+    return found
+
+
+def _differs(runs: _EagerRuns, at: int, eager: Any, value: Any) -> ValueJudged | None:
+    """Return how a value is further off than rounding explains; None: it is not, or it is of another kind."""
+    if not _is_tensor(value) or not same_kind(eager, value):
+        return None
+    found = judged_pair(eager, value, runs, at, lost=False)
+    return found if found.judgement is Judgement.WRONG else None
+
+
+def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> list[WrongStage]:
+    """Find the operations that send a wrong gradient though they get the right one.
+
+    They are in the order in which the backward runs; after the last of them is set right, so are all results.
+    """
+    wrong = _Badness(_wrong_results(runs, results, backward.values))
+    edges = _by_operation(enumerate(runs.eager.edges), lambda each: each[1].node)
+    nodes = _by_operation((each for each in backward.graph.nodes if each.op == "call_function"), lambda each: each)
+    handed_on = [each for each in backward.graph.nodes if each.op == "placeholder" or _leaves(each)]
+    found: list[WrongStage] = []
+    for operation, of_operation in nodes.items():
+        sent = [at for at, each in edges.get(operation, ()) if not each.is_result]
+        got = [at for at, each in edges.get(operation, ()) if each.is_result]
+        for at, node, judged in _candidates(runs, sent, of_operation, backward.values):
+            if not all(_is_there(runs, each, handed_on, backward.values) for each in got):
+                break  # what comes before is wrong, too
+            gradient = copied_value(runs.eager.of_edges[at])
+            left = _Badness(_wrong_results(runs, results, backward.with_values({node: gradient})))
+            if not left.is_less_than(wrong):
+                continue
+            ops = tuple(dict.fromkeys((operator_name(runs.eager.edges[at].node), operator_name(node))))
+            name = "decompositions, and passes before post-grad"
+            found.append(WrongStage("decomposition", name, node, ops, judged.error, judged.eager_error))
+            backward.keep({node: gradient})
+            wrong = left
+            if not wrong.count:
+                return found
+    return []
+
+
+class _Badness:
+    """How much is wrong: a parameter that several operations share stays wrong until the last of them is right."""
+
+    def __init__(self, wrong: list[ValueJudged]) -> None:
+        self.count = len(wrong)
+        self._error = sum(each.error for each in wrong)
+
+    def is_less_than(self, other: "_Badness") -> bool:
+        """Whether fewer results are wrong, or as many, and by less."""
+        by_less = self._error < (1 - _CLEARLY) * other._error
+        return self.count < other.count or (self.count == other.count and by_less)
+
+
+def _candidates(
+    runs: _EagerRuns, sent: list[int], nodes: list[Any], values: Values
+) -> list[tuple[int, Any, ValueJudged]]:
+    """Return which gradient may belong in the place of which node: those that no node has first.
+
+    A right value may be there, too, on the way to a wrong one: then what leaves the operation counts.
+    """
+    missing: list[tuple[int, Any, ValueJudged]] = []
+    others: list[tuple[int, Any, ValueJudged]] = []
+    for at in sent:
+        one = _gradient(runs, at)
+        alike = [each for each in nodes if one is not None and _is_alike(one, values.get(each))]
+        differ = {each: judged for each in alike if (judged := _differs(runs, at, one, values[each])) is not None}
+        into = missing if len(differ) == len(alike) else others
+        leaving = [each for each in differ if into is missing or _leaves(each)]
+        into += [(at, each, differ[each]) for each in reversed(leaving[-_MOST_TRIED:])]
+    return [*missing, *others]
+
+
+def _is_there(runs: _EagerRuns, at: int, nodes: list[Any], values: Values) -> bool:
+    """Whether a value that one operation hands on to another is this gradient."""
+    one = _gradient(runs, at)
+    alike = [values[each] for each in nodes if each in values and one is not None and _is_alike(one, values[each])]
+    return one is None or any(_differs(runs, at, one, each) is None for each in alike)
+
+
+def _leaves(node: Any) -> bool:
+    """Whether another operation of Dynamo's graph, or none, uses a node's value."""
+    return any(_operation(each) is None or _operation(each) != _operation(node) for each in node.users)
+
+
+def _operation(node: Any) -> Any:
+    """Return the operation of Dynamo's graph that a node comes from: its name there, else its line; None: not known."""
+    stack = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
+    file, line, _ = place_of(node)
+    if stack:
+        return stack[-1][0]
+    return None if file is None else (file, line)
+
+
+def _gradient(runs: _EagerRuns, at: int) -> Any:
+    runs.of = lambda found: found.of_edges
+    return runs.eager.of_edges[at]
+
+
+def _by_operation(items: Iterable[Any], node_of: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for each in items:
+        operation = _operation(node_of(each))
+        if operation is not None:
+            found.setdefault(operation, []).append(each)
+    return found
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    return _is_tensor(other) and same_kind(one, other)
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _requires_grad(value: Any) -> bool:
+    return _is_tensor(value) and value.requires_grad
+
+
+def _autocast() -> dict[str, Any]:
+    """Return the dtype of each kind of device for which autocast is on."""
+    import torch
+
+    devices = ("cpu", "cuda")
+    return {each: torch.get_autocast_dtype(each) for each in devices if torch.is_autocast_enabled(each)}
+
+
+def _compiled_node(result: Any) -> Any:
+    """Return the node of autograd that runs the compiled backward of a result; None: it has none."""
+    from torch.utils import _pytree
+
+    for each in _pytree.tree_leaves(result):
+        waiting = [each.grad_fn] if _requires_grad(each) else []
+        for _ in range(_DEEPEST):
+            for node in waiting:
+                if node is not None and node.name().endswith(_NODE):
+                    return node
+            waiting = [after for node in waiting if node is not None for after, _ in node.next_functions]
+    return None

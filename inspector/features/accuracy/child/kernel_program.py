@@ -1,0 +1,244 @@
+"""Write the operations that a kernel gets wrong as a program of plain PyTorch, which shows it without ctrace.
+
+The program has the operations as a function, compiles it, and prints how far its result and that of eager are from
+float64. Floating-point dtypes in the operations are arguments of the function, so that the same text computes in
+float64. The forms are tried from the shortest on: the wrong operation alone or all that the kernel's result needs, on
+random inputs or on those that the kernel had, without settings or with those of the run.
+"""
+
+import ast
+import base64
+import math
+import operator
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
+from ctrace.inspector.features.accuracy.accuracy_request import Draft
+from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, copied_value
+from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, computed, needed
+from ctrace.inspector.features.accuracy.child.pieces import PieceFinding
+
+_MOST_BYTES = 200_000
+"""The longest text of real inputs; nobody wants a longer one in an issue."""
+_FEW = 16
+_WRONG = "the compiled result is wrong"
+_COMPARISON = """\
+compiled, eager = torch.compile({name})(*inputs), {name}(*inputs)
+exact = {name}(*(each.double() if each.is_floating_point() else each for each in inputs){wide})
+
+
+def off(results):
+    pairs = [(one.double(), other.double()) for one, other in zip(results, exact, strict=True)]
+    return max((one - other).abs().nan_to_num(math.inf, math.inf).max().item() for one, other in pairs)
+
+
+print(f"off by {{off(compiled):.3g}} from float64, eager by {{off(eager):.3g}}")
+least = max(each.double().abs().nan_to_num(0, 0, 0).max().item() for each in exact) * {eps!r}
+assert off(compiled) <= 5 * off(eager) + 8 * least, {wrong!r}
+"""
+
+
+class NotWritableError(Exception):
+    """An operation or a value has no text as a program; the message says which."""
+
+
+def settings_of_run() -> tuple[str, ...]:
+    """Return the statements that set what differs from Inductor's defaults, as far as they can be written."""
+    import torch
+    from torch._inductor import config
+
+    found = [each for each in config.codegen_config().splitlines() if _is_plain(each)]
+    precision = torch.get_float32_matmul_precision()
+    return (*found, *([f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []))
+
+
+def _is_plain(statement: str) -> bool:
+    """Whether a statement sets a literal, and not an object that exists in this process only."""
+    try:
+        ast.literal_eval(statement.partition(" = ")[2])
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def drafts(stored: StoredBuffer, finding: PieceFinding, settings: Sequence[str]) -> Iterator[Draft]:
+    """Yield programs that may show a wrong buffer, the shortest first."""
+    whole = needed([stored.node], stored.known)
+    pieces = [("all operations of the kernel's result", whole, [stored.node], stored.known)]
+    if finding.node is not None and finding.node in whole and len(whole) > 1:
+        results = [each for each in whole if each.op == "call_function" and each.target is operator.getitem]
+        results = [each for each in results if each.args[0] is finding.node]
+        with suppress(NotComputableError):  # then the whole piece is the program
+            known = {**stored.known, **computed(*_before(stored, finding.node), WatchedArithmetic(), copied_value)}
+            pieces.insert(0, ("the operation alone", [finding.node, *results], results or [finding.node], known))
+    for what, nodes, outputs, known in pieces:
+        for is_real in (False, True):
+            for chosen in ((), tuple(settings)) if settings else ((),):
+                try:
+                    text = _text(stored, nodes, outputs, known, chosen, is_real=is_real)
+                except NotWritableError:
+                    continue
+                inputs = "the kernel's inputs" if is_real else "random inputs"
+                yield Draft(text, f"{what}, on {inputs}{', with settings of the run' if chosen else ''}")
+
+
+def _before(stored: StoredBuffer, node: Any) -> tuple[Any, list[Any], Values]:
+    return stored.graph.module, needed(node.all_input_nodes, stored.known), stored.known
+
+
+def _text(
+    stored: StoredBuffer, nodes: list[Any], outputs: list[Any], known: Values, settings: Sequence[str], *, is_real: bool
+) -> str:
+    inside = set(nodes)
+    inputs: dict[Any, Any] = {}
+    for node in nodes:
+        if node.op == "get_attr":
+            inputs[node] = getattr(stored.graph.module, str(node.target))
+        for each in node.all_input_nodes:
+            if each not in inside:
+                inputs[each] = known[each]
+    values = {each: value for each, value in inputs.items() if _is_tensor(value)}
+    writer = _Writer({each: value for each, value in inputs.items() if each not in values})
+    body = [writer.line(each) for each in nodes if each.op == "call_function"]
+    name = "operation" if len(body) == 1 else "operations"
+    parameters = ", ".join([*(each.name for each in values), *(f"{each}=torch.{each}" for each in writer.dtypes)])
+    result = ", ".join(each.name for each in outputs)
+    written = [_tensor(each, is_real=is_real) for each in values.values()]
+    if sum(map(len, written)) > _MOST_BYTES:
+        raise NotWritableError("the inputs are too long")
+    packs = any("zlib." in each for each in written)
+    imports = ["base64", "math", "zlib"] if packs else ["math"]
+    seed = ["torch.manual_seed(0)"] if any("rand" in each for each in written) else []
+    wide = "".join(f", {each}=torch.float64" for each in writer.dtypes)
+    eps = max(_eps(outputs), 2.0**-24)
+    return "\n".join(
+        [
+            *(f"import {each}" for each in imports),
+            "",
+            "import torch",
+            "",
+            *([*settings, ""] if settings else []),
+            f"def {name}({parameters}):",
+            *(f"    {each}" for each in body),
+            f"    return ({result},)",
+            "",
+            "",
+            *seed,
+            "inputs = [",
+            *(f"    {each}," for each in written),
+            "]",
+            _COMPARISON.format(name=name, wide=wide, eps=eps, wrong=_WRONG),
+        ]
+    )
+
+
+def _eps(outputs: list[Any]) -> float:
+    import torch
+
+    dtypes = [each.meta["val"].dtype for each in outputs if _is_tensor(each.meta.get("val"))]
+    return max((torch.finfo(each).eps for each in dtypes if each.is_floating_point), default=0.0)
+
+
+class _Writer:
+    """Writes nodes as statements."""
+
+    def __init__(self, constants: Values) -> None:
+        self._constants = constants
+        self.dtypes: dict[str, None] = {}
+        """Floating-point dtypes that the statements name."""
+
+    def line(self, node: Any) -> str:
+        """Write one node.
+
+        Raises:
+            NotWritableError: it has no text.
+        """
+        import torch
+
+        if node.target is operator.getitem:
+            return f"{node.name} = {self._value(node.args[0])}[{self._value(node.args[1])}]"
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise NotWritableError(str(node.target))
+        words = [self._value(each) for each in node.args]
+        words += [f"{name}={self._value(each)}" for name, each in node.kwargs.items()]
+        return f"{node.name} = torch.ops.{node.target}({', '.join(words)})"
+
+    def _value(self, value: Any) -> str:
+        import torch
+        from torch import fx
+
+        if isinstance(value, fx.Node):
+            return self._value(self._constants[value]) if value in self._constants else value.name
+        if isinstance(value, torch.dtype):
+            name = str(value).removeprefix("torch.")
+            if value.is_floating_point:
+                self.dtypes[name] = None
+                return name
+            return str(value)
+        if isinstance(value, torch.device):
+            return f"torch.device({str(value)!r})"
+        if isinstance(value, torch.memory_format | torch.layout):
+            return str(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"float({str(value)!r})"
+        if isinstance(value, torch.SymInt):
+            return str(int(value))
+        if isinstance(value, list | tuple):
+            inner = ", ".join(map(self._value, value))
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+        if value is None or isinstance(value, bool | int | float | str):
+            return repr(value)
+        raise NotWritableError(type(value).__name__)
+
+
+def _tensor(value: Any, *, is_real: bool) -> str:
+    """Write a tensor as an expression: random numbers of its range, or its own."""
+    import torch
+
+    device = "" if value.device.type == "cpu" else f".to({str(value.device)!r})"
+    value = value.detach().cpu()
+    size = tuple(value.shape)
+    if value.is_complex():
+        raise NotWritableError("complex numbers")
+    is_plain = value.is_contiguous()
+    last = sum((each - 1) * stride for each, stride in zip(size, value.stride(), strict=True))
+    flat_size = last + 1 if value.numel() else 0
+    shape = size if is_plain else (flat_size,)
+    again = "" if is_plain else f".as_strided({size}, {tuple(value.stride())})"
+    if is_real:
+        flat = value if is_plain else value.as_strided(shape, (1,))
+        return f"{_real(flat.contiguous(), shape)}{again}{device}"
+    low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 0.0)
+    if value.dtype is torch.bool:
+        return f"(torch.rand({shape}) > 0.5){again}{device}"
+    if not value.is_floating_point():
+        return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={value.dtype}){again}{device}"
+    scaled = f" * {high:.3g}" if low >= 0 and 0 < high < math.inf and not 0.5 < high <= 1 else ""
+    drawn = f"torch.rand({shape}){scaled}" if low >= 0 else f"torch.randn({shape})"
+    cast = "" if value.dtype is torch.float32 else f".to({value.dtype})"
+    inner = f"({drawn})" if scaled and (cast or again or device) else drawn
+    return f"{inner}{cast}{again}{device}"
+
+
+def _real(value: Any, shape: tuple[int, ...]) -> str:
+    import torch
+
+    if not value.numel():
+        return f"torch.empty({shape}, dtype={value.dtype})"
+    if value.numel() <= _FEW and bool(value.isfinite().all()):
+        return f"torch.tensor({value.tolist()}, dtype={value.dtype})"
+    data = zlib.compress(value.reshape(-1).view(torch.uint8).numpy().tobytes(), 9)
+    text = base64.b64encode(data).decode()
+    if len(text) > _MOST_BYTES:
+        raise NotWritableError("the inputs are too long")
+    read = f"bytearray(zlib.decompress(base64.b64decode({text!r})))"
+    return f"torch.frombuffer({read}, dtype={value.dtype}).view({shape})"
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
