@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
 
 
 def check_together(measuring: Mapping[str, object], showing: Mapping[str, object], *, compile_: bool) -> None:
@@ -40,9 +39,9 @@ def show_compile_time(
         CtraceError: the command line, the target or the run is wrong, or a file cannot be written.
     """
     from ctrace.cli.console import check_output
-    from ctrace.cli.show import exit_code, show_either
+    from ctrace.cli.show import exit_code, show_document
     from ctrace.cli.view_run import session_of
-    from ctrace.reports.terminal.widgets import led_by_verdict
+    from ctrace.inspector.findings.compile_time.compile_time_view import CompileDocument, compile_document
 
     check_output(output)
     if perfetto is not None:
@@ -53,17 +52,13 @@ def show_compile_time(
     if perfetto is not None:
         _write_trace(session, perfetto)
 
-    def data() -> "Document":
-        from ctrace.reports.json.speed.compile_time_json import render_compile_json
-
-        return render_compile_json(session)
-
-    def screen(width: int) -> "Iterable[RenderableType]":
+    def screen(document: CompileDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.compile_time_screen import compile_time_screen
+        from ctrace.reports.terminal.widgets import led_by_verdict
 
-        return led_by_verdict(session, compile_time_screen(session, width, all_of_it=all_of_it))
+        return led_by_verdict(session, compile_time_screen(document, width, all_of_it=all_of_it))
 
-    show_either(output, json=json, data=data, screen=screen)
+    show_document(compile_document(session), output, json=json, screen=screen)
     if is_new:
         raise typer.Exit(exit_code(session))
 

@@ -168,9 +168,9 @@ def _show(request: FixRequest, fixes: "Fixes", *, applies: bool = False) -> None
     from ctrace.cli.show import show_screen
 
     if request.json:
-        from ctrace.reports.json.repairs.fix_json import render_fix_json
+        from ctrace.reports.json.printer import render
 
-        write_report(render_fix_json(fixes), request.output)
+        write_report(render(fixes), request.output)
         return
     if request.output is not None or request.diff:
         _show_patch(request, fixes)

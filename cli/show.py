@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 import typer
 
@@ -15,6 +15,9 @@ from ctrace.reports.escape import Document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+D = TypeVar("D")
 
 
 class Format(StrEnum):
@@ -116,6 +119,37 @@ def show_screen(
     write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False)), output)
 
 
+def show_answer(
+    request: Request,
+    output: Path | None,
+    *,
+    json: bool,
+    document: Callable[[Session], D],
+    screen: Callable[[D, int], "Iterable[RenderableType]"],
+) -> None:
+    """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
+
+    A new run sets the exit code.
+
+    Raises:
+        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
+    """
+    check_output(output)
+    session, is_new = session_of(request)
+    run = "" if is_new else run_of(request)
+
+    def below_verdict(answer: D, width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
+
+        yield from compile_only_note(session)
+        shown = led(session, screen(answer, width))
+        yield from of_other_run(run, shown) if run else shown
+
+    show_document(document(session), output, json=json, screen=below_verdict)
+    if is_new:
+        raise typer.Exit(exit_code(session))
+
+
 def show_view(
     request: Request,
     output: Path | None,
@@ -143,6 +177,22 @@ def show_view(
     show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:
         raise typer.Exit(exit_code(session))
+
+
+def show_document(
+    document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], "Iterable[RenderableType]"]
+) -> None:
+    """Print a Document as JSON or as a screen, which know nothing else.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    if json:
+        from ctrace.reports.json.printer import render
+
+        write_report(render(document), output)
+    else:
+        show_screen(lambda width: screen(document, width), output)
 
 
 def show_either(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ctrace.inspector.features.time.timing_request import CompileConfiguration
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import ModelTarget
-    from ctrace.reports.escape import Document
 
 
 def resolved(target: str | None, options: "Options") -> "ModelTarget":
@@ -79,22 +78,19 @@ def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool =
     Raises:
         RunError: the file cannot be written.
     """
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.features.time.timing_differences import TimingDocument, timing_document
 
-    def data() -> "Document":
-        from ctrace.reports.json.speed.timing_json import render_table_json, render_timing_json
-
-        return render_table_json(timings) if timings.is_table else render_timing_json(timings)
-
-    def screen(width: int) -> "Iterable[RenderableType]":
+    def screen(document: TimingDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.timing.timed_autotuning import autotuning_lines
         from ctrace.reports.terminal.timing.timing_screen import timing_screen
         from ctrace.reports.terminal.timing.timing_table import table_screen
 
-        found = table_screen(timings, width) if timings.is_table else timing_screen(timings, width)
-        return (*found, *autotuning_lines(timings, verbose=verbose))
+        found = document.timings
+        shown = table_screen(found, width) if found.is_table else timing_screen(found, width)
+        return (*shown, *autotuning_lines(found, verbose=verbose))
 
-    show_either(output, json=json, data=data, screen=screen)
+    show_document(timing_document(timings), output, json=json, screen=screen)
 
 
 def exit_code(timings: "Timings") -> Exit:

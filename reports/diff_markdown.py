@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.features.compare.diff.changes import Change, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, DiffDocument, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
@@ -12,12 +12,13 @@ _MOST = 20
 _LONGEST = 300
 
 
-def render_diff_markdown(before: str, after: str, found: RunDiff) -> Document:
+def render_diff_markdown(document: DiffDocument) -> Document:
     """Write the report, with a final newline."""
-    return markdown_document("\n".join(_lines(before, after, found)) + "\n")
+    return markdown_document("\n".join(_lines(document)) + "\n")
 
 
-def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:
+def _lines(document: DiffDocument) -> Iterator[str]:
+    before, after, found = document.before, document.after, document.found
     yield f"### ctrace diff: {text(before)} → {text(after)}: **{headword(found)}**"
     if not found.equal and (which := judged(found.judgement, short_name(before, after))):
         yield f"\n{prose(which)}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.recompiles_document import advice_on
 from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.facts.session import Compilation, Session
@@ -33,7 +34,6 @@ from ctrace.reports.wording.comparison_wording import basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
     MOST_CAUSES,
-    advice_on,
     asks_nothing,
     cost,
     effects,

@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "reports" / "schemas"
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a command's output: the `module:function` that writes it, and the options that select it."""
+    """One form of a command's output: its `module:Document`, or `module:function` that writes it, and its options."""
 
     writer: str
     options: str = ""
@@ -39,22 +39,22 @@ _PACKAGES = "ctrace.reports.json.packages"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
     "ctrace.reports.json.kernels_json",
-    "ctrace.reports.json.lessons_json",
+    "ctrace.inspector.findings.breaks.lessons",
 )
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
     "explain": (Form("ctrace.reports.json.explain_json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
     "run": (Form("ctrace.reports.json.explain_json:render_json"),),
     "breaks": (
-        Form("ctrace.reports.json.explain_json:render_breaks_json"),
-        Form(f"{_LESSONS}:render_lesson_json", "--explain"),
+        Form("ctrace.inspector.diagnosis.breaks_document:BreaksDocument"),
+        Form(f"{_LESSONS}:Lesson", "--explain"),
     ),
     "recompiles": (
-        Form("ctrace.reports.json.recompiles_json:render_recompiles_json"),
-        Form(f"{_LESSONS}:render_cause_lesson_json", "--explain"),
+        Form("ctrace.inspector.diagnosis.recompiles_document:RecompilesDocument"),
+        Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
-    "guards": (Form("ctrace.reports.json.guards_json:render_guards_json"),),
-    "shapes": (Form("ctrace.reports.json.shapes_json:render_shapes_json"),),
+    "guards": (Form("ctrace.inspector.findings.guards.guard_view:GuardsDocument"),),
+    "shapes": (Form("ctrace.inspector.findings.shapes.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
@@ -78,38 +78,123 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
         Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
         Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
-        Form(f"{_PACKAGES}.wrap_json:render_wrap_json", "wrap FILE:KERNEL"),
+        Form("ctrace.inspector.features.workshop.triton_ops.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
-        Form("ctrace.reports.json.speed.timing_json:render_timing_json"),
-        Form("ctrace.reports.json.speed.timing_json:render_table_json", "--modes A,B or --backends A,B"),
-        Form("ctrace.reports.json.speed.compile_time_json:render_compile_json", "--compile"),
+        Form("ctrace.inspector.features.time.timing_differences:TimingDocument"),
+        Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
+        Form("ctrace.inspector.findings.compile_time.compile_time_view:CompileDocument", "--compile"),
     ),
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
-    "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs_json:render_cuda_graphs_json"),),
-    "autotune": (Form("ctrace.reports.json.speed.autotuning_json:render_autotuning_json"),),
-    "diff": (Form("ctrace.reports.json.diff_json:render_diff_json"),),
-    "ranks": (Form("ctrace.reports.json.ranks_json:render_ranks_json"),),
+    "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
+    "autotune": (Form("ctrace.inspector.findings.autotuning.autotuning_view:AutotuningDocument"),),
+    "diff": (Form("ctrace.inspector.features.compare.diff.changes:DiffDocument"),),
+    "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
-    "fix": (Form("ctrace.reports.json.repairs.fix_json:render_fix_json"),),
+    "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
     "repro": (Form("ctrace.reports.json.repairs.repro_json:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
-        Form("ctrace.reports.json.targets_json:_data", "NAME"),
-        Form("ctrace.reports.json.targets_json:_data", each=True),
+        Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
+        Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", each=True),
     ),
     "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
 }
 
 
+NAMED: dict[str, str] = {
+    "Advice": "advice",
+    "AdviceEntry": "entry",
+    "CauseCase": "caused",
+    "CudaGraphPart": "cuda_graph",
+    "CudaGraphReason": "reason",
+    "FunctionShapes": "function",
+    "SizedTensor": "tensor",
+    "Sized": "dim",
+    "SizeCondition": "condition",
+    "Unbacked": "unbacked",
+    "GuardedCompilation": "compilation",
+    "Guard": "guard",
+    "TensorGuard": "tensor",
+    "GuardNode": "node",
+    "GuardCost": "cost",
+    "Duration": "duration",
+    "Apply": "apply",
+    "Break": "break",
+    "Cause": "cause",
+    "Cost": "cost",
+    "Coverage": "coverage",
+    "Danger": "danger",
+    "Effect": "effect",
+    "Frame": "at",
+    "Function": "function",
+    "Recompile": "recompile",
+    "RootCause": "root_cause",
+    "Skip": "skip",
+    "Suggestion": "suggestion",
+    "UserLine": "at",
+    "AdvisedGroup": "group",
+    "Cache": "cache",
+    "RankedBreak": "ranked",
+    "Choice": "choice",
+    "KernelRow": "kernel",
+    "OperationChoices": "operation",
+    "TimeSpread": "spread",
+    "Untried": "untried",
+    "Change": "change",
+    "Access": "access",
+    "Buffer": "buffer",
+    "DeviceQuestion": "asked",
+    "Gpu": "gpu",
+    "KernelRefusal": "refused",
+    "LaunchTimes": "time",
+    "Least": "least",
+    "Node": "node",
+    "Occupancy": "occupancy",
+    "Parameter": "parameter",
+    "PartLeast": "target_part",
+    "Score": "score",
+    "TritonOp": "op",
+    "Undecided": "undecided",
+    "Compared": "compared",
+    "Element": "element",
+    "ExpectedPlace": "place",
+    "KernelConfiguration": "configuration",
+    "RegionCheck": "region",
+    "Times": "times",
+    "TriedConfiguration": "tried",
+    "Combined": "combined",
+    "CombinedStep": "step",
+    "MissedFinding": "missed",
+    "Obligation": "obligation",
+    "ProofCheck": "check",
+    "TriedRepair": "tried",
+    "Compiled": "cuda_graphs",
+    "Interval": "interval",
+    "PeakMemory": "peaks",
+    "SharesMeasured": "shares",
+    "SpeedComparison": "speedup",
+    "SpeedDifference": "difference",
+    "ConfigurationTimes": "configuration",
+    "TimedPart": "part",
+    "CacheAnswer": "answer",
+    "CompileAnswer": "compile",
+    "Divergence": "divergence",
+    "Listed": "data",
+}
+"""The names of Structs under `$defs`; others are written where they stand."""
+
+
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers()
+    writers = Writers(named=NAMED)
     forms = COMMANDS[command]
     shapes: list[Shape] = []
     for form in forms:
         function = refers(form.writer)
-        if form.single is not None:
+        if isinstance(function, type):
+            shapes.append(Array(writers.printed(function)) if form.each else writers.object_of(function))
+        elif form.single is not None:
             shapes.append(writers.returned(function, each=shapes[form.single]))
         else:
             shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))

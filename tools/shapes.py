@@ -5,6 +5,8 @@ types of the values come from its annotations and from the fields of the records
 writer's syntax tree and combines these types. It over-approximates: for an `if` it takes both branches, for `x and y`
 it takes `y` and the false values of `x`. So an inferred shape may be wider than the real output, never narrower.
 
+What `reports/json/printer.py` prints needs no inference: `Writers.printed` reads the fields of the Struct.
+
 This covers the Python that writers use today. It raises `UnknownSyntaxError` for anything else, with the file and line.
 """
 
@@ -24,6 +26,8 @@ from functools import cache
 from typing import Any
 
 from msgspec import Struct, structs
+
+from ctrace.reports.json.printer import ALL, FORMATS, SCHEMA, JsonField, json_fields
 
 
 class UnknownSyntaxError(Exception):
@@ -135,6 +139,8 @@ def options(shape: Shape) -> tuple[Shape, ...]:
         hint = _plain_hint(shape.type)
         if typing.get_origin(hint) in (types.UnionType, typing.Union):
             return tuple(one for each in typing.get_args(hint) for one in options(Value(each)))
+        if typing.get_origin(hint) is typing.Literal and len(typing.get_args(hint)) == 1:
+            return (Constant(typing.get_args(hint)[0]),)
         return (NULL,) if hint in (None, types.NoneType) else (Value(hint),)
     return (shape,)
 
@@ -233,7 +239,7 @@ def _attribute_hint(owner: Any, name: str) -> Any:
     owner = typing.get_origin(owner) or owner
     hints = _hints(owner)
     if name in hints:
-        return hints[name]
+        return typing.get_args(hints[name])[0] if typing.get_origin(hints[name]) is typing.ClassVar else hints[name]
     member = inspect.getattr_static(owner, name)
     function = member.fget if isinstance(member, property) else getattr(member, "func", None)
     if function is None:
@@ -324,6 +330,15 @@ def value_of(shape: Shape, key: Shape) -> Shape:
     return either(found)
 
 
+_BASIS = "What the figures of this object rest on, except those that `bases` names."
+
+
+def _constant(value: Any) -> Shape:
+    if isinstance(value, dict):
+        return Object({name: Property(_constant(each)) for name, each in value.items()})
+    return Constant(value)
+
+
 def _constants(values: Iterable[Any]) -> Shape:
     found = list(values)
     simple = all(isinstance(each, str | int | None) for each in found)
@@ -336,6 +351,8 @@ class Writers:
 
     definitions: dict[str, Shape] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The names of definitions by the class of the Struct; others are written where they stand."""
     _names: dict[Callable[..., Any], str] = field(default_factory=dict)
 
     def returned(self, function: Callable[..., Any], **bound: Shape) -> Shape:
@@ -360,6 +377,70 @@ class Writers:
             self.definitions[name] = self.returned(function)
             self.docs[name] = _subject(function)
         return Reference(self._names[function])
+
+    def printed(self, hint: Any) -> Shape:
+        """Return the shape of what the printer makes of a value of a type."""
+        hint = _plain_hint(hint)
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (types.UnionType, typing.Union):
+            return either(map(self.printed, arguments))
+        if _is_record(hint):
+            return self._record(hint)
+        if origin is tuple and Ellipsis not in arguments:
+            return Row(tuple(map(self.printed, arguments)))
+        if _is_mapping(hint):
+            key, value = (*arguments, Any, Any)[:2]
+            return Object({}, self.printed(value), None if key in (str, int, Any) else Value(key))
+        if origin in (tuple, list, abc.Sequence):
+            return Array(self.printed(arguments[0]))
+        return either(options(Value(hint)))
+
+    def _record(self, kind: type) -> Shape:
+        """Return the object of a Struct; if its class has a name in `named`, a reference to that definition."""
+        name = self.named.get(kind.__name__)
+        if name is None:
+            return self.object_of(kind)
+        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {kind}"
+        if name not in self.definitions:
+            self.definitions[name] = NULL
+            self.definitions[name] = self.object_of(kind)
+            self.docs[name] = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+        return Reference(name)
+
+    def object_of(self, kind: type) -> Object:
+        """Return the object of a Struct, whether or not it has a name in `named`."""
+        found: dict[str, Property] = {}
+        for each in json_fields(kind):
+            if each.name == ALL:
+                (below,) = (self.resolved(one) for one in options(self._property(kind, each).shape))
+                assert isinstance(below, Object)
+                found.update(below.properties)
+            elif each.name == "schema":
+                found[each.name] = Property(Constant(SCHEMA))
+            else:
+                found[each.name] = self._property(kind, each)
+        return Object(found)
+
+    def _property(self, kind: type, declared: JsonField) -> Property:
+        *way, last = declared.path
+        if typing.get_origin(_hints(kind).get(last)) is typing.ClassVar:
+            return Property(_constant(getattr(kind, last)), doc=_BASIS if last == "BASIS" else "")
+        owners: list[Any] = [kind]
+        absent = False
+        for name in way:
+            found = [each for owner in owners for each in options(Value(_attribute_hint(owner, name)))]
+            absent = absent or NULL in found
+            owners = [each.type for each in found if isinstance(each, Value)]
+        hints = [_attribute_hint(owner, last) for owner in owners]
+        shape = either(([NULL] if absent else []) + [self._formatted(each, declared.form) for each in hints])
+        return Property(shape, doc=_documented(owners[0]).get(last, ""))
+
+    def _formatted(self, hint: Any, form: str) -> Shape:
+        """Return the shape of a value in a format: of its own type, unless the format always makes another."""
+        if form == "null_if_empty":
+            return either([*(each for each in options(self.printed(hint)) if each != NULL), NULL])
+        made = _hints(FORMATS[form])["return"] if form else hint
+        return self.printed(hint if made is object else made)
 
     def resolved(self, shape: Shape) -> Shape:
         """Return the shape behind a reference."""
@@ -623,6 +704,9 @@ class _Walk:
             return self._record(node)
         if name in ("json_document", "loads"):
             return self.shape(node.args[0])
+        if name == "plain":
+            shapes_ = options(self.shape(node.args[0]))
+            return either(self.writers.printed(each.type) if isinstance(each, Value) else each for each in shapes_)
         if getattr(builtins, name, None) is function or name == "fromkeys":
             return self._builtin(node, name)
         if _is_writer(function):
@@ -666,7 +750,7 @@ class _Walk:
                 if each.value in data.properties:
                     bases[each.value] = Property(other, data.properties[each.value].required)
         figures = {key: value for key, value in data.properties.items() if key not in ("basis", "bases")}
-        head = {"basis": Property(of, doc="What the figures of this object rest on, except those that `bases` names.")}
+        head = {"basis": Property(of, doc=_BASIS)}
         if bases:
             head["bases"] = Property(Object(bases), any(each.required for each in bases.values()))
         return Object({**head, **figures}, data.rest)

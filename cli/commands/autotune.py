@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
-
 EXAMPLES = """\b
 Examples:
   ctrace autotune model.py --mode max-autotune --build
@@ -42,21 +39,16 @@ def autotune(
     Torch times its choices with --mode max-autotune and --build.
     """
     from ctrace.cli.filters import check_graph
-    from ctrace.cli.show import show_view
-    from ctrace.inspector.findings.autotuning.autotuning_view import check_selection
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.findings.autotuning.autotuning_view import AutotuningDocument, autotuning_document
 
     check_graph(graph)
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.speed.autotuning_json import render_autotuning_json
-
-        check_selection(session, graph, op)
-        return render_autotuning_json(session, graph, op)
-
-    def screen(session: "Session", _width: int) -> "Iterable[RenderableType]":
+    def screen(document: AutotuningDocument, _width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.autotuning_screen import autotuning_screen
 
-        check_selection(session, graph, op)
-        return autotuning_screen(session, graph, op, all_of_it=all_of_it)
+        return autotuning_screen(document, all_of_it=all_of_it)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(
+        request, output, json=json, document=lambda session: autotuning_document(session, graph, op), screen=screen
+    )

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.findings import Owner
-    from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -51,21 +49,17 @@ def breaks(
     if explained is not None:
         _explain(explained, json=json, output=output)
         return
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.diagnosis.breaks_document import BreaksDocument, breaks_document
 
     chosen = _owner(owner)
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.explain_json import render_breaks_json
-
-        return render_breaks_json(session, chosen)
-
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(document: BreaksDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.breaks_screen import breaks_screen
 
-        return breaks_screen(session, width, chosen, all_paths=all_paths)
+        return breaks_screen(document, width, all_paths=all_paths)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(request, output, json=json, document=lambda session: breaks_document(session, chosen), screen=screen)
 
 
 def _owner(name: str | None) -> "Owner | None":
@@ -82,11 +76,9 @@ def _owner(name: str | None) -> "Owner | None":
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import lesson
-    from ctrace.reports.json.lessons_json import render_lesson_json
     from ctrace.reports.terminal.lessons_screen import lesson_screen
 
     check_output(output)
-    found = lesson(name)
-    show_either(output, json=json, data=lambda: render_lesson_json(found), screen=lambda _width: lesson_screen(found))
+    show_document(lesson(name), output, json=json, screen=lambda found, _width: lesson_screen(found))

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
-
 EXAMPLES = """\b
 Examples:
   ctrace cudagraphs model.py --mode reduce-overhead --build   on a GPU
@@ -37,18 +34,16 @@ def cudagraphs(
 ) -> None:
     """Show which graphs replay as CUDA graphs, and why others do not."""
     from ctrace.cli.filters import check_graph
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import CudaGraphsDocument, cuda_graphs_document
 
     check_graph(graph)
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.speed.cuda_graphs_json import render_cuda_graphs_json
-
-        return render_cuda_graphs_json(session, graph)
-
-    def screen(session: "Session", _width: int) -> "Iterable[RenderableType]":
+    def screen(document: CudaGraphsDocument, _width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 
-        return cuda_graphs_screen(session, graph, all_of_it=all_of_it)
+        return cuda_graphs_screen(document, all_of_it=all_of_it)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(
+        request, output, json=json, document=lambda session: cuda_graphs_document(session, graph), screen=screen
+    )

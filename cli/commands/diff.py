@@ -7,9 +7,12 @@ import typer
 from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from ctrace.inspector.features.compare.diff.changes import RunDiff, What
+    from rich.console import RenderableType
+
+    from ctrace.inspector.features.compare.diff.changes import DiffDocument, RunDiff
 
 EXAMPLES = """\b
 Examples:
@@ -62,6 +65,7 @@ def diff(
     from ctrace.cli.diffing import kinds
     from ctrace.cli.show import shown_format
     from ctrace.inspector.errors import Exit, TargetError
+    from ctrace.inspector.features.compare.diff.changes import DiffDocument
 
     form = shown_format(json=json, markdown=markdown)
     watched = kinds(fail_on)
@@ -70,7 +74,7 @@ def diff(
         raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
     names, found, run = _compared(before, after, git, timeout)
     failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
-    _show(names, found, failed, form, output, all_of_it=all_of_it, after_run=run)
+    _show(DiffDocument(*names, found, failed), form, output, all_of_it=all_of_it, after_run=run)
     if failed:
         raise typer.Exit(Exit.WORSE)
 
@@ -103,27 +107,20 @@ def _compared(
 
 
 def _show(
-    names: tuple[str, str],
-    found: "RunDiff",
-    failed: "tuple[What, ...]",
-    form: str,
-    output: "Path | None",
-    *,
-    all_of_it: bool,
-    after_run: str | None,
+    document: "DiffDocument", form: str, output: "Path | None", *, all_of_it: bool, after_run: str | None
 ) -> None:
     from ctrace.cli.console import write_report
-    from ctrace.cli.show import Format, show_screen
+    from ctrace.cli.show import Format, show_document
 
-    if form == Format.JSON:
-        from ctrace.reports.json.diff_json import render_diff_json
-
-        write_report(render_diff_json(*names, found, failed), output)
-    elif form == Format.MARKDOWN:
+    if form == Format.MARKDOWN:
         from ctrace.reports.diff_markdown import render_diff_markdown
 
-        write_report(render_diff_markdown(*names, found), output)
-    else:
+        write_report(render_diff_markdown(document), output)
+        return
+
+    def screen(found: "DiffDocument", _width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.diff_screen import diff_screen
 
-        show_screen(lambda _width: diff_screen(*names, found, all_of_it=all_of_it, after_run=after_run), output)
+        return diff_screen(found, all_of_it=all_of_it, after_run=after_run)
+
+    show_document(document, output, json=form == Format.JSON, screen=screen)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.guards.guard_view import GuardFilter, Head
-    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -57,8 +55,8 @@ def guards(
 ) -> None:
     """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
-    from ctrace.cli.show import show_view
-    from ctrace.inspector.findings.guards.guard_view import GuardFilter
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.findings.guards.guard_view import GuardFilter, GuardsDocument, guards_document
 
     check_graph(graph)
     check_line(line)
@@ -66,17 +64,15 @@ def guards(
     choice = GuardFilter(name, kind, line)
     request.options["guard_cost"] = cost
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.guards_json import render_guards_json
+    def document(session: "Session") -> GuardsDocument:
+        return guards_document(session, choice, graph, whole=json or all_of_it)
 
-        return render_guards_json(session, _of_one(session, graph, choice)[0], choice)
-
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(found: GuardsDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.guards.guards_screen import guards_screen
 
-        return guards_screen(session, _of_one(session, graph, choice)[1], choice, width, view=view, all_of_it=all_of_it)
+        return guards_screen(found, width, view=view, all_of_it=all_of_it)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(request, output, json=json, document=document, screen=screen)
 
 
 def _view(**options: bool) -> str:
@@ -87,21 +83,3 @@ def _view(**options: bool) -> str:
         names = " and ".join(f"--{name}" if name in ("tree", "cost") else f"--by-{name}" for name in chosen)
         raise TargetError(f"{names} exclude each other", "choose one")
     return chosen[0] if chosen else "summary"
-
-
-def _of_one(
-    session: "Session", graph: str | None, choice: "GuardFilter"
-) -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
-    """Return the selected compilations, and among them the compilations that have a selected guard.
-
-    Raises:
-        TargetError: the run has no such compilation, or no such guard.
-    """
-    from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.findings.guards.guard_view import having, heads
-
-    found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
-    if graph is not None and not found:
-        known = ", ".join(list(session.guards)[:8])
-        raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
-    return found, having(session, found, choice)

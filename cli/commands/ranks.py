@@ -1,5 +1,6 @@
 """`ctrace ranks`: compare all ranks of a job, and show where the first one differs."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,11 +45,10 @@ def ranks(
     from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import check_output
     from ctrace.cli.progress import reading
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.errors import Exit, TargetError
     from ctrace.inspector.features.compare.ranks.job import read_job
     from ctrace.inspector.runs.target import holds
-    from ctrace.reports.json.ranks_json import render_ranks_json
     from ctrace.reports.terminal.ranks_screen import ranks_screen
 
     check_output(output)
@@ -65,12 +65,7 @@ def ranks(
         job = read_job(folder, world_size, progress, engine)
     if perfetto is not None:
         _write_trace(job, perfetto)
-    show_either(
-        output,
-        json=json,
-        data=lambda: render_ranks_json(job),
-        screen=lambda width: ranks_screen(job, width, all_of_it=all_of_it),
-    )
+    show_document(job, output, json=json, screen=partial(ranks_screen, all_of_it=all_of_it))
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
 

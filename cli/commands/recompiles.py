@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
-
 EXAMPLES = """\b
 Examples:
   ctrace recompiles                     recompilations by cause
@@ -43,32 +40,22 @@ def recompiles(
     if explained is not None:
         _explain(explained, json=json, output=output)
         return
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.diagnosis.recompiles_document import RecompilesDocument, recompiles_document
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.recompiles_json import render_recompiles_json
-
-        return render_recompiles_json(session)
-
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(document: RecompilesDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 
-        return recompiles_screen(session, width, all_of_it=all_of_it)
+        return recompiles_screen(document, width, all_of_it=all_of_it)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(request, output, json=json, document=recompiles_document, screen=screen)
 
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import cause_lesson
-    from ctrace.reports.json.lessons_json import render_cause_lesson_json
     from ctrace.reports.terminal.lessons_screen import cause_lesson_screen
 
     check_output(output)
-    found = cause_lesson(name)
-
-    def screen(_width: int) -> "Iterable[RenderableType]":
-        return cause_lesson_screen(found)
-
-    show_either(output, json=json, data=lambda: render_cause_lesson_json(found), screen=screen)
+    show_document(cause_lesson(name), output, json=json, screen=lambda found, _width: cause_lesson_screen(found))

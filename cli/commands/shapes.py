@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
-
 EXAMPLES = """\b
 Examples:
   ctrace shapes                     sizes of the last run, by function
@@ -32,16 +29,12 @@ def shapes(
     request: Request, everything: All = False, function: Of = None, json: opt.Json = False, output: opt.Output = None
 ) -> None:
     """Show which sizes are static or dynamic, why, and what to change."""
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
+    from ctrace.inspector.findings.shapes.shapes_document import ShapesDocument, shapes_document
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.shapes_json import render_shapes_json
-
-        return render_shapes_json(session, function)
-
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(document: ShapesDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.shapes_screen import shapes_screen
 
-        return shapes_screen(session, width, function, everything=everything)
+        return shapes_screen(document, width, everything=everything)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    show_answer(request, output, json=json, document=lambda session: shapes_document(session, function), screen=screen)

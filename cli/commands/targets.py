@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.reports.escape import Document
-
 EXAMPLES = """\b
 Examples:
   ctrace targets                        GPUs that --target accepts
@@ -59,38 +57,24 @@ def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None
 
 
 def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
-    from ctrace.cli.show import show_either
-    from ctrace.inspector.knowledge.gpus.gpu_table import listed
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.knowledge.gpus.gpu_table import Listed, listed
 
-    one = listed(name, files)
-
-    def data() -> "Document":
-        from ctrace.reports.json.targets_json import render_target
-
-        return render_target(one)
-
-    def screen(width: int) -> "Iterable[RenderableType]":
+    def screen(document: Listed, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.target.list import target_screen
 
-        return target_screen(one, width)
+        return target_screen(document, width)
 
-    show_either(output, json=json, data=data, screen=screen)
+    show_document(listed(name, files), output, json=json, screen=screen)
 
 
 def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
-    from ctrace.cli.show import show_either
-    from ctrace.inspector.knowledge.gpus.gpu_table import gpus
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.knowledge.gpus.gpu_table import Listed, gpus
 
-    table = gpus(files)
-
-    def data() -> "Document":
-        from ctrace.reports.json.targets_json import render_targets
-
-        return render_targets(table.values())
-
-    def screen(width: int) -> "Iterable[RenderableType]":
+    def screen(document: tuple[Listed, ...], width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.target.list import targets_screen
 
-        return targets_screen(table, width)
+        return targets_screen(document, width)
 
-    show_either(output, json=json, data=data, screen=screen)
+    show_document(tuple(gpus(files).values()), output, json=json, screen=screen)

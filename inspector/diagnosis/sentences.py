@@ -13,6 +13,13 @@ def advised(session: Session, what: Finding) -> dict[int, str]:
     return {each.index: line for each, line in advice_lines(diagnose(session)).items() if each.what is what}
 
 
+def suggested(session: Session, *whats: Finding) -> tuple[Suggestion, ...]:
+    """Return the advice on causes that have findings of some kinds, in the order and words of `explain`."""
+    found = diagnose(session)
+    ids = {each.id for each in found.causes if any(symptom.what in whats for symptom in each.symptoms)}
+    return tuple(each for each in found.advice if ids & set(each.causes))
+
+
 def advice_lines(found: Diagnosis) -> dict[Symptom, str]:
     """Return the first advice on each finding."""
     lines: dict[Symptom, str] = {}

@@ -37,6 +37,7 @@ class TimeSpread(Struct, frozen=True):
 class Choice(Struct, frozen=True):
     """One way to compute an operation, or one configuration of a kernel."""
 
+    JSON: ClassVar[str] = "name kind|null_if_empty configuration seconds status spread error|null_if_empty"
     name: str
     """As torch names it: `mm`, `triton_mm_4`."""
     kind: str = ""

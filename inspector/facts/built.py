@@ -101,6 +101,7 @@ class KernelCode(Record, frozen=True):
 class KernelRefusal(OfGraph, frozen=True):
     """A configuration of a Triton kernel that torch leaves out: it does not compile, or does not fit on the GPU."""
 
+    JSON: ClassVar[str] = "graph stage kernel configuration reason"
     KIND: ClassVar[str] = "refused"
     stage: Stage
     kernel: str
@@ -136,6 +137,10 @@ class Gpu(Multiprocessor, frozen=True, kw_only=True):
     The limits are those of each of its multiprocessors.
     """
 
+    JSON: ClassVar[str] = (
+        "name target|null_if_empty capability|dotted processors clock bandwidth l2 rates vector_rates "
+        "sources copied empty tf32"
+    )
     KIND: ClassVar[str] = "gpu"
     name: str
     processors: Integer

@@ -124,6 +124,7 @@ class Metrics(Struct, frozen=True):
 class TorchCachesUsed(Record, frozen=True, forbid_unknown_fields=True):
     """Which caches a run could use."""
 
+    JSON: ClassVar[str] = "kind|null_if_empty folder|null_if_empty switched_off"
     KIND: ClassVar[str] = "caches"
     kind: str = ""
     """`private`, `user` or `off`; empty: the log does not say."""

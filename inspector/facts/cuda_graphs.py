@@ -21,6 +21,7 @@ class CudaGraphStatus(StrEnum):
 class CudaGraphReason(Struct, frozen=True):
     """Why torch skips a CUDA graph, or what in the graph part prevents one."""
 
+    JSON: ClassVar[str] = "text file|relative line"
     text: str
     file: str | None = None
     line: int | None = None

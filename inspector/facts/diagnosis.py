@@ -1,6 +1,7 @@
 """A diagnosis: root causes with their symptoms, and advice with its measured effect."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -96,6 +97,7 @@ class RootCost(Struct, frozen=True):
 class RootCause(Struct, frozen=True):
     """Something that the user can change, with all findings that follow from it."""
 
+    JSON: ClassVar[str] = "id kind title file|path line function cost symptoms why expected|null_if_empty"
     id: str
     """Stable between runs of the same code."""
     kind: RootKind
@@ -137,8 +139,29 @@ class Counts(Struct, frozen=True, forbid_unknown_fields=True):
 class Effect(Struct, frozen=True):
     """What a trial changed."""
 
+    JSON: ClassVar[str] = "graphs breaks recompiles coverage"
     before: Counts
     after: Counts
+
+    @property
+    def graphs(self) -> tuple[int, int]:
+        """The number of graphs without and with it."""
+        return self.before.graphs, self.after.graphs
+
+    @property
+    def breaks(self) -> tuple[int, int]:
+        """The number of graph breaks without and with it."""
+        return self.before.breaks, self.after.breaks
+
+    @property
+    def recompiles(self) -> tuple[int, int]:
+        """The number of recompilations without and with it."""
+        return self.before.recompiles, self.after.recompiles
+
+    @property
+    def coverage(self) -> tuple[float | None, float | None]:
+        """The share of ops in graphs without and with it, in percent; None: not measured."""
+        return self.before.coverage, self.after.coverage
 
     @property
     def gain(self) -> int:
@@ -199,6 +222,7 @@ class ApplyKind(StrEnum):
 class Apply(Struct, frozen=True):
     """A change that a program can carry out without ctrace."""
 
+    JSON: ClassVar[str] = "kind file|relative line text"
     kind: ApplyKind
     text: str
     file: str | None = None
@@ -214,6 +238,7 @@ LAST_RESORT = "last_resort"
 class Suggestion(Struct, frozen=True):
     """A change that removes one or several root causes."""
 
+    JSON: ClassVar[str] = "text causes checked effect general apply calls rule|null_if_empty"
     text: str
     causes: tuple[str, ...] = ()
     """Ids of its root causes."""

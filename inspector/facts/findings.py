@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -21,6 +22,7 @@ class Owner(StrEnum):
 class Frame(Struct, frozen=True, omit_defaults=True):
     """One line of a stack."""
 
+    JSON: ClassVar[str] = "file|relative line function"
     # Hooks record the first three fields.
     file: str
     line: Integer
@@ -56,6 +58,7 @@ class Advice(Struct, frozen=True):
 class UserLine(Struct, frozen=True):
     """A line of the user's code that leads to a break, itself or through a library."""
 
+    JSON: ClassVar[str] = "*at"
     at: Frame
     owner: Owner
     """Who owns the innermost frame of the first break that the line led to."""
@@ -69,6 +72,10 @@ class Break(Struct, frozen=True):
     `file`, `line`, `function`, `source` and `span` are those of the user's first line that leads there.
     """
 
+    JSON: ClassVar[str] = (
+        "gb kind owner file|relative line function place reached_from=user_lines source reason fix times "
+        "compilations expression columns=span cost advice"
+    )
     gb: tuple[str, ...]
     kind: BreakKind
     owner: Owner
@@ -122,6 +129,7 @@ class Break(Struct, frozen=True):
 class Skip(Struct, frozen=True):
     """A function that runs eagerly, as a whole or after a break, or whose compilation raised."""
 
+    JSON: ClassVar[str] = "function file|relative line reason break=break_index rule fix cost"
     function: str
     file: str
     line: int
@@ -199,6 +207,7 @@ TENSOR_CAUSES = frozenset(
 class Cause(Struct, frozen=True):
     """One guard that failed for a new call."""
 
+    JSON: ClassVar[str] = "kind subject was now file|relative line others open=is_open fix reason expected advice"
     kind: CauseKind
     subject: str
     was: str | None = None
@@ -222,6 +231,10 @@ class Cause(Struct, frozen=True):
 class Recompile(Struct, frozen=True):
     """A compilation of a function that was compiled before, and its causes."""
 
+    JSON: ClassVar[str] = (
+        "compilation function file|relative line expected why_expected scenario call nearest "
+        "shared_by|null_if_empty causes"
+    )
     compilation: str
     function: str
     file: str
@@ -250,6 +263,7 @@ class Recompile(Struct, frozen=True):
 class CacheUse(Struct, frozen=True):
     """How much of its cache a function has used."""
 
+    JSON: ClassVar[str] = "function used of"
     function: str
     used: int
     of: int
@@ -269,6 +283,11 @@ class Limit(Struct, frozen=True):
 class Danger(Struct, frozen=True):
     """A compiled call whose results differ from eager, and the state without a guard that explains the difference."""
 
+    JSON: ClassVar[str] = (
+        "scenario call calls kind subject|null_if_empty was now file|relative line difference proven why "
+        "fix rule=comparison.rule eager_error=comparison.eager_error "
+        "compiled_error=comparison.compiled_error no_reference=comparison.no_reference|null_if_empty"
+    )
     scenario: str
     call: int
     """The first call of the scenario that showed it, from 0."""

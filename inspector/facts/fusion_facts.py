@@ -1,10 +1,12 @@
 """How Inductor's scheduler fused the nodes of a graph part; plain frozen records."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.wire import Integer
 
 
@@ -38,6 +40,7 @@ class BufferRole(StrEnum):
 class Buffer(Struct, frozen=True):
     """A tensor in memory, as the scheduler knows it."""
 
+    JSON: ClassVar[str] = "name role dtype|null_if_empty shape stride device bytes"
     name: str
     role: BufferRole
     dtype: str
@@ -60,6 +63,7 @@ class Access(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     `bytes` are None), the bytes follow from torch's guess of that size.
     """
 
+    JSON: ClassVar[str] = "buffer read written"
     buffer: str
     read: Integer
     written: Integer
@@ -80,6 +84,9 @@ class Access(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 class Node(Struct, frozen=True):
     """A node of Inductor's scheduler: it becomes one kernel, or one loop nest of a C++ kernel."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES name kind operations loops ops lines|places read written flops accesses"
+    )
     name: str
     """Torch's name: the names of its operations, joined by `_`."""
     kind: NodeKind
@@ -93,6 +100,8 @@ class Node(Struct, frozen=True):
     accesses: tuple[Access, ...] = ()
     flops: int | None = None
     """Floating-point operations; see `capture/fusion/fusion_nodes.py` for what counts. None: not known."""
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("read", "written", "flops", "accesses"), Basis.COMPUTED)
 
     @property
     def read(self) -> int:
@@ -135,6 +144,7 @@ class FusionCandidate(Struct, frozen=True):
 class Refusal(Struct, frozen=True):
     """A pair that the scheduler tried and did not fuse."""
 
+    JSON: ClassVar[str] = "first second reason|null_if_empty"
     first: str
     second: str
     reason: str

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -35,6 +36,7 @@ class GraphStage(StrEnum):
 class Unrolled(Struct, frozen=True):
     """A Python loop whose passes Dynamo wrote into one graph, one after another."""
 
+    JSON: ClassVar[str] = "file|relative line function times ops graph"
     file: str
     line: Integer
     """The line of the loop's head."""

@@ -1,7 +1,7 @@
 """Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -55,6 +55,8 @@ class GuardCost(OfCompilation, frozen=True, kw_only=True):
     kinds: tuple[KindCost, ...]
     epilogue: Number
     """Warm cost, in microseconds, of the guards that torch checks last: on symbolic sizes and on identical objects."""
+    UNIT: ClassVar[Literal["us"]] = "us"
+    JSON: ClassVar[str] = "unit=UNIT whole plain root epilogue_warm=epilogue parts kinds"
 
     @property
     def whole(self) -> Duration:
@@ -65,6 +67,7 @@ class GuardCost(OfCompilation, frozen=True, kw_only=True):
 class Guard(Struct, frozen=True):
     """One check."""
 
+    JSON: ClassVar[str] = "kind code source name=source|user_name file=place.file|relative line=place.line hint"
     kind: str
     """Torch's name for the kind, such as `TENSOR_MATCH`."""
     code: str
@@ -79,6 +82,7 @@ class Guard(Struct, frozen=True):
 class GuardNode(Struct, frozen=True):
     """A value that guards check, with the values that torch gets from it as child nodes."""
 
+    JSON: ClassVar[str] = "source type accessor guards=checks nodes"
     source: str
     type: str
     accessor: str = ""
@@ -86,11 +90,23 @@ class GuardNode(Struct, frozen=True):
     guards: tuple[Guard, ...] = ()
     nodes: tuple["GuardNode", ...] = ()
 
+    @property
+    def checks(self) -> tuple["NodeCheck", ...]:
+        """The guards without their places, which the list of all guards has."""
+        return tuple(NodeCheck(each.kind, each.code) for each in self.guards)
+
     def all_guards(self) -> Iterator[Guard]:
         """Return the guards of this node and of all nodes below it."""
         yield from self.guards
         for node in self.nodes:
             yield from node.all_guards()
+
+
+class NodeCheck(Struct, frozen=True):
+    """A guard in the tree; see `Guard`."""
+
+    kind: str
+    code: str
 
 
 class GuardTree(Struct, frozen=True):

@@ -86,6 +86,7 @@ class CutKind(StrEnum):
 class CutOff(Struct, frozen=True):
     """One piece of evidence that a log is incomplete."""
 
+    JSON: ClassVar[str] = "kind what unknown compilation"
     kind: CutKind
     what: str
     """One sentence."""

@@ -5,6 +5,7 @@ is what one compilation passed to the backend. A *break* is a place that splits 
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -105,6 +106,7 @@ class Coverage(Struct, frozen=True):
 class Graph(Struct, frozen=True):
     """What one compilation handed to the backend."""
 
+    JSON: ClassVar[str] = "id function file|relative line ops"
     id: str
     function: str
     file: str
@@ -122,6 +124,7 @@ class Bytecode(Struct, frozen=True):
 class Compilation(Struct, frozen=True):
     """One entry of a function's cache, or a failed attempt to create one."""
 
+    JSON: ClassVar[str] = "id function file|relative line guards bytecode attempts seconds"
     id: str
     function: str
     """The name of the compiled function; for a resume function, the name of the function that it resumes."""
@@ -151,6 +154,7 @@ class Compilation(Struct, frozen=True):
 class Function(Struct, frozen=True):
     """A function of the model or program, with its graphs and its share of compiled ops."""
 
+    JSON: ClassVar[str] = "function=name file|relative line graphs asked_for=compiled_for_itself *coverage"
     name: str
     """The qualified name, if torch or the eager call reports it."""
     file: str
@@ -174,6 +178,7 @@ class PhaseTimes(Struct, frozen=True):
 class Problem(Struct, frozen=True):
     """Something that ctrace could not read or measure, or on which two sources disagree."""
 
+    JSON: ClassVar[str] = "what line"
     what: str
     line: int | None = None
     """The line of the trace log that has the problem; None if no single line has it."""
@@ -200,6 +205,26 @@ class TorchCode(HasText, Struct, frozen=True):
     body: Text
     stack_text: str = ""
     """Torch's stack traces of its kernels, as JSON; empty: not in the log."""
+
+
+class RunFacts(Struct, frozen=True):
+    """What each view of a run says of the run itself."""
+
+    environment: Environment
+    verdict: "Verdict"
+    problems: tuple[Problem, ...]
+    cut_off: tuple[CutOff, ...]
+
+
+class RunDocument(Struct, frozen=True, kw_only=True):
+    """The answer of a view to a question about a run: all that the printers of its screen and of its JSON get."""
+
+    run: RunFacts
+
+    @property
+    def cwd(self) -> str:
+        """The run's working directory, in which paths are shortened."""
+        return self.run.environment.cwd
 
 
 class Session(Struct, frozen=True):
@@ -309,6 +334,11 @@ class Session(Struct, frozen=True):
         shown += ["recompile limit hit"] if self.limit.hit else []
         failed = f" ({self.failure.type})" if self.failure is not None else ""
         return f"<Session {self.verdict}{failed}: {', '.join(shown)}; ctrace.text(session) is the report>"
+
+    @property
+    def run(self) -> RunFacts:
+        """What each view says of the run."""
+        return RunFacts(self.environment, self.verdict, self.problems, self.cut_off)
 
     @property
     def compared(self) -> int | None:

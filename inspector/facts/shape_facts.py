@@ -1,6 +1,7 @@
 """The sizes in a Session: plain frozen records."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -71,6 +72,7 @@ class ConditionKind(StrEnum):
 class SizeCondition(Struct, frozen=True):
     """A condition under which the graph is valid, and the user's line that needs it."""
 
+    JSON: ClassVar[str] = "condition=text value kind file|relative line source why"
     text: str
     """In the user's names, such as `x.size(0) > 3`."""
     why: str
@@ -121,6 +123,7 @@ class ShapedTensor(Struct, frozen=True):
 class Unbacked(Struct, frozen=True):
     """A size that depends on data, and the user's line that creates it."""
 
+    JSON: ClassVar[str] = "symbol low high file|relative line source"
     symbol: str
     low: int | None = None
     high: int | None = None

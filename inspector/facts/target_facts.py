@@ -37,6 +37,7 @@ NOT_REAL = "are not real: the CPU has no kernel"
 class TimedCandidate(Struct, frozen=True, omit_defaults=True):
     """One of several implementations that torch would time on the device, to choose the fastest."""
 
+    JSON: ClassVar[str] = "name language|null_if_empty configuration|null_if_empty"
     name: str
     """As torch names it: `mm`, `triton_mm_4`."""
     language: str = ""
@@ -48,7 +49,9 @@ class TimedCandidate(Struct, frozen=True, omit_defaults=True):
 class Undecided(OfGraph, frozen=True):
     """A choice that torch makes by timing on the device; without the device, this run took one candidate untimed."""
 
+    JSON: ClassVar[str] = "basis=BASIS graph stage kind subject taken candidates lines|places"
     KIND: ClassVar[str] = "undecided"
+    BASIS: ClassVar[Basis] = Basis.EMITTED
     stage: Stage
     kind: str
     """`autotuning`, `padding`, `configuration` or what else torch times."""
@@ -64,6 +67,7 @@ class Undecided(OfGraph, frozen=True):
 class DeviceQuestion(Record, frozen=True):
     """A place where the program queried the device, and may take another path on the real one; one record per place."""
 
+    JSON: ClassVar[str] = "file|relative line function asked answer as_target"
     KIND: ClassVar[str] = "asked"
     file: str
     line: Integer

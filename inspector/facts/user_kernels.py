@@ -27,6 +27,7 @@ class ParameterKind(StrEnum):
 class Parameter(Struct, frozen=True, omit_defaults=True):
     """A parameter of a kernel in one call."""
 
+    JSON: ClassVar[str] = "name kind constexpr value|null_if_empty fixed dtype|null_if_empty shape written read"
     name: str
     kind: ParameterKind
     constexpr: bool
@@ -64,6 +65,7 @@ class Epilogue(StrEnum):
 class TritonOp(Struct, frozen=True):
     """The `torch.library.triton_op` that calls a kernel."""
 
+    JSON: ClassVar[str] = "name file|relative line fallbacks autograd flops mutates"
     name: str
     """`mylib::scale`"""
     file: str

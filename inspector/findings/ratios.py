@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -44,6 +45,7 @@ class RatioVerdict(StrEnum):
 class Interval(Struct, frozen=True):
     """The median of some values, and its confidence interval."""
 
+    JSON: ClassVar[str] = "median low high rounds"
     median: float
     low: float
     high: float
@@ -89,6 +91,9 @@ def _confidence(rounds: int, cut: int) -> float:
 class SpeedComparison(Struct, frozen=True):
     """How many times faster `after` is than `before`; below 1, it is slower."""
 
+    JSON: ClassVar[str] = (
+        "median=ratio.median low=ratio.low high=ratio.high rounds=ratio.rounds confidence=ratio.confidence verdict"
+    )
     ratio: Interval
     verdict: RatioVerdict
 

@@ -2,7 +2,7 @@
 
 from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
 from ctrace.inspector.facts.scenario_facts import Outcome
-from ctrace.inspector.facts.session import Problem, Session
+from ctrace.inspector.facts.session import Problem, RunFacts, Session
 
 _MOST = 4
 
@@ -19,9 +19,9 @@ def first_lines(session: Session) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def other_problems(session: Session) -> tuple[Problem, ...]:
+def other_problems(run: Session | RunFacts) -> tuple[Problem, ...]:
     """List the problems that `first_lines` does not include."""
-    return tuple(each for each in session.problems if not each.is_doubt and each.what != NO_END_MARK)
+    return tuple(each for each in run.problems if not each.is_doubt and each.what != NO_END_MARK)
 
 
 def _doubts(session: Session) -> list[Problem]:
@@ -36,9 +36,9 @@ def being_compiled(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id_ for id_ in ids if id_ is not None))
 
 
-def is_whole(session: Session) -> bool:
+def is_whole(run: Session | RunFacts) -> bool:
     """Whether there is no evidence that something is missing or wrong."""
-    return not session.cut_off and not any(each.is_doubt for each in session.problems)
+    return not run.cut_off and not any(each.is_doubt for each in run.problems)
 
 
 def _evidence(what: str, unknown: str = "") -> str:

@@ -232,7 +232,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [danger.fix for danger in session.dangers]
     breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
     steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
-    steps += [skip.fix for skip in lonely_skips(session)]
+    steps += [skip.fix for skip in lonely_skips(session.skips)]
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if session.cut_off:

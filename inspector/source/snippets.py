@@ -1,8 +1,8 @@
 """Show a line of a source file with the lines around it, as the file was when it ran."""
 
-from msgspec import Struct
+from collections.abc import Mapping
 
-from ctrace.inspector.facts.session import Session
+from msgspec import Struct
 
 
 class Snippet(Struct, frozen=True):
@@ -16,13 +16,13 @@ class Snippet(Struct, frozen=True):
 
 
 def snippet(
-    session: Session, file: str, line: int, span: tuple[int, int] | None = None, around: int = 2
+    listings: Mapping[str, str], file: str, line: int, span: tuple[int, int] | None = None, around: int = 2
 ) -> Snippet | None:
     """Return a line of a file with the lines around it, or None if the file's text is not known.
 
     `span` has columns of the line without its indentation.
     """
-    lines = session.listings.get(file, "").splitlines()
+    lines = listings.get(file, "").splitlines()
     if not 0 < line <= len(lines):
         return None
     first = max(line - around, 1)

@@ -5,7 +5,8 @@ Views that other commands have are their screens, as colored lines.
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, RenderableType
@@ -18,11 +19,15 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.browse.links import BrowsedRun, KernelSource, Linked
@@ -36,7 +41,7 @@ from ctrace.reports.terminal.guards.guards_screen import guards_screen
 from ctrace.reports.terminal.kernels.tables import kernels_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
-from ctrace.reports.terminal.widgets import drawn
+from ctrace.reports.terminal.widgets import drawn, led
 
 _MOST_FOUND = 200
 _LONGEST = 300
@@ -413,30 +418,33 @@ def _line(place: str) -> int:
 _NARROWEST = 60
 
 
+D = TypeVar("D")
+Screen = Callable[[Session, int], Iterable[RenderableType]]
+
+
 class View(Struct, frozen=True):
     """One entry of the list on the left."""
 
     name: str
     title: str
-    screen: Callable[[Session, int], Iterable[RenderableType]]
+    screen: Screen
+
+
+def _led(document: Callable[[Session], D], screen: Callable[[D, int], Iterable[RenderableType]]) -> Screen:
+    """Join the two sides of a view: the answer for a run, and its screen below the verdict."""
+    return lambda session, width: led(session, screen(document(session), width))
 
 
 VIEWS = (
     View("summary", "Summary", lambda session, width: explain_screen(session, width, verbose=True)),
-    View("breaks", "Breaks", lambda session, width: breaks_screen(session, width, None, all_paths=True)),
-    View("recompiles", "Recompiles", lambda session, width: recompiles_screen(session, width, all_of_it=True)),
+    View("breaks", "Breaks", _led(breaks_document, partial(breaks_screen, all_paths=True))),
+    View("recompiles", "Recompiles", _led(recompiles_document, partial(recompiles_screen, all_of_it=True))),
     View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),
-    View(
-        "guards",
-        "Guards",
-        lambda session, width: guards_screen(
-            session, heads(session), GuardFilter(), width, view="tree", all_of_it=True
-        ),
-    ),
-    View("shapes", "Shapes", lambda session, width: shapes_screen(session, width, everything=True)),
+    View("guards", "Guards", _led(guards_document, partial(guards_screen, view="tree", all_of_it=True))),
+    View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
     View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
     View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
-    View("time", "Time", lambda session, width: compile_time_screen(session, width, all_of_it=True)),
+    View("time", "Time", lambda session, width: compile_time_screen(compile_document(session), width, all_of_it=True)),
 )
 
 

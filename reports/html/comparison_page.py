@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.diff.changes import RunDiff
+from ctrace.inspector.features.compare.diff.changes import DiffDocument, RunDiff
 from ctrace.inspector.features.compare.ranks.job import Job
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
@@ -12,9 +12,8 @@ from ctrace.reports.escape import Document, one, plain
 from ctrace.reports.html.documents import document
 from ctrace.reports.html.html_page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, written
 from ctrace.reports.html.packing import markup
-from ctrace.reports.json.diff_json import render_diff_json
 from ctrace.reports.json.explain_json import render_json
-from ctrace.reports.json.ranks_json import render_ranks_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.wording import ranks_wording as words
 from ctrace.reports.wording.diff_wording import answer, headword, judged, name_of, not_compared, short_name
 
@@ -38,7 +37,7 @@ def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], 
         "not_compared": [plain(each) for each in not_compared(found)],
     }
     documents = (
-        document("diff", render_diff_json(*names, found)),
+        document("diff", render(DiffDocument(*names, found))),
         *(document(side, render_json(each)) for side, each in zip(("before", "after"), sessions, strict=True)),
     )
     return written(Page(title, _first(verdict, title, text), DIFF_SCRIPTS, head, documents))
@@ -58,7 +57,7 @@ def render_ranks_html(job: Job, folder: str) -> Document:
         "divergence": None if found is None else {"kind": words.KINDS[found.kind], "advice": words.ADVICE[found.kind]},
     }
     letters = [list(words.letters(each.contents)) for each in job.compilations]
-    documents = (document("ranks", render_ranks_json(job)), document("letters", json.dumps(letters)))
+    documents = (document("ranks", render(job)), document("letters", json.dumps(letters)))
     return written(Page(title, _first(verdict, title, text), RANKS_SCRIPTS, head, documents))
 
 

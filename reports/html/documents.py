@@ -10,27 +10,29 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
+from ctrace.inspector.findings.fusion.memory_view import MemoryDocument, memory
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.html.packing import packed
 from ctrace.reports.json import (
     explain_json,
     fusion_json,
     graphs_json,
-    guards_json,
     kernels_json,
-    memory_json,
-    recompiles_json,
-    shapes_json,
+    steps_json,
 )
-from ctrace.reports.json.speed import compile_time_json, steps_json
+from ctrace.reports.json.printer import render
 
 
 class PackedDocument(Struct, frozen=True):
@@ -69,15 +71,15 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
         ("explain", lambda: explain_json.render_json(session)),
-        ("breaks", lambda: explain_json.render_breaks_json(session, None)),
-        ("recompiles", lambda: recompiles_json.render_recompiles_json(session)),
+        ("breaks", lambda: render(breaks_document(session))),
+        ("recompiles", lambda: render(recompiles_document(session))),
         ("sources", lambda: _sources(session)),
-        ("shapes", lambda: shapes_json.render_shapes_json(session)),
+        ("shapes", lambda: render(shapes_document(session))),
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
-        ("memory", lambda: memory_json.render_memory_json(session)),
-        ("compile", lambda: compile_time_json.render_compile_json(session)),
+        ("memory", lambda: render(MemoryDocument(memory(session), session.environment.cwd))),
+        ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: steps_json.render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
@@ -134,10 +136,13 @@ def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) 
 
 
 def _guards(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:
-    choice = GuardFilter("", "", "")
     for head in heads(session):
         name = f"guards {head.compilation.id}"
-        yield _written(name, partial(guards_json.render_guards_json, session, (head,), choice))
+        yield _written(name, partial(_guards_of, session, head))
+
+
+def _guards_of(session: Session, head: Head) -> str:
+    return render(guards_of(session, (head,)))
 
 
 def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutDocument]:

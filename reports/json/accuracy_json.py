@@ -4,7 +4,8 @@ from msgspec.structs import asdict
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA, accuracy_data
+from ctrace.reports.json.explain_json import accuracy_data
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_accuracy_json(found: Accuracy, target: str) -> Document:

@@ -20,7 +20,7 @@ from ctrace.inspector.features.bytecode.outline import outline
 from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_bytecode_json(

@@ -16,8 +16,8 @@ from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode
 from ctrace.inspector.findings.graphs.text.ops import op_name
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
 from ctrace.reports.json.passes_json import attention_data, passes_data, run_data
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import target_data
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ctrace.inspector.facts.fusion_facts import Buffer, Node
+from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.kernels import Launch, OutputCode
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.facts.user_kernels import Parameter, TritonOp, UserKernel
+from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.findings.kernels.graph_nodes import GraphNodes, graph_nodes
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, Work, work_of_launch
@@ -16,7 +16,8 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built_json import built_data, ir_data
-from ctrace.reports.json.explain_json import SCHEMA, kernel_data, place_data
+from ctrace.reports.json.explain_json import kernel_data, place_data
+from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import WORK, bounds_data, emitted, target_data, unknown_data
 
 
@@ -37,7 +38,7 @@ def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
         "lines": list(each.lines),
         "device": each.device,
         "decorators": list(each.decorators),
-        "parameters": [_parameter(parameter) for parameter in each.parameters],
+        "parameters": plain(each.parameters, cwd),
         "written": None if each.assumed is None else list(each.written),
         "assumed": None if each.assumed is None else bool(each.assumed),
         "assumed_because": each.assumed or None,
@@ -49,34 +50,8 @@ def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
         "zeroed": list(each.zeroed),
         "flops": each.flops,
         "epilogue": None if each.epilogue is None else str(each.epilogue),
-        "op": None if each.op is None else _op(each.op, cwd),
+        "op": plain(each.op, cwd),
         "notes": [{"text": note.text, "fix": note.todo or None} for note in notes(each)],
-    }
-
-
-def _parameter(each: Parameter) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "kind": str(each.kind),
-        "constexpr": each.constexpr,
-        "value": each.value or None,
-        "fixed": each.fixed,
-        "dtype": each.dtype or None,
-        "shape": list(each.shape),
-        "written": each.written,
-        "read": each.read,
-    }
-
-
-def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
-    return {
-        "name": op.name,
-        "file": fmt.relative(op.file, cwd),
-        "line": op.line,
-        "fallbacks": list(op.fallbacks),
-        "autograd": op.autograd,
-        "flops": op.flops,
-        "mutates": list(op.mutates),
     }
 
 
@@ -123,7 +98,7 @@ def render_dump_json(session: Session, dumped: Dumped) -> Document:
 
 
 def _written(session: Session, data: dict[str, Any]) -> Document:
-    problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
+    problems = plain(session.problems, "")
     head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
     return json_document({**head, **data, "problems": problems})
 
@@ -149,8 +124,8 @@ def _row(row: KernelOfPart, session: Session, *, source: bool) -> dict[str, Any]
         **kernel_data(row, cwd),
         "intensity": row.work.intensity,
         "share": row.share,
-        "outputs": [_buffer(buffer) for buffer in row.outputs],
-        "buffers": [_buffer(buffer) for buffer in row.buffers],
+        "outputs": plain(row.outputs, cwd),
+        "buffers": plain(row.buffers, cwd),
         "fused_from": [_node(node, cwd) for node in row.nodes],
         "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
     }
@@ -174,18 +149,6 @@ def _graph_nodes(nodes: GraphNodes) -> dict[str, Any]:
 
 def _work(work: Work) -> dict[str, Any]:
     return {"read": work.read, "written": work.written, "flops": work.flops, "intensity": work.intensity}
-
-
-def _buffer(buffer: Buffer) -> dict[str, Any]:
-    return {
-        "name": buffer.name,
-        "role": str(buffer.role),
-        "dtype": buffer.dtype or None,
-        "shape": list(buffer.shape),
-        "stride": list(buffer.stride),
-        "device": buffer.device,
-        "bytes": buffer.bytes,
-    }
 
 
 def _node(node: Node, cwd: str) -> dict[str, Any]:

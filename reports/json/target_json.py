@@ -7,11 +7,11 @@ from typing import Any
 
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
-from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.findings.kernels.bounds import bounds
 from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target.target_view import left_open, not_emitted, questions, target_of
-from ctrace.reports import format as fmt
+from ctrace.reports.json.printer import plain
 
 WORK = ("read", "written", "flops", "intensity", "share")
 """The fields that have the bytes and FLOPs of a kernel."""
@@ -53,65 +53,12 @@ def unknown_data(session: Session) -> dict[str, Any]:
     """Return the choices that need the device, the program's queries about the device, and the graphs without code."""
     cwd = session.environment.cwd
     return {
-        "undecided": [_undecided(each, cwd) for kind in left_open(session) for each in kind.choices],
-        "asked": [_asked(each, cwd) for each in questions(session)],
+        "undecided": [plain(each, cwd) for kind in left_open(session) for each in kind.choices],
+        "asked": plain(questions(session), cwd),
         "not_emitted": [graph.id for graph in not_emitted(session)],
-    }
-
-
-def _undecided(each: Undecided, cwd: str) -> dict[str, Any]:
-    candidates = [
-        {"name": one.name, "language": one.language or None, "configuration": one.configuration or None}
-        for one in each.candidates
-    ]
-    lines = (line.rpartition(":") for line in each.lines)
-    data = {
-        "graph": each.graph,
-        "stage": str(each.stage),
-        "kind": each.kind,
-        "subject": each.subject,
-        "taken": each.taken,
-        "candidates": candidates,
-        "lines": [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in lines],
-    }
-    return basis(Basis.EMITTED, data)
-
-
-def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
-    return {
-        "file": fmt.relative(each.file, cwd),
-        "line": each.line,
-        "function": each.function,
-        "asked": each.asked,
-        "answer": each.answer,
-        "as_target": each.as_target,
     }
 
 
 def bounds_data(session: Session, found: tuple[PartKernels, ...]) -> list[dict[str, Any]]:
     """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
-    return [_part(each) for each in bounds(session, found)] if target_of(session) else []
-
-
-def _part(each: PartLeast) -> dict[str, Any]:
-    data = {
-        "graph": each.graph,
-        "stage": str(each.stage),
-        "least_seconds": each.seconds,
-        "not_known_of": each.unknown,
-        "kernels": [_least(one) for one in each.kernels],
-    }
-    return basis(Basis.COMPUTED, data)
-
-
-def _least(each: Least) -> dict[str, Any]:
-    work = each.row.work
-    return {
-        "name": each.row.kernel.name,
-        "calls": each.row.kernel.calls,
-        "bytes": work.bytes,
-        "flops": work.flops,
-        "intensity": work.intensity,
-        "least_seconds": each.seconds,
-        "set_by": list(each.sets),
-    }
+    return plain(bounds(session, found), "") if target_of(session) else []

@@ -7,19 +7,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.autotuning import Choice, TunedOperation
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.autotuning.autotuning_view import (
-    FAILED,
-    KernelRow,
-    kernel_rows,
-    margin,
-    sentence,
-    tuned,
-    why_nothing_was_timed,
-    winner,
-)
+from ctrace.inspector.findings.autotuning.autotuning_view import FAILED, AutotuningDocument, KernelRow, winner
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import fix, hanging, headline, item, section, table
+from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
 from ctrace.reports.wording import autotuning_wording as words
 from ctrace.reports.wording.durations import duration
 from ctrace.reports.wording.kernels_wording import lines_text
@@ -29,21 +19,15 @@ _MOST_KERNELS = 8
 _SETTINGS = 80
 
 
-def autotuning_screen(
-    session: Session, graph: str | None = None, op: str | None = None, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show each operation with its choices, then Triton kernels with their configurations."""
-    yield headline(session)
-    operations = tuned(session, graph, op)
-    rows = kernel_rows(session, graph) if op is None else ()
-    swept = sentence(session)
-    if swept:
-        yield section(f"Autotuning: {swept}")
-    elif not any(row.taken for row in rows):
-        why, todo = why_nothing_was_timed(session)
-        yield Text(f"\n{why}")
-        yield fix(todo)
-    yield from _operations(session, operations, all_of_it=all_of_it)
+    operations, rows = [each.of for each in document.operations], document.kernels
+    if document.summary:
+        yield section(f"Autotuning: {document.summary}")
+    elif document.not_timed_because is not None:
+        yield Text(f"\n{document.not_timed_because}")
+        yield fix(document.todo)
+    yield from _operations(operations, all_of_it=all_of_it)
     if rows:
         yield section(f"Configurations of Triton kernels: {fmt.count(len(rows), 'kernel')}")
         for row in rows if all_of_it else rows[:_MOST_KERNELS]:
@@ -53,7 +37,7 @@ def autotuning_screen(
         yield from _notes(operations, rows)
 
 
-def _operations(session: Session, operations: Sequence[TunedOperation], *, all_of_it: bool) -> Iterator[RenderableType]:
+def _operations(operations: Sequence[TunedOperation], *, all_of_it: bool) -> Iterator[RenderableType]:
     for each in operations:
         part = f"graph {fmt.one_line(each.graph)}" + ("" if each.stage is None else f" {each.stage}")
         place = f", {lines_text(each.lines)}" if each.lines else ""
@@ -115,7 +99,7 @@ def _kernel_answer(row: KernelRow) -> str:
         return f"{number}, not timed: torch times them when the kernel is first launched"
     if not row.configurations:
         return f"{fmt.one_line(row.taken, 200)}: known from torch's cache, so nothing was timed"
-    by = margin(row.configurations)
+    by = row.margin
     cost = f"; {duration(row.seconds)} to compile and time" if row.seconds is not None else ""
     if by is None:
         return f"{fmt.one_line(row.taken, 200)}{cost}"

@@ -1,69 +1,62 @@
 """Screen of `ctrace breaks`: each graph break with its source, its cost and its fix."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.facts.diagnosis import Finding
-from ctrace.inspector.facts.findings import Advice, Frame, Owner
-from ctrace.inspector.facts.session import Function, Session
+from ctrace.inspector.diagnosis.breaks_document import BreaksDocument
+from ctrace.inspector.facts.findings import Advice, Frame
+from ctrace.inspector.facts.session import Function
 from ctrace.inspector.findings.breaks.break_view import (
     RankedBreak,
     by_ops_left,
     by_user_line,
     lonely_skips,
-    never_compiled,
-    ranked,
-    unclaimed_ops,
 )
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source
-from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _FUNCTION_NUMBERS = 31
 """The width of the columns in the table of functions except the function."""
 
 
-def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:
+def breaks_screen(document: BreaksDocument, width: int, *, all_paths: bool) -> Iterator[RenderableType]:
     """Show graph breaks and functions that run eagerly, the costliest first."""
-    yield headline(session)
-    found = ranked(session, owner)
+    found = document.breaks
     lines = by_user_line(found)
     shown = lines if all_paths else lines[:MOST]
     taught: set[Advice] = set()
-    advice = advised(session, Finding.BREAK)
     for number, same in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_line(number, same, session, advice, all_paths=all_paths, taught=taught)))
+        yield item(Group(*_line(number, same, document, all_paths=all_paths, taught=taught)))
     yield from more(len(found), "break", "--all", most=sum(map(len, shown)))
-    if hidden := len(session.breaks) - len(found):
-        yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
-    yield from _left_alone(session)
-    yield from _functions(session, width)
-    for problem in other_problems(session):
+    if document.others:
+        yield Text(f"\n{fmt.count(document.others, 'break')} of other owners not shown", style="dim")
+    yield from _left_alone(document)
+    yield from _functions(document, width)
+    for problem in other_problems(document.run):
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 
 def _line(
     number: int,
     same: Sequence[RankedBreak],
-    session: Session,
-    advice: Mapping[int, str],
+    document: BreaksDocument,
     *,
     all_paths: bool,
     taught: set[Advice],
 ) -> Iterator[RenderableType]:
     """Show the breaks that one line of the user leads to."""
-    first, cwd = same[0].at, session.environment.cwd
+    first, cwd = same[0].at, document.cwd
     is_alone = len(same) == 1
     yield break_head(number, same[0], cwd) if is_alone else line_head(number, same, cwd)
-    cut = snippet(session, first.file, first.line, first.span)
+    cut = snippet(document.listings, first.file, first.line, first.span)
     if cut is not None:
         yield source(cut)
     elif first.source:
@@ -73,7 +66,7 @@ def _line(
     for each in shown:
         if each.at.inside or not is_alone:
             yield Padding(place_line(each, cwd, is_alone=is_alone), (0, 0, 0, 3))
-        yield from _break(each, advice.get(session.breaks.index(each.at)), told, taught)
+        yield from _break(each, document.fixes.get(each.number), told, taught)
         yield from _paths(each.at.paths, cwd, all_paths=all_paths)
     yield from more(len(same), "break", "--all", most=len(shown))
 
@@ -109,19 +102,19 @@ def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -
         yield Padding(Text(f"and {left}: see --all", style="dim"), (0, 0, 0, 3))
 
 
-def _left_alone(session: Session) -> Iterator[RenderableType]:
-    cwd = session.environment.cwd
-    if alone := lonely_skips(session):
+def _left_alone(document: BreaksDocument) -> Iterator[RenderableType]:
+    cwd = document.cwd
+    if alone := lonely_skips(document.skipped):
         yield section("Functions that run eagerly, without a graph break")
         for skip in alone:
             yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
-    if silent := never_compiled(session):
+    if silent := document.never_compiled:
         names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 8)
         yield Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red")
 
 
-def _functions(session: Session, width: int) -> Iterator[RenderableType]:
-    found = by_ops_left(session)
+def _functions(document: BreaksDocument, width: int) -> Iterator[RenderableType]:
+    found = by_ops_left(document.functions)
     if not found:
         return
     yield section("Ops in eager, by function")
@@ -130,7 +123,7 @@ def _functions(session: Session, width: int) -> Iterator[RenderableType]:
         rows.add_row(*_row(each, width - _FUNCTION_NUMBERS))
     yield item(rows)
     yield from more(len(found), "function")
-    if unclaimed := unclaimed_ops(session):
+    if unclaimed := document.unclaimed_ops:
         yield Text(f"  {fmt.count(unclaimed, 'op')} of these belong to no graph break or function above", style="dim")
 
 

@@ -6,8 +6,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time import compile_time_view
+from ctrace.inspector.findings.compile_time.compile_time_view import CompileAnswer, CompileDocument
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
@@ -21,38 +21,38 @@ _STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.
 _DIFFERENCES = 3
 
 
-def compile_time_screen(session: Session, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+def compile_time_screen(document: CompileDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show where compile time goes, then what each cache returned and why."""
-    whole = compile_time_view.seconds(session.compile_time)
-    name = fmt.one(session.target.path or session.target.name or "this run")
-    yield Text.assemble(("COMPILE TIME", "bold"), "  ", (name, "bold"), "\n", headline(session))
-    for line in circumstances(session) if whole is not None else ():
+    found, whole = document.compile, document.compile.seconds
+    name = fmt.one(document.target.path or document.target.name or "this run")
+    yield Text.assemble(("COMPILE TIME", "bold"), "  ", (name, "bold"), "\n", headline(found))
+    for line in circumstances(document) if whole is not None else ():
         yield Text(fmt.one_line(line, 300), style="dim")
     if whole is None:
         yield fix("compile something: ctrace time --compile model.py")
     else:
-        yield from _phases(session, whole, width)
-        yield from _graphs(session, whole, width, all_of_it=all_of_it)
-        yield from _tree(session, whole, width, all_of_it=all_of_it)
-    yield from _caches(session, all_of_it=all_of_it)
+        yield from _phases(found, whole, width)
+        yield from _graphs(document, whole, width, all_of_it=all_of_it)
+        yield from _tree(found, whole, width, all_of_it=all_of_it)
+    yield from _caches(found, all_of_it=all_of_it)
 
 
-def _phases(session: Session, whole: float, width: int) -> Iterator[RenderableType]:
+def _phases(found: CompileAnswer, whole: float, width: int) -> Iterator[RenderableType]:
     yield section("By phase: each second counts once")
-    parts = compile_time_view.phases(session.compile_time)
     rows = [
-        (name, duration(part), f"{part / whole:.0%}", compile_time_view.PHASES[name]) for name, part in parts.items()
+        (name, duration(part), f"{part / whole:.0%}", compile_time_view.PHASES[name])
+        for name, part in found.phases.items()
     ]
     yield columned(width, ("phase", ">time", ">", ""), [*rows, ("= all", duration(whole), "", "")])
 
 
-def _graphs(session: Session, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    found = compile_time_view.graphs(session)
+def _graphs(document: CompileDocument, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    found = document.compile.graphs
     shown = found if all_of_it else found[:MOST]
     yield section("By graph")
     rows = []
     for each in shown:
-        place = fmt.place(each.file, each.line, session.environment.cwd) if each.file is not None else ""
+        place = fmt.place(each.file, each.line, document.cwd) if each.file is not None else ""
         name = fmt.one_line(f"{each.id} {each.function}" if each.id is not None else "no graph", 40)
         top = sorted(each.phases, key=lambda name: -each.phases[name])[:2]
         parts = ", ".join(f"{phase} {duration(each.phases[phase])}" for phase in top)
@@ -61,14 +61,11 @@ def _graphs(session: Session, whole: float, width: int, *, all_of_it: bool) -> I
     yield from more(len(found), "graph", "--all", most=len(shown))
 
 
-def _tree(session: Session, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+def _tree(found: CompileAnswer, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield section("As a tree of torch's steps" + ("" if all_of_it else f", without those below {_SMALL:.0%}"))
-    steps = compile_time_view.tree(session.compile_time)
-    rows = list(_rows(steps, whole, 0, all_of_it=all_of_it))
+    rows = list(_rows(found.tree, whole, 0, all_of_it=all_of_it))
     yield columned(width, ("step", ">time", ">", ">times", "phase"), rows)
-    beside = [
-        each for each in compile_time_view.parallel(session.compile_time) if all_of_it or each.seconds >= _SMALL * whole
-    ]
+    beside = [each for each in found.parallel if all_of_it or each.seconds >= _SMALL * whole]
     if beside:
         text = ", ".join(f"{fmt.one_line(each.name, 60)} {duration(each.seconds)}" for each in beside[:MOST])
         yield hanging(f"In parallel, in other threads or processes, and not in the sum: {text}.")
@@ -86,17 +83,15 @@ def _rows(
         yield from _rows(step.children, whole, depth + 1, all_of_it=all_of_it)
 
 
-def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
-    found = session.compile_time
+def _caches(found: CompileAnswer, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield section(f"Caches: {use(found.use)}")
-    counted = compile_time_view.outcomes(found)
-    for name, numbers in counted.items():
+    for name, numbers in found.outcomes.items():
         text = ", ".join(fmt.count(numbers[each], str(each)) for each in LookupOutcome if each in numbers)
         yield item(Text(f"{compile_time_view.CACHES[name]}: {text}"))
-    if not counted and found.use.kind != "off":
+    if not found.outcomes and found.use.kind != "off":
         yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
-    answers = compile_time_view.answers(found)
+    answers = found.caches
     asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not LookupOutcome.HIT)
     shown = asked if all_of_it else asked[:MOST]
     for answer in shown:

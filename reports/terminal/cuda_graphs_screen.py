@@ -1,58 +1,47 @@
 """Screen of `ctrace cudagraphs`: which graph parts replay a CUDA graph, which do not, and why."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import (
-    cuda_graphs,
-    outlook,
-    remedy,
-    sentence,
-    why_not_recorded,
-)
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.facts.cuda_graphs import CudaGraphReason, CudaGraphStatus
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import CudaGraphPart, CudaGraphsDocument
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import fix, hanging, headline, item, more, section
+from ctrace.reports.terminal.widgets import fix, hanging, item, more, section
 from ctrace.reports.wording.durations import duration
 
 _STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
 _MOST = 8
 
 
-def cuda_graphs_screen(
-    session: Session, graph: str | None = None, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def cuda_graphs_screen(document: CudaGraphsDocument, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show each graph part, and whether it replays a CUDA graph."""
-    yield headline(session)
-    found = cuda_graphs(session, graph)
-    if not session.cuda_graphs:
-        if session.failure is not None or session.problems:  # perhaps it did not get as far
+    if not document.sentence:
+        if document.has_failed:
             yield Text("\nNo CUDA graphs in this run, which has problems.")
             yield fix("see them with ctrace explain")
             return
         yield Text("\nNo CUDA graphs: torch.compile was not set to use them.")
         yield fix("use --mode reduce-overhead, on a GPU with --build, or with --target GPU")
         return
-    yield section(f"CUDA graphs: {sentence(session)}")
-    for each in found:
-        yield from _one(session, each, most=len(each.found) if all_of_it else _MOST)
-    yield from _notes(session, found)
+    yield section(f"CUDA graphs: {document.sentence}")
+    for part in document.graphs:
+        yield from _part(part, document.cwd, most=len(part.of.found) if all_of_it else _MOST)
+    yield from _notes(document)
 
 
-def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[RenderableType]:
-    is_known = each.recordings is None or why_not_recorded(each)
+def _part(part: CudaGraphPart, cwd: str, *, most: int) -> Iterator[RenderableType]:
+    each = part.of
+    is_known = each.recordings is None or part.not_recorded
     number = "" if is_known else f", {fmt.count(each.recordings or 0, 'recording')}"
     name = f"{fmt.one_line(each.graph)} {each.stage}"
-    yield item(Text.assemble((name, "bold"), "  ", (_status(each), _STYLES[each.status]), number))
-    yield from _unrecorded(session, each)
-    if answer := outlook(each):
-        yield hanging(answer)
+    yield item(Text.assemble((name, "bold"), "  ", (_status(part), _STYLES[each.status]), number))
+    yield from _unrecorded(part, cwd)
+    if part.outlook:
+        yield hanging(part.outlook)
     for reason in each.again:
-        yield hanging(f"  {_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+        yield hanging(f"  {_where(cwd, reason)}{fmt.one_line(reason.text, 300)}")
     if each.replay is not None:
         launched = f", {duration(each.launched)} if its kernels are launched one by one"
         yield hanging(f"a replay takes {duration(each.replay)}{launched}")
@@ -61,43 +50,44 @@ def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[Renderable
     if each.found:
         yield hanging("A CUDA graph cannot hold:")
         for reason in each.found[:most]:
-            yield hanging(f"  {_where(session, reason)}{fmt.one_line(reason.text, 200)}")
+            yield hanging(f"  {_where(cwd, reason)}{fmt.one_line(reason.text, 200)}")
         yield from more(len(each.found), "node", "--all", most=most)
 
 
-def _unrecorded(session: Session, each: CudaGraph) -> Iterator[RenderableType]:
+def _unrecorded(part: CudaGraphPart, cwd: str) -> Iterator[RenderableType]:
     """Show why torch recorded nothing, or not all of a part."""
-    for why in why_not_recorded(each):
+    each = part.of
+    for why in part.not_recorded:
         yield hanging(fmt.one_line(why, 300))
-    if todo := remedy(each):
-        yield fix(todo)
+    if part.fix:
+        yield fix(part.fix)
     for reason in each.reasons:
-        yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+        yield hanging(f"{_where(cwd, reason)}{fmt.one_line(reason.text, 300)}")
     if each.pieces is not None and each.pieces > 1:
         yield hanging(f"torch splits it into {each.pieces} CUDA graphs, and runs the rest between them")
 
 
-def _status(each: CudaGraph) -> str:
+def _status(part: CudaGraphPart) -> str:
+    each = part.of
     if each.status is not CudaGraphStatus.UNKNOWN:
         return str(each.status)
     if each.recordings is not None:
-        return "not recorded" if why_not_recorded(each) else "not recorded; torch logs no reason"
+        return "not recorded" if part.not_recorded else "not recorded; torch logs no reason"
     return "may be skipped" if each.found else "no obstacle found"
 
 
-def _where(session: Session, reason: CudaGraphReason) -> str:
-    return f"{fmt.place(reason.file, reason.line, session.environment.cwd)}: " if reason.file is not None else ""
+def _where(cwd: str, reason: CudaGraphReason) -> str:
+    return f"{fmt.place(reason.file, reason.line, cwd)}: " if reason.file is not None else ""
 
 
-def _notes(session: Session, found: Sequence[CudaGraph]) -> Iterator[RenderableType]:
-    gpu = target_of(session)
-    pool = max((each.pool_bytes for each in session.cuda_graphs if each.pool_bytes is not None), default=None)
-    if pool is not None:
-        yield Text(f"\nAll CUDA graphs together hold {fmt.memory(pool)} of GPU memory in their pool.")
+def _notes(document: CudaGraphsDocument) -> Iterator[RenderableType]:
+    found = [part.of for part in document.graphs]
+    if document.pool_bytes is not None:
+        yield Text(f"\nAll CUDA graphs together hold {fmt.memory(document.pool_bytes)} of GPU memory in their pool.")
     if any(each.recordings is None and each.status is CudaGraphStatus.UNKNOWN for each in found):
-        where = "nothing ran on that GPU" if gpu is not None else "run it on a GPU with --build"
+        where = "nothing ran on that GPU" if document.has_target else "run it on a GPU with --build"
         yield Text(f"\nRecordings: not measured, {where}.", style="dim")
-    if gpu is not None:
+    if document.has_target:
         yield Text("With --target, tensors that the program makes on the CPU count as made on the GPU.", style="dim")
     if any(each.found and each.status is not CudaGraphStatus.SKIPPED for each in found):
         skips = "At run time, torch skips a part that changes its inputs, unless they come from another CUDA graph."

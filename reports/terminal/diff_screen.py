@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, DiffDocument, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, diff_style, more, section
 from ctrace.reports.wording.diff_wording import (
@@ -30,10 +30,9 @@ _GUARD = 72
 _HEADWORDS = {"equal": "bold green", "better": "bold green", "worse": "bold red", "different": "bold yellow"}
 
 
-def diff_screen(
-    before: str, after: str, found: RunDiff, *, all_of_it: bool, after_run: str | None = None
-) -> Iterator[RenderableType]:
+def diff_screen(document: DiffDocument, *, all_of_it: bool, after_run: str | None = None) -> Iterator[RenderableType]:
     """Show the answer first, then each kind of change and the next command; `after_run` names the later run for it."""
+    before, after, found = document.before, document.after, document.found
     names = f"{fmt.one(before, 200)} → {fmt.one(after, 200)}"
     word = headword(found)
     head = Text.assemble((word.upper(), _HEADWORDS[word]), "  ", (names, "bold"))

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
@@ -28,7 +27,7 @@ def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
             yield hanging(lesson.lifetime.retirement())
     else:
         yield hanging(no_advice(lesson))
-    for case, special in lesson.cases:
+    for case, special in lesson.cases.items():
         yield section(f"If it is {_CASES.get(case, fmt.plain(special.title))}")
         yield from _entry(special)
     if registered is not None:
@@ -67,9 +66,9 @@ def cause_lesson_screen(lesson: CauseLesson) -> Iterator[RenderableType]:
     """Explain a kind of cause and its special cases."""
     yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(lesson.entry.title)}")
     yield from _entry(lesson.entry)
-    for name, special in lesson.cases:
-        yield section(f"{fmt.plain(name)}: {fmt.plain(special.title)}")
-        yield from _entry(special)
+    for name, special in lesson.cases.items():
+        yield section(f"{fmt.plain(name)}: {fmt.plain(special.entry.title)}")
+        yield from _entry(special.entry)
 
 
 def _entry(entry: AdviceEntry) -> Iterator[RenderableType]:
@@ -77,7 +76,7 @@ def _entry(entry: AdviceEntry) -> Iterator[RenderableType]:
     if entry.expected:
         yield hanging(f"Expected: {entry.expected}")
     yield fix(entry.fix)
-    yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
+    yield from example(entry.advice)
 
 
 def _in_torch_words(registered: Registered) -> Iterator[RenderableType]:

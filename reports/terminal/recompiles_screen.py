@@ -5,19 +5,17 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.diagnosis.recompiles_document import AdvisedGroup, RecompilesDocument
 from ctrace.inspector.facts.findings import Advice, Cause, Recompile
-from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.facts.session import Compilation
 from ctrace.inspector.findings.recompiles.nearest import other_reason
 from ctrace.inspector.findings.recompiles.outlook import Outlook
-from ctrace.inspector.findings.recompiles.recompile_view import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.findings.recompiles.recompile_view import Cache, RecompileGroup
 from ctrace.inspector.session.completeness import is_whole, other_problems
-from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source
-from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
-from ctrace.reports.wording.diagnosis_wording import advice_on, is_of_kind
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table
+from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _VALUES = 8
 _WORDS = {
@@ -34,52 +32,41 @@ _ID = 12
 """How many letters of a compilation's id to show; torch's ids are shorter."""
 
 
-def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     """Show recompilations by cause, then each cache with its entries."""
-    yield headline(session)
-    found = groups(session)
+    found = document.groups
     if not found:
-        graphs = fmt.count(len(session.graphs), "graph")
+        graphs = fmt.count(document.graphs, "graph")
         whole = f"No recompilations: {graphs}, compiled once."
-        yield Text(f"\n{whole if is_whole(session) else f'No recompilations recorded: {graphs} so far.'}")
+        yield Text(f"\n{whole if is_whole(document.run) else f'No recompilations recorded: {graphs} so far.'}")
     shown = found if all_of_it else found[:MOST]
     taught: set[Advice] = set()
-    advice = advised(session, Finding.RECOMPILE)
     for number, group in enumerate(shown, 1):
         yield Text()
-        yield item(
-            Group(*_group(number, group, session, advice_on(group, session, advice), taught, all_of_it=all_of_it))
-        )
+        yield item(Group(*_group(number, group, document, taught, all_of_it=all_of_it)))
     if len(shown) < len(found):
         yield from more(len(found), "cause", "--all")
-    for cache in caches(session):
-        yield from _cache(cache, session, width, all_of_it=all_of_it)
-    for problem in other_problems(session):
+    for cache in document.caches:
+        yield from _cache(cache, document, width, all_of_it=all_of_it)
+    for problem in other_problems(document.run):
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 
 def _group(
-    number: int,
-    group: RecompileGroup,
-    session: Session,
-    advice: str,
-    taught: set[Advice],
-    *,
-    all_of_it: bool,
+    number: int, shown: AdvisedGroup, document: RecompilesDocument, taught: set[Advice], *, all_of_it: bool
 ) -> Iterator[RenderableType]:
-    cwd = session.environment.cwd
+    group, advice = shown.of, shown.advice
     yield Text.assemble(
         (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
-        f"  in {fmt.one_line(group.function, 60)} ({fmt.place(group.file, group.line, cwd)})  ",
+        f"  in {fmt.one_line(group.function, 60)} ({fmt.place(group.file, group.line, document.cwd)})  ",
         (" · ".join(_facts(group)), "dim"),
     )
-    cut = snippet(session, group.file, group.line, around=0) if group.is_fixed_here else None
-    if cut is not None:
-        yield source(cut)
+    if shown.source is not None:
+        yield source(shown.source)
     yield hanging(_took(group))
     if group.cause.others:
         yield hanging(f"{fmt.count(group.cause.others, 'more guard')} failed in the same way.")
-    if (reported := _reported(group, session)) is not None:
+    if (reported := _reported(group, document)) is not None:
         yield hanging(f"torch reports: {reported}")
     if group.also:
         yield hanging(f"Changed together with {fmt.listed(group.also, 4)}.")
@@ -118,9 +105,9 @@ def _facts(group: RecompileGroup) -> Iterator[str]:
         yield "expected"
 
 
-def _reported(group: RecompileGroup, session: Session) -> str | None:
+def _reported(group: RecompileGroup, document: RecompilesDocument) -> str | None:
     """Return torch's own reason, which is about the newest entry, if the screen does not show that guard."""
-    by_id = {each.compilation: each for each in session.recompiles}
+    by_id = {each.compilation: each for each in document.recompiles}
     found = (by_id[id_] for id_ in group.compilations if id_ in by_id)
     return next((reason for each in found if (reason := other_reason(each)) is not None), None)
 
@@ -135,11 +122,10 @@ def _took(group: RecompileGroup) -> str:
     return f"{'Values' if len(group.values) > 1 else 'Value'} seen: {values}."
 
 
-def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    cwd = session.environment.cwd
+def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     count = fmt.count(len(cache.entries), "cache entry", "cache entries")
     used = f"{cache.use.used} of {cache.use.of} cache entries used" if cache.use else count
-    yield section(f"{fmt.one_line(cache.function, 60)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
+    yield section(f"{fmt.one_line(cache.function, 60)} ({fmt.place(cache.file, cache.line, document.cwd)}): {used}")
     if len(cache.objects) > 1:
         names = fmt.listed((fmt.one_line(name, 40) for name in cache.objects), _OBJECTS)
         yield Text(f"  {len(cache.objects)} modules share this cache: {names}", style="dim")
@@ -147,11 +133,11 @@ def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> It
         yield Text(f"  Recompile limit hit: calls that match no entry run eagerly{_left(cache)}.", style="red")
     rows = table("entry", "call", "nearest", "differs in", "time")
     shown = cache.entries if all_of_it else cache.entries[:_VALUES]
-    by_id = {each.compilation: each for each in session.recompiles}
     for entry in shown:
-        rows.add_row(*_row(entry, by_id.get(entry.id), width - _TIMELINE))
+        rows.add_row(*_row(entry.of, entry.recompile, width - _TIMELINE))
     yield item(rows)
-    if not session.environment.ctrace and any(_is_partly_logged(by_id[each.id]) for each in shown if each.id in by_id):
+    is_foreign = not document.run.environment.ctrace
+    if is_foreign and any(each.recompile and _is_partly_logged(each.recompile) for each in shown):
         yield Text("  ? is not in this log. To record it, run the program with ctrace run.", style="dim")
     if len(shown) < len(cache.entries):
         yield Text(f"  and {fmt.count(len(cache.entries) - len(shown), 'more entry', 'more entries')}: see --all")

@@ -7,23 +7,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimPolicy, SizeCondition, Unbacked
-from ctrace.inspector.findings.shapes.dynamic_marks import marks
+from ctrace.inspector.findings.shapes.dynamic_marks import Mark
 from ctrace.inspector.findings.shapes.shape_view import (
     FunctionShapes,
     Sized,
     SizedTensor,
-    by_function,
-    is_dull,
     range_words,
     short,
     telling,
-    violations,
-    why,
 )
+from ctrace.inspector.findings.shapes.shapes_document import ShapesDocument
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import GAP, headline, item, section
+from ctrace.reports.terminal.widgets import GAP, item, section
 
 _MOST_SIZES = 8
 _MOST_CONDITIONS = 3
@@ -33,20 +29,13 @@ _NARROWEST, _WIDEST = 12, 26
 """The width of the column before the reason."""
 
 
-def shapes_screen(
-    session: Session, width: int, function: str | None = None, *, everything: bool = False
-) -> Iterator[RenderableType]:
-    """Show each function's newest graph, what differed in earlier ones, and lines to paste.
-
-    Raises:
-        TargetError: there is no such function.
-    """
-    found = by_function(session, function, everything=everything)
-    yield headline(session)
-    for sentence in violations(session):
+def shapes_screen(document: ShapesDocument, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
+    """Show each function's newest graph, what differed in earlier ones, and lines to paste."""
+    found = document.functions
+    for sentence in document.violations:
         yield Padding(Text(f"! {fmt.one_line(sentence, 900)}", style="red"), (1, 0, 0, 0))
     for each in found:
-        yield from _function(each, session.environment.cwd, everything=everything)
+        yield from _function(each, document.cwd, everything=everything)
     if not found:
         yield Text("\nNo sizes known: nothing was compiled, or an older ctrace wrote this run.", style="dim")
     if any(not each.latest.complete for each in found):
@@ -54,7 +43,7 @@ def shapes_screen(
             "\ntorch alone wrote this log: it records sizes that were dynamic at first, but no static ones.",
             style="dim",
         )
-    yield from _marks(found, session, width)
+    yield from _marks(document.marks, width)
 
 
 def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
@@ -64,17 +53,18 @@ def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[R
     head = section(fmt.plain(shaped.function))
     head.append(f"  {fmt.place(shaped.file, shaped.line, cwd)} · graph {shaped.compilation}{newest}{failed}", "dim")
     yield head
-    most = len(each.tensors) if everything else _MOST_TENSORS
-    telling_ones = [sized for sized in each.tensors if not is_dull(sized)]
+    shown = [sized for sized in each.tensors if everything or sized.is_shown]
+    most = len(shown) if everything else _MOST_TENSORS
+    telling_ones = [sized for sized in shown if not sized.is_dull]
     for sized in telling_ones[:most]:
         yield item(Group(*_tensor(sized, cwd, everything=everything, complete=shaped.complete)))
     if len(telling_ones) > most:
         yield item(Text(f"and {fmt.count(len(telling_ones) - most, 'more tensor')}: see --all", style="dim"))
-    yield from _dull([sized for sized in each.tensors if is_dull(sized)], everything=everything)
-    if each.hidden:
+    yield from _dull([sized for sized in shown if sized.is_dull], everything=everything)
+    if hidden := len(each.tensors) - len(shown):
         yield item(
             Text(
-                f"{fmt.count(each.hidden, 'static parameter or buffer', 'static parameters and buffers')}: see --all",
+                f"{fmt.count(hidden, 'static parameter or buffer', 'static parameters and buffers')}: see --all",
                 style="dim",
             )
         )
@@ -103,7 +93,7 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool, complete: bool) ->
 def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
     """Write on separate lines why a dimension is as it is, its sizes, what fixed it, and the conditions on it."""
     dim = sized.dim
-    lines = [Text(fmt.one_line("; ".join(part for part in (why(sized), _took(sized)) if part)))]
+    lines = [Text(fmt.one_line("; ".join(part for part in (sized.why, _took(sized)) if part)))]
     if dim.fixed is not None:
         lines.append(_condition(dim.fixed, dim.fixed.why, cwd))
     shown = dim.conditions if everything else telling(dim)[:_MOST_CONDITIONS]
@@ -148,7 +138,7 @@ def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[Renderabl
             f"{fmt.one_line(each.tensor.name, 60)} [{', '.join(sized.dim.size for sized in each.dims)}]"
             for each in alike
         )
-        reason = f" ({why(alike[0].dims[0])})" if policy is not None else " (no dimensions)"
+        reason = f" ({alike[0].dims[0].why})" if policy is not None else " (no dimensions)"
         listed = fmt.listed(names, len(alike) if everything else _MOST_SIZES)
         yield item(Text.assemble(("static", "cyan"), f"{reason}: ", listed))
 
@@ -172,15 +162,14 @@ def _required(found: tuple[SizeCondition, ...], cwd: str) -> Iterator[Renderable
 
 
 def _earlier(each: FunctionShapes) -> Iterator[RenderableType]:
-    for shaped, differences in each.earlier[:_MOST_EARLIER]:
-        listed = fmt.listed((fmt.one_line(text, 100) for text in differences), 5)
-        yield item(Text(f"earlier graph {shaped.compilation}: {listed}", style="dim"))
+    for before in each.earlier[:_MOST_EARLIER]:
+        listed = fmt.listed((fmt.one_line(text, 100) for text in before.differences), 5)
+        yield item(Text(f"earlier graph {before.compilation}: {listed}", style="dim"))
     if (left := len(each.earlier) - _MOST_EARLIER) > 0:
         yield item(Text(f"and {fmt.count(left, 'more earlier graph')} with other sizes: see --json", style="dim"))
 
 
-def _marks(found: tuple[FunctionShapes, ...], session: Session, width: int) -> Iterator[RenderableType]:
-    offered = marks(found, session.environment.torch)
+def _marks(offered: tuple[Mark, ...], width: int) -> Iterator[RenderableType]:
     if not offered:
         return
     yield section("To keep sizes dynamic")

@@ -89,6 +89,12 @@ def headline(session: Session) -> Text:
     )
 
 
+def led(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Put the verdict above a screen."""
+    yield headline(session)
+    yield from screen
+
+
 def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
     """Put the verdict first if the run is incomplete and the screen does not begin with it."""
     parts = iter(screen)

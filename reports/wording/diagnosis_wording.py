@@ -2,19 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.decoding import plain_name
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.diagnosis.sentences import line_of
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
-from ctrace.inspector.facts.findings import Recompile
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.recompiles.recompile_view import RecompileGroup
 from ctrace.reports import format as fmt
 
 MOST_ADVICE = 3
@@ -54,33 +50,6 @@ def is_nothing(step: str) -> bool:
 def effects(each: Suggestion, found: Diagnosis) -> str:
     """Say what the trial of advice showed and saved; without a trial, what is at stake; empty: nothing is known."""
     return ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part)
-
-
-def advice_on(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
-    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change.
-
-    A recompilation may have several causes: advice that is about another one of them is not shown here.
-
-    Args:
-        group: the recompilations of a function for one cause.
-        session: the run.
-        advice: what `explain` advises, by the index of the recompilation.
-    """
-    mine = {index: each for index, each in enumerate(session.recompiles) if each.compilation in group.compilations}
-    lines = [(advice[index], each) for index, each in mine.items() if index in advice]
-    own = next((line for line, each in lines if _is_about(line, each, group)), "")
-    return own or ("" if group.expected or lines else group.fix)
-
-
-def _is_about(line: str, recompile: Recompile, group: RecompileGroup) -> bool:
-    """Whether advice on a recompilation is about one of its causes: it names that one, or no other."""
-    others = {cause.subject for cause in recompile.causes} - {group.subject}
-    return _names(line, group.subject) or not any(_names(line, each) for each in others)
-
-
-def _names(line: str, subject: str) -> bool:
-    words = {subject, plain_name(subject)}
-    return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w(])", line) is not None for each in words)
 
 
 def at_stake(each: Suggestion, found: Diagnosis) -> str:

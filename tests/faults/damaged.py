@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain_json import render_breaks_json, render_json
-from ctrace.reports.json.recompiles_json import render_recompiles_json
+from ctrace.reports.json.explain_json import render_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
@@ -61,16 +63,16 @@ def _facts(session: Session) -> list[Any]:
 
 def _looked_at(log: Path, _bench: Bench) -> tuple[list[Any], bool]:
     session = load_log(log)
-    for render in (
+    for write in (
         render_json,
         render_markdown,
-        render_recompiles_json,
-        lambda each: render_breaks_json(each, Owner.USER),
+        lambda each: render(recompiles_document(each)),
+        lambda each: render(breaks_document(each, Owner.USER)),
     ):
-        render(session).encode("utf-8", "surrogatepass")
+        write(session).encode("utf-8", "surrogatepass")
     drawn(explain_screen(session, 100), 100)
-    drawn(breaks_screen(session, 100, None, all_paths=True), 100)
-    drawn(recompiles_screen(session, 100, all_of_it=True), 100)
+    drawn(breaks_screen(breaks_document(session), 100, all_paths=True), 100)
+    drawn(recompiles_screen(recompiles_document(session), 100, all_of_it=True), 100)
     is_doubted = session.verdict == "incomplete" or any(each.is_doubt for each in session.problems)
     return _facts(session), is_doubted or bool(session.unknown) or session.failure is not None
 

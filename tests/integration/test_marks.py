@@ -138,7 +138,7 @@ def _run(ctrace: Command, script: str, **environment: Any) -> dict[str, tuple[in
 
 
 def _of(session: Session, name: str) -> tuple[int, tuple[str, ...]]:
-    shown = by_function(session, _named(name), everything=True)
+    shown = by_function(session, _named(name))
     lines = tuple(mark.line for mark in marks(shown, session.environment.torch) if mark.line)
     return sum(each.graphs for each in shown), lines
 

@@ -7,6 +7,8 @@ import pytest
 
 from ctrace.inspector.diagnosis.advice_sites import sites_of
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import advice_on, recompiles_document
 from ctrace.inspector.diagnosis.sentences import checked, line_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Suggestion
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
@@ -17,13 +19,13 @@ from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.html_page import render_html
 from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.repairs.fix_json import fix_data
+from ctrace.reports.json.printer import plain as printed
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fix_screen import fix_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
-from ctrace.reports.wording.diagnosis_wording import advice_on, asks_nothing, effects
+from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects
 from tests.support.golden import drawn
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
@@ -58,12 +60,12 @@ def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Pa
         shown = drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
         assert first.text in shown
         assert checked(first) in shown
-    assert fix_data(fixes)["advice"] == as_data(session)["advice"]
+    assert printed(fixes, fixes.cwd)["advice"] == as_data(session)["advice"]
     assert line in {each.fix for each in sites_of(session, tmp_path, warm_up=True)}
     if Finding.BREAK in whats:
-        assert line in drawn(breaks_screen(session, WIDE, None, all_paths=False), WIDE)
+        assert line in drawn(breaks_screen(breaks_document(session), WIDE, all_paths=False), WIDE)
     elif Finding.RECOMPILE in whats:
-        assert line in drawn(recompiles_screen(session, WIDE, all_of_it=False), WIDE)
+        assert line in drawn(recompiles_screen(recompiles_document(session), WIDE, all_of_it=False), WIDE)
 
 
 def plain(document: object) -> str:

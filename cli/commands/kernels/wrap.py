@@ -39,7 +39,7 @@ def wrap(
     from ctrace.inspector.errors import Exit
     from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
     from ctrace.reports.escape import patch_document
-    from ctrace.reports.json.packages.wrap_json import render_wrap_json
+    from ctrace.reports.json.printer import render
     from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
 
     check_output(output)
@@ -47,7 +47,7 @@ def wrap(
     found = wrap_result(kernel, tuple(inputs or ()), timeout, is_run=not no_run)
     failed = any(each.passed is False for each in found.checks)
     if json:
-        write_report(render_wrap_json(found), output)
+        write_report(render(found), output)
     else:
         write_report(patch_document(found.wrapped.source), output)
         is_printed = output is None or str(output) == "-"

@@ -167,7 +167,7 @@ def dynamic_sizes(scene: DiagnosisScene) -> Iterator[Candidate]:
     found = [cause for cause in scene.causes if cause.kind in _KINDS]
     if not found:
         return
-    shown = marks(by_function(scene.session, everything=True), scene.session.environment.torch)
+    shown = marks(by_function(scene.session), scene.session.environment.torch)
     offered = [match for mark in shown if (match := _MARK.fullmatch(mark.line)) and _is_argument(match["name"])]
     ids = tuple(cause.id for cause in found)
     if offered:

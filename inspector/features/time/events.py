@@ -6,7 +6,7 @@ Every line but the last is complete at any time, so that a process that crashes 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct, field, to_builtins
 
@@ -52,6 +52,9 @@ class KernelUsed(Struct, frozen=True):
 class SharesMeasured(Struct, frozen=True):
     """How the time of a call is spent, measured with the profiler on; None: not measured."""
 
+    JSON: ClassVar[str] = (
+        "scenario part side profiled_call=call guards runtime wrapper launches ops kernels gaps launched kernel_list"
+    )
     scenario: str
     part: str
     side: str
@@ -78,6 +81,7 @@ class SharesMeasured(Struct, frozen=True):
 class Differed(Struct, frozen=True):
     """The largest difference between eager and compiled results, relative to the largest eager value."""
 
+    JSON: ClassVar[str] = "scenario relative=difference why|null_if_empty"
     scenario: str
     difference: float | None
     why: str = ""
@@ -87,6 +91,7 @@ class Differed(Struct, frozen=True):
 class Skipped(Struct, frozen=True):
     """A reason why torch did not use a CUDA graph."""
 
+    JSON: ClassVar[str] = "text=reason times"
     reason: str
     times: int
 
@@ -94,6 +99,7 @@ class Skipped(Struct, frozen=True):
 class Compiled(Struct, frozen=True):
     """What the compiler produced, after all calls."""
 
+    JSON: ClassVar[str] = "status=cuda_graphs recordings pool_bytes=pool reasons=skips"
     graphs: int
     breaks: int
     cuda_graphs: str
@@ -107,6 +113,7 @@ class Compiled(Struct, frozen=True):
 class Noted(Struct, frozen=True):
     """A note that readers need to interpret a scenario's times."""
 
+    JSON: ClassVar[str] = "scenario|null_if_empty kind"
     scenario: str
     kind: str
     text: str = ""
@@ -115,6 +122,7 @@ class Noted(Struct, frozen=True):
 class Failed(Struct, frozen=True):
     """How a process or a scenario failed."""
 
+    JSON: ClassVar[str] = "phase type message scenario file line fix=todo|null_if_empty"
     phase: str
     type: str
     message: str

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.features.time.events import KernelUsed, SharesMeasured
 from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
-from ctrace.inspector.features.time.timing_view import compiled_shares, ranking
+from ctrace.inspector.features.time.timing_view import Ranking, break_even, compiled_shares, kernels_a_call, ranking
 from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.inspector.knowledge.words.counting import count
 
@@ -30,6 +31,7 @@ class SpeedReason(Struct, frozen=True):
 class SpeedDifference(Struct, frozen=True):
     """Why one configuration is slower than another."""
 
+    JSON: ClassVar[str] = "best other seconds=gap reasons"
     best: str
     other: str
     gap: float
@@ -151,3 +153,55 @@ def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[SpeedReas
             yield SpeedReason("program", name, two - one)
     if ours.gaps is not None and theirs.gaps is not None and abs(theirs.gaps - ours.gaps) > _SMALL * gap:
         yield SpeedReason("gpu", "the GPU waits for the program", theirs.gaps - ours.gaps)
+
+
+class ConfigurationTimes(Struct, frozen=True):
+    """One configuration, measured in a separate process; `first` is the part in the headline."""
+
+    JSON: ClassVar[str] = (
+        "name=of.configuration.name mode=of.configuration.mode backend=of.configuration.backend "
+        "options=of.configuration.options scenario=of.first.scenario eager=of.first.eager compiled=of.first.compiled "
+        "speedup=of.first.speedup compile_seconds=of.compile_seconds warm_compile_seconds=of.warm_seconds "
+        "break_even_calls peak_memory=of.first.peaks scenarios=of.parts shares=of.shares graphs=of.compiled.graphs "
+        "breaks=of.compiled.breaks kernels cuda_graphs=of.compiled difference_from_eager=of.differences "
+        "device=of.setup.device threads=of.setup.threads cores=of.setup.cores torch=of.setup.torch "
+        "python=of.setup.python load=of.load stopped=of.stopped|null_if_empty autotuning_log=of.printed "
+        "failures=of.failures notes=of.notes"
+    )
+    of: MeasuredConfiguration
+    break_even_calls: int | None
+    """After how many calls compiling has paid off; None if it never does, or if not known."""
+    kernels: int | None
+    """How many kernels a call launches."""
+
+
+class TimingDocument(Struct, frozen=True):
+    """The times of one configuration."""
+
+    JSON: ClassVar[str] = "schema target=timings.target *first"
+    timings: Timings
+    configurations: tuple[ConfigurationTimes, ...]
+
+    @property
+    def first(self) -> ConfigurationTimes:
+        """The configuration."""
+        return self.configurations[0]
+
+
+class TimingTable(TimingDocument, frozen=True):
+    """The times of several configurations, the best one, and why the others are slower."""
+
+    JSON: ClassVar[str] = (
+        "schema target=timings.target best=ranking.best tied=ranking.tied eager_noise=ranking.noise configurations "
+        "differences"
+    )
+    ranking: Ranking
+    differences: tuple[SpeedDifference, ...]
+
+
+def timing_document(timings: Timings) -> TimingDocument:
+    """Answer with a table if the command compares configurations."""
+    found = tuple(ConfigurationTimes(each, break_even(each), kernels_a_call(each)) for each in timings.configurations)
+    if not timings.is_table:
+        return TimingDocument(timings, found)
+    return TimingTable(timings, found, ranking(timings), differences(timings))

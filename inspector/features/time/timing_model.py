@@ -1,5 +1,7 @@
 """The measurements that screens and JSON share; times in seconds, memory in bytes, None: not measured."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from ctrace.inspector.facts.rounds import WarmedUp
@@ -8,9 +10,19 @@ from ctrace.inspector.features.time.timing_request import CompileConfiguration
 from ctrace.inspector.findings.ratios import Interval, SpeedComparison
 
 
+class PeakMemory(Struct, frozen=True):
+    """The peak memory of a call on each side; None: not measured."""
+
+    eager: int | None
+    compiled: int | None
+
+
 class TimedPart(Struct, frozen=True):
     """The times of one part of a scenario's calls: forward, backward, or a whole step."""
 
+    JSON: ClassVar[str] = (
+        "name=scenario part eager compiled speedup peak_memory=peaks warm_up=warm_ups rounds_that_compiled=unclean"
+    )
     scenario: str
     part: str
     eager: Interval | None
@@ -24,6 +36,11 @@ class TimedPart(Struct, frozen=True):
     """The number of rounds in which torch compiled something, and which therefore do not count."""
     drifts: bool
     """Whether eager calls get slower or faster from round to round; then calls probably change the model's state."""
+
+    @property
+    def peaks(self) -> PeakMemory:
+        """The peak memory of both sides."""
+        return PeakMemory(self.eager_peak, self.compiled_peak)
 
     @property
     def saved(self) -> float | None:

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TunedOperation
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.autotuning.autotuning_fold import status_of_failure
 from ctrace.inspector.findings.target.target_view import target_of
@@ -34,12 +35,7 @@ class Margin(Struct, frozen=True):
     noise: Noise
 
 
-def tuned(session: Session, graph: str | None = None, op: str | None = None) -> tuple[TunedOperation, ...]:
-    """Return the operations of a run; or only those of a graph, or of one kind, such as `mm`."""
-    return tuple(each for each in session.tuned if graph in (None, each.graph) and op in (None, each.op))
-
-
-def check_selection(session: Session, graph: str | None, op: str | None) -> None:
+def _check_selection(session: Session, graph: str | None, op: str | None) -> None:
     """Refuse a graph and a kind of operation that the run does not have.
 
     Raises:
@@ -80,6 +76,10 @@ def _noise(first: Choice, second: Choice) -> Noise:
 class KernelRow(Struct, frozen=True):
     """A Triton kernel with several configurations, timed or not."""
 
+    JSON: ClassVar[str] = (
+        "graph stage kernel user_kernel=user.kernel key sizes configurations winner=winner.name "
+        "margin=margin.part next=margin.of_next noise=margin.noise taken cache|null_if_empty seconds"
+    )
     graph: str
     stage: Stage
     kernel: str
@@ -91,6 +91,98 @@ class KernelRow(Struct, frozen=True):
     seconds: float | None = None
     user: UserKernel | None = None
     """The call of the user's kernel; None: Inductor generated it."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The user's key of `triton.autotune`."""
+        return self.user.key if self.user is not None else ()
+
+    @property
+    def winner(self) -> Choice | None:
+        """The fastest configuration; None: none was timed."""
+        return winner(self.configurations)
+
+    @property
+    def margin(self) -> Margin | None:
+        """By how much it beats the next one."""
+        return margin(self.configurations)
+
+
+class OperationChoices(Struct, frozen=True):
+    """An operation that torch has choices for."""
+
+    JSON: ClassVar[str] = (
+        "graph=of.graph stage=of.stage op=of.op shapes strides dtypes device=of.device lines=of.lines "
+        "choices=of.choices unnamed_choices=of.unnamed winner=winner.name margin=margin.part next=margin.of_next "
+        "noise=margin.noise taken=of.taken fused=of.is_fused cached=of.is_cached seconds=of.seconds "
+        "compile_seconds=of.compile_seconds timing_seconds=of.timing_seconds not_tried=of.untried"
+    )
+    of: TunedOperation
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Such as `64x256`."""
+        return tuple("x".join(each.shape) for each in self.of.inputs)
+
+    @property
+    def strides(self) -> tuple[tuple[str, ...], ...]:
+        """Those of each input."""
+        return tuple(each.stride for each in self.of.inputs)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of each input."""
+        return tuple(each.dtype for each in self.of.inputs)
+
+    @property
+    def winner(self) -> Choice | None:
+        """The fastest choice; `of.taken` is the one that the code uses."""
+        return winner(self.of.choices)
+
+    @property
+    def margin(self) -> Margin | None:
+        """How much longer the next choice takes, as a part of the winner's time."""
+        return margin(self.of.choices, self.of.unnamed)
+
+
+class AutotuningDocument(RunDocument, frozen=True, kw_only=True):
+    """Each operation with its choices, then Triton kernels with their configurations."""
+
+    JSON: ClassVar[str] = (
+        "schema verdict=run.verdict summary|null_if_empty seconds not_timed_because operations kernels "
+        "problems=run.problems"
+    )
+    summary: str
+    """One sentence; empty if torch had no choice to make."""
+    seconds: float | None
+    """What sweeps cost; None: not measured."""
+    not_timed_because: str | None
+    todo: str
+    """What to do so that choices are timed."""
+    operations: tuple[OperationChoices, ...]
+    kernels: tuple[KernelRow, ...]
+
+
+def autotuning_document(session: Session, graph: str | None = None, op: str | None = None) -> AutotuningDocument:
+    """Answer for a run; or for a graph, or one kind of operation, such as `mm`.
+
+    Raises:
+        SelectionError: the run has no such graph, or no such operation.
+    """
+    _check_selection(session, graph, op)
+    operations = [each for each in session.tuned if graph in (None, each.graph) and op in (None, each.op)]
+    kernels = kernel_rows(session, graph) if op is None else ()
+    is_timed = any(each.is_swept for each in session.tuned) or any(each.taken for each in kernels)
+    why, todo = (None, "") if is_timed else why_nothing_was_timed(session)
+    return AutotuningDocument(
+        run=session.run,
+        summary=sentence(session),
+        seconds=cost(operations),
+        not_timed_because=why,
+        todo=todo,
+        operations=tuple(map(OperationChoices, operations)),
+        kernels=kernels,
+    )
 
 
 def kernel_rows(session: Session, graph: str | None = None) -> tuple[KernelRow, ...]:

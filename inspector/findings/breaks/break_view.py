@@ -1,6 +1,7 @@
 """Rank breaks, skips and functions by cost."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -11,9 +12,12 @@ from ctrace.inspector.facts.session import Function, Session, Verdict
 class RankedBreak(Struct, frozen=True):
     """A break with its total cost, which includes the functions that run eagerly because of it."""
 
+    JSON: ClassVar[str] = "*at break=number cost_with_skips=cost paths=at.paths"
     at: Break
     cost: Cost
     skips: tuple[Skip, ...]
+    number: int = 0
+    """Its index in `explain`."""
 
 
 def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
@@ -41,12 +45,12 @@ def together(costs: Iterable[Cost]) -> Cost:
 def _with_skips(session: Session, index: int) -> RankedBreak:
     at = session.breaks[index]
     skips = tuple(skip for skip in session.skips if skip.break_index == index)
-    return RankedBreak(at, together([at.cost, *(skip.cost for skip in skips)]), skips)
+    return RankedBreak(at, together([at.cost, *(skip.cost for skip in skips)]), skips, index)
 
 
-def lonely_skips(session: Session) -> tuple[Skip, ...]:
+def lonely_skips(skips: Iterable[Skip]) -> tuple[Skip, ...]:
     """Return the functions that Dynamo skipped by a rule and not because of a break, costliest first."""
-    alone = (skip for skip in session.skips if skip.break_index is None)
+    alone = (skip for skip in skips if skip.break_index is None)
     return tuple(sorted(alone, key=lambda skip: -(skip.cost.ops or 0)))
 
 
@@ -68,9 +72,9 @@ def _is_named(function: Function, session: Session) -> bool:
     return any(line >= function.line for line in lines)
 
 
-def by_ops_left(session: Session) -> tuple[Function, ...]:
+def by_ops_left(functions: Iterable[Function]) -> tuple[Function, ...]:
     """Sort functions by the number of their ops that run eagerly; leave out functions without such ops."""
-    found = [each for each in session.functions if _left(each)]
+    found = [each for each in functions if _left(each)]
     return tuple(sorted(found, key=lambda each: -_left(each)))
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -15,13 +16,29 @@ from ctrace.inspector.knowledge.versions.releases import release_of
 _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 
 
+class LessonVersions(Struct, frozen=True):
+    """The versions of torch that have a gb id, beside the installed one."""
+
+    JSON: ClassVar[str] = (
+        "installed|null_if_empty first=life.first last=life.last|null_if_empty "
+        "raised_until=life.raised_until|null_if_empty"
+    )
+    installed: str
+    """The version of the installed torch, such as 2.13; empty if torch is not installed."""
+    life: Lifetime
+
+
 class Lesson(Struct, frozen=True):
     """A kind of break or skip: ctrace's advice, special cases of the advice, and torch's text."""
 
+    JSON: ClassVar[str] = (
+        "schema id=name title=entry.title reason=entry.why fix=entry.fix advice=entry.advice cases unadvised versions "
+        "torch"
+    )
     name: str
     entry: AdviceEntry | None
-    cases: tuple[tuple[str, AdviceEntry], ...] = ()
-    """Constructs in the user's code, such as `assert`, with the advice for each."""
+    cases: dict[str, AdviceEntry] = {}
+    """The advice for constructs in the user's code, such as `assert`."""
     torch: Registered | None = None
     unadvised: Unadvised | None = None
     """Why a gb id has no entry; None if it has one."""
@@ -29,6 +46,11 @@ class Lesson(Struct, frozen=True):
     """The version of the installed torch, such as 2.13; empty if torch is not installed."""
     lifetime: Lifetime | None = None
     """The versions of torch that have the gb id, as far as ctrace knows."""
+
+    @property
+    def versions(self) -> LessonVersions | None:
+        """The versions of torch that have it; None if it has no gb id, or one that ctrace does not know."""
+        return None if self.lifetime is None else LessonVersions(self.version, self.lifetime)
 
     @property
     def absence(self) -> str:
@@ -53,9 +75,9 @@ def lesson(name: str) -> Lesson:
     if entry is None and torch is None and life is None:
         raise _unknown(name, key)
     general = entry.about("").calling("warning") if entry else None
-    cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
+    cases = {case.partition("/")[2]: each.about("") for case, each in breaks.items() if case.startswith(f"{key}/")}
     why_not = unadvised(key) if match and entry is None else None
-    return Lesson(key, general, tuple(cases), torch, why_not, _installed(), life)
+    return Lesson(key, general, cases, torch, why_not, _installed(), life)
 
 
 def _installed() -> str:
@@ -72,13 +94,21 @@ def _unknown(name: str, key: str) -> TargetError:
     return TargetError(f"{name}: no such kind of graph break", todo)
 
 
+class CauseCase(Struct, frozen=True):
+    """What to do about a cause of a recompilation."""
+
+    JSON: ClassVar[str] = "title=entry.title reason=entry.why fix=entry.fix advice=entry.advice expected=entry.expected"
+    entry: AdviceEntry
+
+
 class CauseLesson(Struct, frozen=True):
     """A kind of cause, or one special case of a kind, with ctrace's advice."""
 
+    JSON: ClassVar[str] = f"schema kind=name {CauseCase.JSON} cases"
     name: str
     entry: AdviceEntry
-    cases: tuple[tuple[str, AdviceEntry], ...] = ()
-    """Names of special cases, such as `size/parameter`, with the advice for each."""
+    cases: dict[str, CauseCase] = {}
+    """The advice for special cases, such as `size/parameter`."""
 
 
 def cause_lesson(name: str) -> CauseLesson:
@@ -91,8 +121,8 @@ def cause_lesson(name: str) -> CauseLesson:
     key = re.sub(r"[\s-]+", "_", name.strip().lower())
     if key not in known:
         raise _unknown_cause(name, key, tuple(known))
-    cases = ((case, each.about("")) for case, each in known.items() if case.startswith(f"{key}/"))
-    return CauseLesson(key, known[key].about(""), tuple(cases))
+    cases = {case: CauseCase(each.about("")) for case, each in known.items() if case.startswith(f"{key}/")}
+    return CauseLesson(key, known[key].about(""), cases)
 
 
 def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:

@@ -8,6 +8,7 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 class Registered(Struct, frozen=True):
     """What torch says about a gb id."""
 
+    JSON: ClassVar[str] = "title explanation hints"
     id: str
     title: str
     explanation: str

@@ -2,12 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, LookupOutcome, Span
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.compile_time import (
+    CacheLookup,
+    CompileTime,
+    EarlierKey,
+    KeyDifference,
+    LookupOutcome,
+    Span,
+    TorchCachesUsed,
+)
+from ctrace.inspector.facts.session import RunDocument, Session, Target
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
 from ctrace.inspector.knowledge.words.counting import count
 
@@ -131,6 +140,7 @@ def phases(found: CompileTime) -> dict[str, float]:
 class GraphTime(Struct, frozen=True):
     """The compile time of one compilation; `id` None: what belongs to none."""
 
+    JSON: ClassVar[str] = "id function file|relative line seconds phases"
     id: str | None
     function: str
     file: str | None
@@ -159,6 +169,7 @@ def graphs(session: Session) -> tuple[GraphTime, ...]:
 class StepSpans(Struct, frozen=True):
     """All spans of one name within the same step, together."""
 
+    JSON: ClassVar[str] = "name phase seconds times"
     name: str
     phase: str
     seconds: float
@@ -187,6 +198,7 @@ def _steps(spans: Iterable[Span], around: str) -> tuple[StepSpans, ...]:
 class ListedStep(Struct, frozen=True):
     """A step of the tree, as a row of a list."""
 
+    JSON: ClassVar[str] = "name=step.name phase=step.phase depth seconds=step.seconds own_seconds=own times=step.times"
     step: StepSpans
     depth: int
     """How many steps are around it."""
@@ -229,6 +241,11 @@ _HITS = {
 class CacheAnswer(Struct, frozen=True):
     """A cache look-up, and the reason for its outcome."""
 
+    JSON: ClassVar[str] = (
+        "cache=lookup.cache graph=lookup.graph stage=lookup.stage kernel=lookup.kernel "
+        "outcome=lookup.outcome detail=lookup.detail|null_if_empty key=lookup.key why against=earlier.run "
+        "differs=earlier.differs stored=lookup.is_stored not_stored=lookup.not_stored|null_if_empty"
+    )
     lookup: CacheLookup
     why: str
     earlier: EarlierKey | None = None
@@ -286,3 +303,48 @@ def outcomes(found: CompileTime) -> dict[str, dict[str, int]]:
     for lookup in found.lookups:
         totals.setdefault(lookup.cache, Counter())[str(lookup.outcome)] += 1
     return {name: dict(totals[name]) for name in CACHES if name in totals}
+
+
+class CompileAnswer(Struct, frozen=True):
+    """Where compile time goes, and what caches returned."""
+
+    JSON: ClassVar[str] = "seconds phases graphs steps parallel cache_use=use caches"
+    seconds: float | None
+    """None: the log times no step."""
+    phases: dict[str, float]
+    graphs: tuple[GraphTime, ...]
+    tree: tuple[StepSpans, ...]
+    steps: tuple[ListedStep, ...]
+    parallel: tuple[StepSpans, ...]
+    use: TorchCachesUsed
+    caches: tuple[CacheAnswer, ...]
+    outcomes: dict[str, dict[str, int]]
+    """How many look-ups of each cache had each outcome."""
+    is_cut: bool
+    """Whether the log ends before compiling does."""
+
+
+class CompileDocument(RunDocument, frozen=True, kw_only=True):
+    """What `ctrace time --compile` answers."""
+
+    JSON: ClassVar[str] = "schema verdict=run.verdict target compile problems=run.problems"
+    target: Target
+    compile: CompileAnswer
+
+
+def compile_document(session: Session) -> CompileDocument:
+    """Answer for a run."""
+    found = session.compile_time
+    answer = CompileAnswer(
+        seconds=seconds(found),
+        phases=phases(found),
+        graphs=graphs(session),
+        tree=tree(found),
+        steps=listed(found),
+        parallel=parallel(found),
+        use=found.use,
+        caches=answers(found),
+        outcomes=outcomes(found),
+        is_cut=any(span.is_cut for lane in lanes_of(found) for span in lane.spans),
+    )
+    return CompileDocument(run=session.run, target=session.target, compile=answer)

@@ -1,9 +1,13 @@
-"""Summarize the CUDA graphs of a run in one sentence, and explain repeated recordings."""
+"""What `ctrace cudagraphs` answers: which parts replay a CUDA graph, and why the others do not."""
 
 from collections import Counter
+from typing import ClassVar
+
+from msgspec import Struct
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import RunDocument, Session
+from ctrace.inspector.findings.target.target_view import target_of
 from ctrace.inspector.knowledge.words.counting import count
 
 _WARNS = "cudagraph_dynamic_shape_warn_limit"
@@ -18,9 +22,50 @@ _PENDING = "pending, uninvoked backwards"
 _RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
 
-def cuda_graphs(session: Session, graph: str | None = None) -> tuple[CudaGraph, ...]:
-    """Return the CUDA graphs of a run, or of one of its graphs."""
-    return tuple(each for each in session.cuda_graphs if graph in (None, each.graph))
+class CudaGraphPart(Struct, frozen=True):
+    """The CUDA graph of one graph part, if CUDA graphs are enabled."""
+
+    JSON: ClassVar[str] = (
+        "id=of.graph stage=of.stage status=of.status reasons=of.reasons cannot_hold=of.found not_recorded "
+        "fix|null_if_empty recordings=of.recordings pieces=of.pieces inputs=of.inputs recorded_again=of.again "
+        "pool_bytes=of.pool_bytes replay_seconds=of.replay launched_seconds=of.launched "
+        "not_timed=of.untimed|null_if_empty limits=of.limits outlook|null_if_empty"
+    )
+    of: CudaGraph
+    not_recorded: tuple[str, ...]
+    """Why torch recorded nothing of a part that ran and that it does not skip; empty if that is not known."""
+    fix: str
+    """What to change so that torch records it; empty if nothing is known to help."""
+    outlook: str
+    """Why it was recorded more than once, and when that ends; empty if it was not."""
+
+
+class CudaGraphsDocument(RunDocument, frozen=True, kw_only=True):
+    """The CUDA graph of each graph part; none if the mode uses no CUDA graphs."""
+
+    JSON: ClassVar[str] = "schema verdict=run.verdict graphs problems=run.problems"
+    graphs: tuple[CudaGraphPart, ...]
+    sentence: str
+    """The whole run in one sentence; empty if CUDA graphs were not enabled."""
+    pool_bytes: int | None
+    """What the pool of all CUDA graphs holds; None: not measured."""
+    has_failed: bool
+    """Whether perhaps the run did not get as far as CUDA graphs."""
+    has_target: bool
+    """Whether code was generated for another GPU, on which nothing ran."""
+
+
+def cuda_graphs_document(session: Session, graph: str | None = None) -> CudaGraphsDocument:
+    """Answer for all graphs of a run, or for one."""
+    found = [each for each in session.cuda_graphs if graph in (None, each.graph)]
+    return CudaGraphsDocument(
+        run=session.run,
+        graphs=tuple(CudaGraphPart(each, why_not_recorded(each), remedy(each), outlook(each)) for each in found),
+        sentence=sentence(session),
+        pool_bytes=max((each.pool_bytes for each in session.cuda_graphs if each.pool_bytes is not None), default=None),
+        has_failed=session.failure is not None or bool(session.problems),
+        has_target=target_of(session) is not None,
+    )
 
 
 def sentence(session: Session) -> str:

@@ -6,12 +6,14 @@ workspaces of library calls.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.fusion_facts import BufferRole, Fusion, Node
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, kept
 
@@ -19,6 +21,7 @@ from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, kept
 class Moment(Struct, frozen=True):
     """The bytes that are alive while one kernel runs."""
 
+    JSON: ClassVar[str] = "kernel=node.name ops=node.ops lines=node.lines|places inputs held results temporary"
     node: Node
     inputs: int
     """Parameters and inputs, which the caller owns."""
@@ -38,6 +41,7 @@ class Moment(Struct, frozen=True):
 class PartMemory(Struct, frozen=True):
     """One graph part over time."""
 
+    JSON: ClassVar[str] = "stage unknown moments"
     stage: Stage
     moments: tuple[Moment, ...]
     unknown: int
@@ -47,16 +51,31 @@ class PartMemory(Struct, frozen=True):
 class GraphMemory(Struct, frozen=True):
     """One graph over time: the forward, then the backward if the run has one."""
 
+    JSON: ClassVar[str] = "basis=BASIS graph peak=most saved=saved.made parts"
     graph: str
     parts: tuple[PartMemory, ...]
     saved: SavedByForward | None
     """What the forward saves for the backward; None if there is no backward, or the log does not say."""
+    BASIS: ClassVar[Basis] = Basis.COMPUTED
+
+    @property
+    def most(self) -> int | None:
+        """The bytes at the peak."""
+        return None if self.peak is None else self.peak[1].total
 
     @property
     def peak(self) -> tuple[PartMemory, Moment] | None:
         """The moment with the most bytes; None if nothing runs."""
         moments = [(part, moment) for part in self.parts for moment in part.moments]
         return max(moments, key=lambda found: found[1].total, default=None)
+
+
+class MemoryDocument(Struct, frozen=True):
+    """Memory over time, for the page."""
+
+    JSON: ClassVar[str] = "graphs"
+    graphs: tuple[GraphMemory, ...]
+    cwd: str
 
 
 def memory(session: Session) -> tuple[GraphMemory, ...]:

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.fusion_facts import Access, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 
 CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
 """Kinds of nodes whose code Inductor does not generate."""
@@ -15,6 +17,7 @@ CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
 class Totals(Struct, frozen=True):
     """Bytes read and written by the kernels of one or several graph parts."""
 
+    JSON: ClassVar[str] = "basis=BASIS unfused fused least least_with_calls calls"
     unfused: int
     """The bytes if each node were one kernel."""
     fused: int
@@ -24,6 +27,7 @@ class Totals(Struct, frozen=True):
     """The lower bound if library calls stay separate."""
     calls: int
     """The number of library calls and user kernels."""
+    BASIS: ClassVar[Basis] = Basis.COMPUTED
 
 
 def totals(fusion: Fusion) -> Totals | None:

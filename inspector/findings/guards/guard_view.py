@@ -4,13 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.facts.findings import Frame, Owner
-from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardTree, LeftOut
-from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardNode, GuardTree, LeftOut
+from ctrace.inspector.facts.session import Compilation, RunDocument, Scenario, Session
+from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.inspector.findings.guards.printed_tree import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.findings.kernels.kernel_view import suggestion
 from ctrace.inspector.source.owners import owner_of
@@ -28,15 +30,10 @@ class Head(Struct, frozen=True):
     latency: float | None
     """The time of one check in microseconds, which torch measured once with cold caches."""
 
-
-class GuardedCompilation(Struct, frozen=True):
-    """A compilation with its parsed guards."""
-
-    head: Head
-    tree: GuardTree
-    guards: tuple[Guard, ...]
-    left_out: tuple[LeftOut, ...]
-    cost: GuardCost | None
+    @property
+    def line(self) -> int:
+        """The line at which the compiled code begins."""
+        return self.compilation.resumes_at or self.compilation.line
 
 
 class GuardFilter(Struct, frozen=True):
@@ -59,6 +56,87 @@ class GuardFilter(Struct, frozen=True):
         return bool(self.name or self.kind or self.line)
 
 
+_ANY = GuardFilter()
+
+
+class GuardedCompilation(Struct, frozen=True):
+    """A compilation with its parsed guards."""
+
+    JSON: ClassVar[str] = (
+        "compilation=head.compilation.id function=head.compilation.function file=head.compilation.file|relative "
+        "line=head.line latency_us=head.latency number guards=chosen tensors tree=whole_tree left_out cost "
+        "unread=tree.unread misplaced=tree.is_misplaced"
+    )
+    head: Head
+    tree: GuardTree
+    guards: tuple[Guard, ...]
+    left_out: tuple[LeftOut, ...]
+    cost: GuardCost | None
+    choice: GuardFilter = _ANY
+    scenario: Scenario | None = None
+    """The scenario of the call that compiled it; None for a program."""
+
+    @property
+    def number(self) -> int:
+        """How many guards it has, selected or not."""
+        return len(self.guards)
+
+    @property
+    def chosen(self) -> tuple[Guard, ...]:
+        """The selected guards."""
+        return tuple(guard for guard in self.guards if self.choice.takes(guard))
+
+    @property
+    def tensors(self) -> tuple[TensorGuard, ...]:
+        """The selected guards on tensors in full."""
+        return tensor_guards(self.chosen)
+
+    @property
+    def whole_tree(self) -> GuardNode | None:
+        """The root of the tree; None if only some guards are selected."""
+        return None if self.choice else self.tree.root
+
+
+class GuardsDocument(RunDocument, frozen=True, kw_only=True):
+    """The guards of some compilations, those with most guards first."""
+
+    JSON: ClassVar[str] = "schema verdict=run.verdict compilations problems=run.problems"
+    compilations: tuple[GuardedCompilation, ...]
+    others: tuple[Head, ...] = ()
+    """Further compilations, whose guards are only counted."""
+    listings: Mapping[str, str] = {}
+    """Source text, keyed by file."""
+
+
+def guards_document(
+    session: Session, choice: GuardFilter = _ANY, graph: str | None = None, *, whole: bool = True
+) -> GuardsDocument:
+    """Answer for the compilations that have a selected guard: for all of them, or for the first one.
+
+    Raises:
+        TargetError: the run has no such compilation, or no such guard.
+    """
+    found = [head for head in heads(session) if graph in (None, head.compilation.id)]
+    if graph is not None and not found:
+        known = ", ".join(list(session.guards)[:8])
+        raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
+    having = _having(session, found, choice)
+    shown = len(having) if whole else 1
+    return guards_of(session, having[:shown], having[shown:], choice)
+
+
+def guards_of(
+    session: Session, found: Sequence[Head], others: Sequence[Head] = (), choice: GuardFilter = _ANY
+) -> GuardsDocument:
+    """Answer for given compilations."""
+    return GuardsDocument(
+        run=session.run,
+        compilations=tuple(guarded(session, head, choice) for head in found),
+        others=tuple(others),
+        listings=session.listings,
+    )
+
+
 def heads(session: Session) -> tuple[Head, ...]:
     """List the compilations with guards, most guards first."""
     found = [
@@ -69,7 +147,7 @@ def heads(session: Session) -> tuple[Head, ...]:
     return tuple(sorted(found, key=lambda head: -head.number))
 
 
-def having(session: Session, found: Sequence[Head], choice: GuardFilter) -> tuple[Head, ...]:
+def _having(session: Session, found: Sequence[Head], choice: GuardFilter) -> tuple[Head, ...]:
     """Keep the compilations that have a guard that matches.
 
     Raises:
@@ -97,14 +175,16 @@ def _check_each(choice: GuardFilter, guards: Sequence[Guard]) -> None:
         raise TargetError("no guard of this run matches all filters", "drop one of --name, --kind, --line")
 
 
-def guarded(session: Session, head: Head) -> GuardedCompilation:
+def guarded(session: Session, head: Head, choice: GuardFilter = _ANY) -> GuardedCompilation:
     """Parse the guards of a compilation."""
     printed = session.guards[head.compilation.id]
     tree = parse(printed, session.environment.prefixes)
     if printed.stacks is None:
         files = _files(session)
         tree = with_frames(tree, lambda frame: completed(frame, files))
-    return GuardedCompilation(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
+    scenario = next((one for one in session.scenarios if one.name == head.compilation.scenario), None)
+    guards = tuple(tree.all_guards())
+    return GuardedCompilation(head, tree, guards, printed.left_out, printed.cost, choice, scenario)
 
 
 def _files(session: Session) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -22,6 +23,11 @@ Numbers = tuple[int | None, ...]
 class TensorGuard(Struct, frozen=True):
     """The properties of a tensor that a guard checks."""
 
+    JSON: ClassVar[str] = (
+        "kind=guard.kind code=guard.code source=guard.source name file=guard.place.file|relative "
+        "line=guard.place.line hint=guard.hint class=type dtype device requires_grad dispatch_keys ndim sizes strides "
+        "layout parameter=is_parameter"
+    )
     guard: Guard
     name: str
     type: str
@@ -34,6 +40,11 @@ class TensorGuard(Struct, frozen=True):
     strides: Numbers
     layout: str
     """What the strides mean, in a few words."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
 
     @property
     def is_parameter(self) -> bool:

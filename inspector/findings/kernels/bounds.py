@@ -1,10 +1,13 @@
 """Compute lower bounds on the run time of kernels on the target GPU from bytes and operations, without measurements."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.built_view import Bound, bound_of
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, parts
 
@@ -12,6 +15,10 @@ from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKern
 class Least(Struct, frozen=True):
     """The lower bound on the time of one kernel's calls in one graph part, in seconds, with cold caches."""
 
+    JSON: ClassVar[str] = (
+        "name=row.kernel.name calls=row.kernel.calls bytes=row.work.bytes flops=row.work.flops "
+        "intensity=row.work.intensity least_seconds=seconds set_by=sets"
+    )
     row: KernelOfPart
     bounds: tuple[Bound, ...]
     """The bound of each call."""
@@ -32,9 +39,11 @@ class Least(Struct, frozen=True):
 class PartLeast(Struct, frozen=True):
     """The lower bounds of a graph part's kernels, slowest first; kernels without a known bound come last."""
 
+    JSON: ClassVar[str] = "basis=BASIS graph stage least_seconds=seconds not_known_of=unknown kernels"
     graph: str
     stage: Stage
     kernels: tuple[Least, ...]
+    BASIS: ClassVar[Basis] = Basis.COMPUTED
 
     @property
     def seconds(self) -> float | None:

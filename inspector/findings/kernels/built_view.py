@@ -12,6 +12,7 @@ import shutil
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.facts.built import BINARY, IR_STAGES, Built, Gpu, Ir, LaunchTiming
 from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
 from ctrace.inspector.findings.kernels.occupancy import Occupancy, occupancy
@@ -66,6 +68,12 @@ class Bound(Struct, frozen=True):
 class LaunchTimes(Struct, frozen=True):
     """Launches of one kernel with the same sizes and therefore the same time."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES graph=timed.graph stage=timed.stage kernel=timed.kernel "
+        "launch=timed.launch calls seconds=timed.seconds launches=timed.launches share "
+        "memory_bound=bound.memory arithmetic_bound=bound.arithmetic bound_set_by=bound.sets|null_if_empty "
+        "reached not_measured=timed.why|null_if_empty"
+    )
     timed: LaunchTiming
     """The first launch."""
     calls: int
@@ -75,6 +83,10 @@ class LaunchTimes(Struct, frozen=True):
     """Its share in the time of all measured kernels, from 0 to 1."""
     bound: Bound
     """The bound of one launch."""
+    BASIS: ClassVar[Basis] = Basis.MEASURED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(
+        ("memory_bound", "arithmetic_bound", "bound_set_by"), Basis.COMPUTED
+    )
 
     @property
     def reached(self) -> float | None:

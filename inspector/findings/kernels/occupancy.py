@@ -5,10 +5,11 @@ This is the theoretical occupancy: the number of blocks that run at a time also 
 """
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.target_facts import Multiprocessor
+from ctrace.inspector.facts.target_facts import Basis, Multiprocessor
 
 _BLOCKS = {
     (7, 0): 32, (7, 2): 32, (7, 5): 16, (8, 0): 32, (8, 6): 16, (8, 7): 16, (8, 9): 24, (9, 0): 32,
@@ -35,12 +36,14 @@ class OccupancyLimit(StrEnum):
 class Occupancy(Struct, frozen=True):
     """How many blocks of one kernel can be resident on a multiprocessor."""
 
+    JSON: ClassVar[str] = "basis=BASIS blocks warps share limited_by=limits"
     blocks: int
     warps: int
     most_warps: int
     """How many warps of any kernel can be resident at most."""
     limits: tuple[OccupancyLimit, ...]
     """The resources that limit the number of blocks; several if they tie."""
+    BASIS: ClassVar[Basis] = Basis.COMPUTED
 
     @property
     def share(self) -> float:

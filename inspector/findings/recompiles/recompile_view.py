@@ -1,5 +1,8 @@
 """Group recompilations by cause; each group has the cause's values, and whether recompilations will stop."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from msgspec import Struct
 
 from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Recompile
@@ -10,6 +13,10 @@ from ctrace.inspector.findings.recompiles.outlook import NO_REASON, Outlook, Pro
 class RecompileGroup(Struct, frozen=True):
     """Recompilations of one function for one cause."""
 
+    JSON: ClassVar[str] = (
+        "function file|relative line cause values compilations expected seconds outlook=prospect.outlook "
+        "why=prospect.why also"
+    )
     function: str
     file: str
     line: int
@@ -108,13 +115,32 @@ def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
     return sum(times) if times else None
 
 
+class CacheEntry(Struct, frozen=True):
+    """An entry of a cache, and why it was compiled."""
+
+    JSON: ClassVar[str] = (
+        "compilation=of.id scenario=of.scenario call=of.call seconds=of.seconds nearest=recompile.nearest distances"
+    )
+    of: Compilation
+    recompile: Recompile | None
+    """None: the first call made it."""
+
+    @property
+    def distances(self) -> Mapping[str, int]:
+        """How many guards failed, keyed by earlier entry."""
+        return self.recompile.distances if self.recompile else {}
+
+
 class Cache(Struct, frozen=True):
     """A code object's cache: its entries in order, and how close it is to its limit."""
 
+    JSON: ClassVar[str] = (
+        "function file|relative line used=use.used of=use.of refused ops_in_eager=left objects entries"
+    )
     function: str
     file: str
     line: int
-    entries: tuple[Compilation, ...]
+    entries: tuple[CacheEntry, ...]
     use: CacheUse | None
     objects: tuple[str, ...]
     """Modules that share the cache, as class and number."""
@@ -139,6 +165,7 @@ def caches(session: Session) -> tuple[Cache, ...]:
 
 def _cache(frame: str, entries: list[Compilation], session: Session) -> Cache:
     first = entries[0]
+    by_id = {each.compilation: each for each in session.recompiles}
     coverage = next(
         (
             each.coverage
@@ -151,7 +178,7 @@ def _cache(frame: str, entries: list[Compilation], session: Session) -> Cache:
         function=first.function,
         file=first.file,
         line=first.resumes_at or first.line,
-        entries=tuple(each for each in entries if each.fail_type is None),
+        entries=tuple(CacheEntry(each, by_id.get(each.id)) for each in entries if each.fail_type is None),
         use=next((use for use in session.limit.functions if use.frame == frame), None),
         objects=tuple(dict.fromkeys(each.of_object for each in entries if each.of_object)),
         refused=any(map(_is_refusal, entries)),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -24,6 +25,7 @@ _DONE = (DimPolicy.MARKED_DYNAMIC, DimPolicy.LISTED, DimPolicy.MARKED_UNBACKED, 
 class Mark(Struct, frozen=True):
     """A line to paste, and where to paste it; if the line is empty, `note` is a remark."""
 
+    JSON: ClassVar[str] = "line|null_if_empty note"
     line: str
     note: str
 

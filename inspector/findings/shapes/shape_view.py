@@ -1,6 +1,7 @@
 """Show the sizes of each function: in its newest graph, how earlier graphs differ, and all sizes of each dimension."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -41,6 +42,11 @@ _DYNAMIC_WHY = {
 class Sized(Struct, frozen=True):
     """A dimension of the newest graph, and the distinct sizes that it had in all compilations, in order."""
 
+    JSON: ClassVar[str] = (
+        "index=dim.index name kind=dim.kind policy=dim.policy size=dim.size stride=dim.stride low=dim.low "
+        "high=dim.high equals=dim.became|null_if_empty same_as=dim.same_as took one_graph_each why|null_if_empty "
+        "fixed=dim.fixed conditions=dim.conditions"
+    )
     name: str
     """As the user would write it: `x.size(0)`."""
     dim: Dimension
@@ -59,29 +65,69 @@ class Sized(Struct, frozen=True):
         """Whether every size needed a separate graph."""
         return self.free_in is None and len(self.took) > 1
 
+    @property
+    def why(self) -> str:
+        """Why it is static or dynamic, in a few words; empty if not known."""
+        dim = self.dim
+        match dim.kind:
+            case DimKind.STATIC:
+                return _STATIC_WHY.get(dim.policy, "")
+            case DimKind.ZERO_ONE:
+                return f"torch always specializes on {dim.size}"
+            case DimKind.SPECIALIZED:
+                began = _DYNAMIC_WHY.get(dim.policy)
+                return f"dynamic at first ({began})" if began else "dynamic at first"
+            case DimKind.DUCK:
+                return "the same size when first seen, so torch assumes that they stay equal"
+            case DimKind.SYMBOLIC | DimKind.UNBACKED:
+                return _DYNAMIC_WHY.get(dim.policy, "")
+
 
 class SizedTensor(Struct, frozen=True):
     """A tensor or a number of the newest graph."""
 
+    JSON: ClassVar[str] = "name=tensor.name source=tensor.source dtype=tensor.dtype role=tensor.role dims"
     tensor: ShapedTensor
     dims: tuple[Sized, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all dimensions are static and had only one size."""
+        return all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in self.dims)
+
+    @property
+    def is_dull(self) -> bool:
+        """Whether it is plain, and its dimensions are static for the same reason."""
+        return self.is_plain and len({sized.dim.policy for sized in self.dims}) < 2
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether to show it: always an input or a number; a parameter or buffer only if it is not plain."""
+        return self.tensor.role in ("input", "number") or not self.is_plain
+
+
+class EarlierGraph(Struct, frozen=True):
+    """An earlier graph of a function, and the dimensions that it treats differently."""
+
+    compilation: str
+    differences: tuple[str, ...]
 
 
 class FunctionShapes(Struct, frozen=True):
     """A function's newest graph, and the earlier graphs that treat some size differently, newest first."""
 
+    JSON: ClassVar[str] = (
+        "function=latest.function file=latest.file|relative line=latest.line compilation=latest.compilation "
+        "compilations=graphs complete=latest.complete failed=latest.fail_type tensors unbacked=latest.unbacked "
+        "needed=latest.needed earlier"
+    )
     latest: Shaped
-    earlier: tuple[tuple[Shaped, tuple[str, ...]], ...]
-    """Earlier graphs, each with the dimensions that differ."""
+    earlier: tuple[EarlierGraph, ...]
     tensors: tuple[SizedTensor, ...]
-    hidden: int
-    """Number of static parameters and buffers that are not shown."""
     graphs: int
 
 
-def by_function(
-    session: Session, function: str | None = None, *, everything: bool = False
-) -> tuple[FunctionShapes, ...]:
+def by_function(session: Session, function: str | None = None) -> tuple[FunctionShapes, ...]:
     """Group compilations by their code object.
 
     Raises:
@@ -95,22 +141,14 @@ def by_function(
         todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")
         raise SelectionError("function", f"{function}: no compiled function has that name", todo)
     chosen = (group for group in groups.values() if function in (None, group[-1].function))
-    return tuple(_function(group, everything=everything) for group in chosen)
+    return tuple(map(_function, chosen))
 
 
-def _function(group: list[Shaped], *, everything: bool) -> FunctionShapes:
+def _function(group: list[Shaped]) -> FunctionShapes:
     latest = group[-1]
     sized = tuple(_sized(tensor, group) for tensor in latest.tensors)
-    shown = tuple(each for each in sized if everything or _is_shown(each))
-    differing = ((before, _differences(before, latest)) for before in reversed(group[:-1]))
-    earlier = tuple((before, differences) for before, differences in differing if differences)
-    return FunctionShapes(latest, earlier, shown, len(sized) - len(shown), len(group))
-
-
-def _is_shown(each: SizedTensor) -> bool:
-    """Whether to show a tensor: always an input or a number; a parameter or buffer only if it is not simply static."""
-    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
-    return each.tensor.role in ("input", "number") or not plain
+    earlier = [EarlierGraph(each.compilation, _differences(each, latest)) for each in reversed(group[:-1])]
+    return FunctionShapes(latest, tuple(each for each in earlier if each.differences), sized, len(group))
 
 
 def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
@@ -187,32 +225,9 @@ def range_words(low: int | None, high: int | None) -> str:
     return f"{high} or less" if low is None else f"{low} or more"
 
 
-def why(sized: Sized) -> str:
-    """Return in a few words why a dimension is static or dynamic; empty if not known."""
-    dim = sized.dim
-    match dim.kind:
-        case DimKind.STATIC:
-            return _STATIC_WHY.get(dim.policy, "")
-        case DimKind.ZERO_ONE:
-            return f"torch always specializes on {dim.size}"
-        case DimKind.SPECIALIZED:
-            began = _DYNAMIC_WHY.get(dim.policy)
-            return f"dynamic at first ({began})" if began else "dynamic at first"
-        case DimKind.DUCK:
-            return "the same size when first seen, so torch assumes that they stay equal"
-        case DimKind.SYMBOLIC | DimKind.UNBACKED:
-            return _DYNAMIC_WHY.get(dim.policy, "")
-
-
 def telling(dim: Dimension) -> tuple[SizeCondition, ...]:
     """Return the conditions that the user's code or an operation puts on a dimension."""
     return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
-
-
-def is_dull(each: SizedTensor) -> bool:
-    """Whether all dimensions are static for the same reason and had only one size."""
-    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
-    return plain and len({sized.dim.policy for sized in each.dims}) < 2
 
 
 def violations(session: Session) -> tuple[str, ...]:

@@ -14,20 +14,24 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.knowledge.advice.advice_table import LazyTable
 
 _FOLDER = Path(__file__).parent
 
 
 class AdviceEntry(Struct, frozen=True):
-    """One piece of advice. In `why` and `fix`, `{it}` stands for the user's expression; in `switch`, `{method}` stands
-    for a logger's method.
+    """One piece of advice.
+
+    In `why` and `fix`, `{it}` stands for the user's expression; in `switch`, `{method}` stands for a logger's method.
     """
 
+    JSON: ClassVar[str] = "title reason=why fix advice"
     title: str
     why: str
     fix: str = ""
@@ -45,6 +49,11 @@ class AdviceEntry(Struct, frozen=True):
     """The torch versions in which the tests saw `before` break with this gb id; empty for all tested versions."""
     pattern: str = ""
     """A regular expression for the beginning of torch's reason; empty if torch logs none."""
+
+    @property
+    def advice(self) -> Advice:
+        """The code and the switch."""
+        return Advice(self.before, self.after, self.switch, self.risk)
 
     def about(self, expression: str, place: str = "") -> "AdviceEntry":
         """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""

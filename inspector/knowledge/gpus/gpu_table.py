@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -26,6 +26,7 @@ _VENDOR = ("nvidia", "geforce", "tesla")
 class Listed(Struct, frozen=True):
     """A GPU in the table."""
 
+    JSON: ClassVar[str] = "*gpu capability=gpu.capability|dotted file replaces"
     gpu: TargetGpu
     file: str | None = None
     """The user's file that defines it; None if ctrace ships it."""

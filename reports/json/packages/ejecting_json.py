@@ -9,7 +9,7 @@ from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.ejecting.eject_writing import Written
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import target_data
 
 

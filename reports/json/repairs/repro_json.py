@@ -4,7 +4,7 @@ from typing import Any
 
 from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.explain_json import SCHEMA
+from ctrace.reports.json.printer import SCHEMA
 
 
 def render_repro_json(made: Reproducer) -> Document:

@@ -10,25 +10,24 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardNode
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.guards.guard_view import (
     GuardBranch,
     GuardedCompilation,
     GuardFilter,
+    GuardsDocument,
     Head,
     about,
     by_kind,
     by_line,
     by_object,
     constants,
-    guarded,
     place_text,
 )
 from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guards.guard_words import kind_words
-from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, section, table
+from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, section, table
 
 _LISTED = 24
 """How many guards, lines or objects to list without --all."""
@@ -38,31 +37,27 @@ _SHARE = 40
 
 
 def guards_screen(
-    session: Session, found: tuple[Head, ...], choice: GuardFilter, width: int, *, view: str, all_of_it: bool
+    document: GuardsDocument, width: int, *, view: str = "summary", all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
-    yield headline(session)
-    if not found:
+    if not document.compilations:
         yield Text("\nNo guards: nothing was compiled, or the log does not record them.")
-    shown = found if all_of_it else found[:1]
-    for head in shown:
-        each = guarded(session, head)
-        yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+    for each in document.compilations:
+        yield from _compilation(each, document, width, view=view, all_of_it=all_of_it)
         if each.tree.is_misplaced:
             yield Text("! source lines are from torch's comments: those recorded do not match", style="yellow")
         if each.tree.unread:
             yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's text could not be read", style="yellow")
-    if len(shown) < len(found):
+    if document.others:
         yield section("Other compilations (see --all, or --graph ID)")
-        for head in found[1 : MOST + 1]:
-            yield item(_head(head, session, in_full=False))
-        if len(found) > MOST + 1:
-            yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
+        for head in document.others[:MOST]:
+            yield item(_head(head, document.cwd, in_full=False))
+        if len(document.others) > MOST:
+            yield Text(f"  and {len(document.others) - MOST} more", style="dim")
 
 
-def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
+def _head(head: Head, cwd: str, *, in_full: bool = True) -> Text:
     at = head.compilation
-    line = at.resumes_at or at.line
     facts = [fmt.count(head.number, "guard")]
     if in_full and at.guards is not None and at.guards != head.number:
         facts = [f"{facts[0]} checked, {at.guards} created while tracing"]
@@ -71,17 +66,17 @@ def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
         facts.append(f"{fmt.microseconds(head.latency)}{how}")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
-        f" ({fmt.place(at.file, line, session.environment.cwd)})  ",
+        f" ({fmt.place(at.file, head.line, cwd)})  ",
         (" · ".join(facts), "dim"),
     )
 
 
 def _compilation(
-    each: GuardedCompilation, choice: GuardFilter, session: Session, width: int, *, view: str, all_of_it: bool
+    each: GuardedCompilation, document: GuardsDocument, width: int, *, view: str, all_of_it: bool
 ) -> Iterator[RenderableType]:
     yield Text()
-    yield _head(each.head, session)
-    chosen = tuple(guard for guard in each.guards if choice.takes(guard))
+    yield _head(each.head, document.cwd)
+    chosen, choice = each.chosen, each.choice
     if choice and view in ("summary", "kind", "object"):
         yield Text(f"{fmt.count(len(chosen), 'guard')} selected", style="dim")
     most = len(each.guards) if all_of_it else _LISTED
@@ -89,29 +84,28 @@ def _compilation(
         case "tree":
             yield from _tree(each, choice, width, most)
         case "cost":
-            yield from cost_lines(each, session, width)
+            yield from cost_lines(each, document, width)
         case "line":
-            yield from _by_line(chosen, session, width, most)
+            yield from _by_line(chosen, document, width, most)
         case "kind":
             yield from _kinds(chosen, most)
         case "object":
             yield from _objects(chosen, most)
         case _ if choice:
-            yield from _listed(chosen, session, width, most)
+            yield from _listed(chosen, document.cwd, width, most)
         case _:
-            yield from _summary(each, session, width)
+            yield from _summary(each, document, width)
 
 
-def _summary(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
+def _summary(each: GuardedCompilation, document: GuardsDocument, width: int) -> Iterator[RenderableType]:
     yield from _objects(each.guards, _OBJECTS)
     yield from _kinds(each.guards, MOST)
-    tensors = tensor_guards(each.guards)
-    yield from _tensors([tensor for tensor in tensors if not tensor.is_parameter], "Tensors", MOST)
-    parameters = len([tensor for tensor in tensors if tensor.is_parameter])
+    yield from _tensors([tensor for tensor in each.tensors if not tensor.is_parameter], "Tensors", MOST)
+    parameters = len([tensor for tensor in each.tensors if tensor.is_parameter])
     if parameters:
         number = fmt.count(parameters, "parameter or buffer", "parameters and buffers")
         yield Text(f"  and {number}: see --kind TENSOR_MATCH")
-    yield from _constants(each, session, width)
+    yield from _constants(each, document, width)
     for left in each.left_out:
         what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
         yield Text(
@@ -180,8 +174,8 @@ def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
     yield item(hanging(f"dispatch keys {', '.join(tensor.dispatch_keys)}", "dim"))
 
 
-def _constants(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
-    found = constants(each.guards, session.environment.prefixes)
+def _constants(each: GuardedCompilation, document: GuardsDocument, width: int) -> Iterator[RenderableType]:
+    found = constants(each.guards, document.run.environment.prefixes)
     if not found:
         return
     yield section("Values compiled in as constants")
@@ -194,18 +188,12 @@ def _constants(each: GuardedCompilation, session: Session, width: int) -> Iterat
         yield Text(f"  and {len(found) - MOST} more: see --kind EQUALS_MATCH", style="dim")
 
 
-def _place(guard: Guard, session: Session) -> str:
-    if guard.place is None:
-        return ""
-    return fmt.place(guard.place.file, guard.place.line, session.environment.cwd)
-
-
-def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+def _by_line(guards: Iterable[Guard], document: GuardsDocument, width: int, most: int) -> Iterator[RenderableType]:
     groups = by_line(guards)
     for place, members in groups[:most]:
-        where = "torch itself" if place is None else fmt.place(place.file, place.line, session.environment.cwd)
+        where = "torch itself" if place is None else fmt.place(place.file, place.line, document.cwd)
         yield Text.assemble((f"\n{where}", "bold"), f"  {fmt.count(len(members), 'guard')}")
-        if place is not None and (source := _source(place.file, place.line, session) or place.source):
+        if place is not None and (source := _source(place.file, place.line, document) or place.source):
             yield Text(f"  {fmt.one_line(source, width - 4)}", style="cyan")
         names = dict.fromkeys(about(member) or user_name(member.code) for member in members)
         kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
@@ -215,20 +203,20 @@ def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -
         yield Text(f"\nand {fmt.count(len(groups) - most, 'more line')}: see --all", style="dim")
 
 
-def _source(file: str, line: int, session: Session) -> str:
-    lines = session.listings.get(file, "").splitlines()
+def _source(file: str, line: int, document: GuardsDocument) -> str:
+    lines = document.listings.get(file, "").splitlines()
     return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
-def _listed(guards: tuple[Guard, ...], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+def _listed(guards: tuple[Guard, ...], cwd: str, width: int, most: int) -> Iterator[RenderableType]:
     tensors = {tensor.guard: tensor for tensor in tensor_guards(guards)}
     for guard in guards[:most]:
         if guard in tensors:
             yield Group(*_tensor(tensors[guard]))
             continue
         yield Text.assemble((f"  {guard.kind}  ", "dim"), fmt.one_line(user_name(guard.code), 2 * width))
-        if place := _place(guard, session):
-            yield Text(f"    {place}", style="dim")
+        if guard.place is not None:
+            yield Text(f"    {fmt.place(guard.place.file, guard.place.line, cwd)}", style="dim")
     if len(guards) > most:
         yield Text(f"  and {len(guards) - most} more: see --all", style="dim")
 
@@ -269,7 +257,7 @@ _NUMBERS = 34
 """The width of the columns except the name, in the table of parts."""
 
 
-def cost_lines(each: GuardedCompilation, session: Session, width: int) -> Iterator[RenderableType]:
+def cost_lines(each: GuardedCompilation, document: GuardsDocument, width: int) -> Iterator[RenderableType]:
     """Show the measured cost of one compilation's guards."""
     cost = each.cost
     if cost is None:
@@ -279,7 +267,7 @@ def cost_lines(each: GuardedCompilation, session: Session, width: int) -> Iterat
     if cost.plain.warm > _SHORTER * cost.whole.warm:
         plain = f"{fmt.microseconds(cost.plain.warm)} warm, {fmt.microseconds(cost.plain.cold)} cold"
         yield Text(f"Without torch's shortcut for unchanged modules, as in the parts below: {plain}.")
-    yield _of_a_call(each, cost, session)
+    yield _of_a_call(each, cost, document)
     yield section("By part")
     rows = table("part", "guards", "cold", "warm")
     rows.add_row("torch's own state", "", fmt.microseconds(cost.root.cold), fmt.microseconds(cost.root.warm))
@@ -304,13 +292,13 @@ def _time(difference: float) -> str:
     return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
 
 
-def _of_a_call(each: GuardedCompilation, cost: GuardCost, session: Session) -> Text:
+def _of_a_call(each: GuardedCompilation, cost: GuardCost, document: GuardsDocument) -> Text:
     """Compare the guards' time with a compiled call of the same scenario."""
-    scenario = next((one for one in session.scenarios if one.name == each.head.compilation.scenario), None)
+    scenario = each.scenario
     seconds = scenario.call_seconds if scenario else None
     if scenario is None or seconds is None:
         return Text("One call of the compiled function: not measured.", style="dim")
-    how = "" if session.environment.built else " with its graphs run eagerly (--build runs the kernels)"
+    how = "" if document.run.environment.built else " with its graphs run eagerly (--build runs the kernels)"
     share = 100 * cost.whole.warm / (seconds * 1e6)
     takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(seconds * 1e6)}{how}"
     return Text(f"{takes}; guards are {share:.1f}% of it.")

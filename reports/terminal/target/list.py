@@ -1,6 +1,6 @@
 """Screens of `ctrace targets`: the GPUs that `--target` accepts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from rich.console import RenderableType
@@ -24,7 +24,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[RenderableType]:
+def targets_screen(table: Sequence[Listed], width: int) -> Iterator[RenderableType]:
     """Show all GPUs, one per line."""
     wide = width >= _WIDE
     shown = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)
@@ -34,13 +34,13 @@ def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[Renderab
         shown.add_column(column, overflow="ellipsis", no_wrap=True)
     for column in numbers if wide else [each for each in numbers if each not in ("L2", "fp8")]:
         shown.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
-    for each in table.values():
+    for each in table:
         shown.add_row(*_row(each.gpu, wide=wide))
     yield shown
     matrix_columns = "bf16, fp8" if wide else "bf16"
     yield Text(f"T: peak operations per second, in 10^12, from the data sheet; {_NONE}: not known", style="dim")
     yield Text(f"fp32: vector units; {matrix_columns}: matrix units (Tensor Cores), dense", style="dim")
-    for each in table.values():
+    for each in table:
         if each.file is not None:
             place = ", replaces the built-in one" if each.replaces else ""
             yield Text(

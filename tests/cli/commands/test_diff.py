@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from ctrace.cli.diffing import with_settings, worktrees
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.features.compare.diff.changes import DiffDocument
 from ctrace.inspector.features.compare.diff.compare import compare
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.diff_markdown import render_diff_markdown
-from ctrace.reports.json.diff_json import render_diff_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.diff_screen import diff_screen
 from tests.support.golden import drawn
 from tests.support.inprocess import ctrace
@@ -166,14 +167,16 @@ def test_kernels_that_differ_because_of_settings_are_one_line(tmp_path: Path):
     sides = _run(tmp_path, "m.py", Options()), _run(tmp_path, "m.py", Options(inputs=("float64[4,16]",)))
     found = with_settings(compare(before, after), (sides[0], before), (sides[1], after))
     line = "2 kernels differ, as the settings do: see --all"
-    folded = drawn(diff_screen("a", "b", found, all_of_it=False), 80)
+    folded = drawn(diff_screen(DiffDocument("a", "b", found), all_of_it=False), 80)
     assert line in folded
     assert "\nKernels" not in folded
-    whole = drawn(diff_screen("a", "b", found, all_of_it=True), 80)
+    whole = drawn(diff_screen(DiffDocument("a", "b", found), all_of_it=True), 80)
     assert line not in whole
     assert "\nKernels" in whole
-    assert "2 kernels differ, as the settings do: see `ctrace diff --all`" in render_diff_markdown("a", "b", found)
-    data = json.loads(render_diff_json("a", "b", found))
+    assert "2 kernels differ, as the settings do: see `ctrace diff --all`" in render_diff_markdown(
+        DiffDocument("a", "b", found)
+    )
+    data = json.loads(render(DiffDocument("a", "b", found)))
     assert data["by_settings"]
     assert [each["what"] for each in data["changes"]].count("kernel") == 2
 

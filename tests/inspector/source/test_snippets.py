@@ -11,7 +11,7 @@ SESSION = Session(listings={MODEL: TEXT})
 
 
 def cut(line: int, span: tuple[int, int] | None = None, around: int = 2) -> Snippet:
-    found = snippet(SESSION, MODEL, line, span, around)
+    found = snippet(SESSION.listings, MODEL, line, span, around)
     assert found is not None
     return found
 
@@ -37,9 +37,9 @@ def test_columns_count_from_the_margin(line: int, columns: tuple[int, int]):
 
 @pytest.mark.parametrize("line", [0, -1, 7, 10**9])
 def test_a_line_that_is_not_there(line: int):
-    assert snippet(SESSION, MODEL, line) is None
+    assert snippet(SESSION.listings, MODEL, line) is None
 
 
 @pytest.mark.parametrize("listings", [{}, {MODEL: ""}, {"other.py": TEXT}])
 def test_a_file_that_nobody_has(listings: dict[str, str]):
-    assert snippet(Session(listings=listings), MODEL, 1) is None
+    assert snippet(listings, MODEL, 1) is None

@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.speed.autotuning_json import render_autotuning_json
+from ctrace.inspector.findings.autotuning.autotuning_view import autotuning_document
+from ctrace.reports.json.printer import render
 from tests.support import autotuned
 
 
 def _data(session: Session, **more: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(str(render_autotuning_json(session, **more)))
+    found: dict[str, Any] = json.loads(str(render(autotuning_document(session, **more))))
     return found
 
 

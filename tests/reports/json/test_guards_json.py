@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
-from ctrace.reports.json.guards_json import render_guards_json
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, guards_document
+from ctrace.reports.json.printer import render
 from tests.support import guarded
+from tests.support.helpers import recorded
 
 
 def _first(choice: GuardFilter | None = None) -> Any:
     session = guarded.GUARDED
-    data = json.loads(render_guards_json(session, heads(session), choice or GuardFilter()))
+    data = json.loads(render(guards_document(session, choice or GuardFilter())))
     assert (data["schema"], data["verdict"], data["problems"]) == (1, "compiled", [])
     return data["compilations"][0]
 
@@ -58,3 +59,16 @@ def test_cost() -> None:
     assert (cost["unit"], cost["whole"], cost["epilogue_warm"]) == ("us", {"cold": 80.0, "warm": 6.0}, 0.5)
     assert cost["parts"][0] == {"source": "L['x']", "depth": 0, "guards": 1, "cold": 9.0, "warm": 0.5}
     assert cost["kinds"][1] == {"kind": "LAMBDA_GUARD", "number": 1, "warm": 0.25}
+
+
+def test_a_line_selects_the_same_compilations_as_on_the_screen() -> None:
+    session = recorded("break_paths")
+    chosen = guards_document(session, GuardFilter(line="25"))
+    data = json.loads(render(chosen))
+    assert [each["compilation"] for each in data["compilations"]] == [
+        each.head.compilation.id for each in chosen.compilations
+    ]
+    assert len(data["compilations"]) == 2
+    assert all(each["guards"] for each in data["compilations"])
+    first = guards_document(session, GuardFilter(line="25"), whole=False)
+    assert len(first.compilations) + len(first.others) == 2

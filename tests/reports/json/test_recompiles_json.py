@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.recompiles_json import render_recompiles_json
+from ctrace.reports.json.printer import render
 from tests.support import recompiled, sessions
 from tests.support.helpers import recorded
 from tests.support.places import DATA
@@ -16,7 +17,7 @@ ALL = {**sessions.ALL, **recompiled.ALL}
 
 
 def _data(session: Session) -> Any:
-    text = render_recompiles_json(session)
+    text = render(recompiles_document(session))
     assert text.endswith("}\n")
     return json.loads(text)
 

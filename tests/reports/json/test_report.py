@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
-from ctrace.reports.json.explain_json import as_data, render_breaks_json, render_json
-from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.explain_json import as_data, render_json
+from ctrace.reports.json.printer import render
 from tests.support import sessions
 
 # design: new names may come, old ones never change
@@ -141,7 +142,7 @@ def test_functions() -> None:
 
 class TestBreaks:
     def data(self, session: Session, owner: Owner | None = None) -> Any:
-        text = render_breaks_json(session, owner)
+        text = render(breaks_document(session, owner))
         assert text.endswith("}\n")
         return json.loads(text)
 
@@ -195,7 +196,7 @@ class TestLessons:
     TOLD = Registered("GB0170", "Branching", "No.", ("Use `torch.cond`.",))
 
     def test_every_known_field(self) -> None:
-        text = render_lesson_json(Lesson("GB0170", self.ENTRY, (("assert", self.ENTRY),), self.TOLD))
+        text = render(Lesson("GB0170", self.ENTRY, {"assert": self.ENTRY}, self.TOLD))
         entry = {
             "title": "a branch",
             "reason": "It branches.",
@@ -208,7 +209,7 @@ class TestLessons:
         assert text.endswith("}\n")
 
     def test_unknown_fields_are_null(self) -> None:
-        data = json.loads(render_lesson_json(Lesson("GB9999", None)))
+        data = json.loads(render(Lesson("GB9999", None)))
         assert data == {
             "schema": 1, "id": "GB9999", "title": None, "reason": None, "fix": None, "advice": None, "cases": {},
             "unadvised": None, "versions": None, "torch": None,
@@ -216,13 +217,13 @@ class TestLessons:
 
     def test_missing_advice_has_a_reason_and_versions(self) -> None:
         why, life = Unadvised("internal", "Torch checks itself."), Lifetime("2.14")
-        data = json.loads(render_lesson_json(Lesson("GB9999", None, (), None, why, "2.13", life)))
+        data = json.loads(render(Lesson("GB9999", None, {}, None, why, "2.13", life)))
         assert data["unadvised"] == {"kind": "internal", "line": "Torch checks itself."}
         assert data["versions"] == {"installed": "2.13", "first": "2.14", "last": None, "raised_until": None}
 
     def test_a_kind_of_cause(self) -> None:
         cause = replace(self.ENTRY, expected="It happens once.")
-        data = json.loads(render_cause_lesson_json(CauseLesson("size", cause, (("size/rank", self.ENTRY),))))
+        data = json.loads(render(CauseLesson("size", cause, {"size/rank": CauseCase(self.ENTRY)})))
         entry = {
             "title": "a branch",
             "reason": "It branches.",

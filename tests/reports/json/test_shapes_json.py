@@ -2,13 +2,14 @@
 
 import json
 
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.shapes_json import render_shapes_json
+from ctrace.reports.json.printer import render
 from tests.support import sizes
 
 
 def test_sizes() -> None:
-    data = json.loads(render_shapes_json(sizes.SIZES))
+    data = json.loads(render(shapes_document(sizes.SIZES)))
     assert list(data) == ["schema", "verdict", "functions", "violations", "marks", "problems"]
     forward, looped, paired = data["functions"]
     assert (forward["compilation"], forward["compilations"], forward["complete"]) == ("0/1", 2, True)
@@ -27,7 +28,7 @@ def test_sizes() -> None:
 
 
 def test_marks_are_whole_lines() -> None:
-    data = json.loads(render_shapes_json(sizes.SIZES, "looped"))
+    data = json.loads(render(shapes_document(sizes.SIZES, "looped")))
     assert [each["function"] for each in data["functions"]] == ["looped"]
     assert data["marks"] == [
         {

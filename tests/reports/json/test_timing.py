@@ -8,27 +8,28 @@ import schemas
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.features.time.timing_differences import timing_document
 from ctrace.inspector.features.time.timing_model import Timings
-from ctrace.reports.json.speed.cuda_graphs_json import render_cuda_graphs_json
-from ctrace.reports.json.speed.timing_json import render_table_json, render_timing_json
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
+from ctrace.reports.json.printer import render
 from tests.support import sessions, timings
 
 
 @pytest.mark.parametrize("name", timings.ALL)
 def test_one_configuration_matches_its_schema(name: str) -> None:
-    data = json.loads(render_timing_json(Timings("model.py", (timings.ALL[name],))))
+    data = json.loads(render(timing_document(Timings("model.py", (timings.ALL[name],)))))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
 
 
 @pytest.mark.parametrize("name", timings.TABLES)
 def test_a_table_matches_its_schema(name: str) -> None:
-    data = json.loads(render_table_json(timings.TABLES[name]))
+    data = json.loads(render(timing_document(timings.TABLES[name])))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
     assert [each["name"] for each in data["configurations"]]
 
 
 def test_fixed_names() -> None:
-    data = json.loads(render_timing_json(Timings("model.py", (timings.TRAIN,))))
+    data = json.loads(render(timing_document(Timings("model.py", (timings.TRAIN,)))))
     assert data["speedup"]["verdict"] == "faster"
     assert data["eager"].keys() >= {"median", "low", "high", "rounds"}
     assert data["scenario"] == "base"
@@ -45,7 +46,7 @@ def test_fixed_names() -> None:
 
 
 def test_the_table_names_the_best_and_why() -> None:
-    data = json.loads(render_table_json(timings.MODES))
+    data = json.loads(render(timing_document(timings.MODES)))
     assert data["best"] == "reduce-overhead"
     assert data["configurations"][1]["cuda_graphs"] == {
         "status": "recorded", "recordings": 1, "pool_bytes": None, "reasons": []
@@ -65,7 +66,7 @@ def test_cuda_graphs() -> None:
         CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (reason,), (reason,), untimed="it changes its inputs"),
     )
     # fmt: on
-    data = json.loads(render_cuda_graphs_json(replace(sessions.ALL["healthy"], cuda_graphs=graphs)))
+    data = json.loads(render(cuda_graphs_document(replace(sessions.ALL["healthy"], cuda_graphs=graphs))))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("cudagraphs")))
     assert data["graphs"][0]["recordings"] == 2
     assert data["graphs"][1]["reasons"] == [{"text": "mutated inputs", "file": "model.py", "line": 7}]

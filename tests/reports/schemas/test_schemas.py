@@ -16,13 +16,16 @@ from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
 from ctrace.cli.main import command_line
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.findings.fusion.fusion_view import parts
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import guards_document
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.self_check import ProbeResult
@@ -30,12 +33,8 @@ from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json import fusion_json as json_fusion
-from ctrace.reports.json import guards_json as json_guards
-from ctrace.reports.json import recompiles_json as json_recompiles
-from ctrace.reports.json import shapes_json as json_shapes
-from ctrace.reports.json import targets_json as json_targets
-from ctrace.reports.json.explain_json import render_breaks_json, render_json
-from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.explain_json import render_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (
@@ -101,10 +100,10 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("explain", render_json),
     ("explain", _several(render_json)),
     ("run", render_json),
-    ("breaks", lambda session: render_breaks_json(session, None)),
-    ("recompiles", json_recompiles.render_recompiles_json),
-    ("guards", lambda session: json_guards.render_guards_json(session, heads(session), GuardFilter())),
-    ("shapes", json_shapes.render_shapes_json),
+    ("breaks", lambda session: render(breaks_document(session))),
+    ("recompiles", lambda session: render(recompiles_document(session))),
+    ("guards", lambda session: render(guards_document(session))),
+    ("shapes", lambda session: render(shapes_document(session))),
     ("bytecode", _every_bytecode),
     ("graphs", _graphs()),
     ("graphs", _graphs(passes=True)),
@@ -230,18 +229,18 @@ def test_checks_fit(name: str, validators: Validators) -> None:
 
 @pytest.mark.parametrize("name", ["GB0170", "loop", "print"])
 def test_lessons_on_breaks_fit(name: str, validators: Validators) -> None:
-    _fits(validators, "breaks", render_lesson_json(lesson(name)))
+    _fits(validators, "breaks", render(lesson(name)))
 
 
 @pytest.mark.parametrize("name", ["size", "identity"])
 def test_lessons_on_causes_fit(name: str, validators: Validators) -> None:
-    _fits(validators, "recompiles", render_cause_lesson_json(cause_lesson(name)))
+    _fits(validators, "recompiles", render(cause_lesson(name)))
 
 
 def test_gpus_fit(validators: Validators) -> None:
     table = gpus(())
-    _fits(validators, "targets", json_targets.render_targets(table.values()))
-    _fits(validators, "targets", json_targets.render_target(table["h100"]))
+    _fits(validators, "targets", render(tuple(table.values())))
+    _fits(validators, "targets", render(table["h100"]))
 
 
 def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:

@@ -1,29 +1,38 @@
 """`ctrace autotune` on screen."""
 
+from collections.abc import Iterable
+
 import pytest
 from msgspec.structs import replace
+from rich.console import RenderableType
 
 from ctrace.inspector.facts.autotuning import Untried
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.autotuning.autotuning_view import autotuning_document
 from ctrace.reports.terminal.autotuning_screen import autotuning_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support import autotuned
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
 
 
+def _screen(session: Session, op: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
+    return led(session, autotuning_screen(autotuning_document(session, op=op), all_of_it=all_of_it))
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "session"), [("run", autotuned.TUNED), ("target", autotuned.TARGET)])
 def test_screen(name: str, session: Session, width: int) -> None:
-    assert_golden(f"autotune-{name}-{width}.txt", drawn(autotuning_screen(session), width))
+    assert_golden(f"autotune-{name}-{width}.txt", drawn(_screen(session), width))
 
 
 def test_all_of_it() -> None:
-    assert "triton_mm_5" not in drawn(autotuning_screen(autotuned.TUNED), 80)
-    assert "triton_mm_5" in drawn(autotuning_screen(autotuned.TUNED, all_of_it=True), 80)
+    assert "triton_mm_5" not in drawn(_screen(autotuned.TUNED), 80)
+    assert "triton_mm_5" in drawn(_screen(autotuned.TUNED, all_of_it=True), 80)
 
 
 def test_one_kind_of_operation() -> None:
-    shown = drawn(autotuning_screen(autotuned.TUNED, op="addmm"), 80)
+    shown = drawn(_screen(autotuned.TUNED, op="addmm"), 80)
     assert "bias_addmm" in shown
     assert "triton_mm" not in shown
     assert "softmax" not in shown
@@ -40,12 +49,12 @@ def test_one_kind_of_operation() -> None:
     ],
 )
 def test_a_run_without_times_says_why(session: Session, expected: str) -> None:
-    assert expected in drawn(autotuning_screen(session), 140)
+    assert expected in drawn(_screen(session), 140)
 
 
 def test_where_torch_was_kept_from_autotuning_other_choices_are_not_known() -> None:
     unknown = replace(autotuned.ALONE, is_on=None, untried=())
-    shown = drawn(autotuning_screen(replace(autotuned.UNBUILT, tuned=(unknown,))), 80)
+    shown = drawn(_screen(replace(autotuned.UNBUILT, tuned=(unknown,))), 80)
     assert "the generated code uses convolution; other choices are not known" in shown
     assert "nothing to time" not in shown
 
@@ -60,5 +69,5 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
         untried=(Untried(UNSEEN, (UNSEEN,)),),
     )
     kernel = replace(autotuned.KNOWN, kernel=UNSEEN, taken=UNSEEN)
-    shown = drawn(autotuning_screen(replace(autotuned.TUNED, tuned=(hostile,), tuned_kernels=(kernel,))), 80)
+    shown = drawn(_screen(replace(autotuned.TUNED, tuned=(hostile,), tuned_kernels=(kernel,))), 80)
     assert not any(letter in shown for letter in UNSEEN if not letter.isprintable())

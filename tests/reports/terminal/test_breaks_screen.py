@@ -6,18 +6,20 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.findings import Advice, Frame, Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.breaks_screen import breaks_screen
+from ctrace.reports.terminal.widgets import led
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
 def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, all_paths: bool = False) -> str:
-    return drawn(breaks_screen(session, width, owner, all_paths=all_paths), width)
+    return drawn(led(session, breaks_screen(breaks_document(session, owner), width, all_paths=all_paths)), width)
 
 
 def _only(**parts: Any) -> str:

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.compile_time import EarlierKey, KeyDifference
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.speed.compile_time_json import render_compile_json
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
+from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from tests.support.compiling import AT, Log, compiled, components, second
 from tests.support.golden import WIDTHS, assert_golden, drawn
@@ -48,22 +49,24 @@ SESSIONS = {
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", SESSIONS)
 def test_screen(name: str, width: int) -> None:
-    assert_golden(f"compile-{name}-{width}.txt", drawn(compile_time_screen(SESSIONS[name], width), width))
+    assert_golden(
+        f"compile-{name}-{width}.txt", drawn(compile_time_screen(compile_document(SESSIONS[name]), width), width)
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen_of_all(width: int) -> None:
-    shown = drawn(compile_time_screen(SESSIONS["caches"], width, all_of_it=True), width)
+    shown = drawn(compile_time_screen(compile_document(SESSIONS["caches"]), width, all_of_it=True), width)
     assert_golden(f"compile-caches-all-{width}.txt", shown)
 
 
 @pytest.mark.parametrize("name", SESSIONS)
 def test_no_line_is_wider_than_the_screen(name: str) -> None:
-    assert max(map(len, drawn(compile_time_screen(SESSIONS[name], 80), 80).splitlines())) <= 80
+    assert max(map(len, drawn(compile_time_screen(compile_document(SESSIONS[name]), 80), 80).splitlines())) <= 80
 
 
 def test_json_adds_up() -> None:
-    found = json.loads(render_compile_json(SESSIONS["caches"]))["compile"]
+    found = json.loads(render(compile_document(SESSIONS["caches"])))["compile"]
     assert sum(found["phases"].values()) == pytest.approx(found["seconds"])
     assert sum(each["seconds"] for each in found["graphs"]) == pytest.approx(found["seconds"])
     assert sum(each["own_seconds"] for each in found["steps"]) == pytest.approx(found["seconds"])
@@ -73,7 +76,7 @@ def test_json_adds_up() -> None:
 
 
 def test_json_of_caches() -> None:
-    found = json.loads(render_compile_json(SESSIONS["caches"]))["compile"]
+    found = json.loads(render(compile_document(SESSIONS["caches"])))["compile"]
     assert found["cache_use"] == {"kind": "private", "folder": "/w/.ctrace/x", "switched_off": ["precompile"]}
     hit, missed, bypassed = found["caches"]
     assert (hit["cache"], hit["outcome"], hit["graph"]) == ("aot_autograd", "hit", "0/0")
@@ -87,6 +90,6 @@ def test_json_of_caches() -> None:
 
 
 def test_json_without_steps_is_not_measured() -> None:
-    found = json.loads(render_compile_json(SESSIONS["nothing"]))["compile"]
+    found = json.loads(render(compile_document(SESSIONS["nothing"])))["compile"]
     assert found["seconds"] is None
     assert found["phases"] == {}

@@ -1,13 +1,18 @@
 """`ctrace cudagraphs` on screen."""
 
+from collections.abc import Iterable
+
 import pytest
 from msgspec.structs import replace
+from rich.console import RenderableType
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support import sessions, targeted
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
@@ -32,31 +37,35 @@ _TARGETED = [each for each in vars(targeted).values() if isinstance(each, Sessio
 TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target), cuda_graphs=GRAPHS[4:])
 
 
+def _screen(session: Session, graph: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
+    return led(session, cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen(width: int) -> None:
-    assert_golden(f"cudagraphs-{width}.txt", drawn(cuda_graphs_screen(RUN), width))
+    assert_golden(f"cudagraphs-{width}.txt", drawn(_screen(RUN), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen_of_a_target(width: int) -> None:
-    assert_golden(f"cudagraphs-target-{width}.txt", drawn(cuda_graphs_screen(TARGET), width))
+    assert_golden(f"cudagraphs-target-{width}.txt", drawn(_screen(TARGET), width))
 
 
 def test_all_graphs_and_one_graph() -> None:
-    assert "op_11" not in drawn(cuda_graphs_screen(RUN), 80)
-    shown = drawn(cuda_graphs_screen(RUN, "1/0", all_of_it=True), 80)
+    assert "op_11" not in drawn(_screen(RUN), 80)
+    shown = drawn(_screen(RUN, "1/0", all_of_it=True), 80)
     assert "op_11" in shown
     assert "0/0" not in shown
 
 
 def test_a_run_without_cuda_graphs_has_advice() -> None:
-    shown = drawn(cuda_graphs_screen(sessions.ALL["healthy"]), 80)
+    shown = drawn(_screen(sessions.ALL["healthy"]), 80)
     assert "No CUDA graphs" in shown
     assert "--mode reduce-overhead" in shown
 
 
 def test_foreign_text_cannot_control_the_terminal() -> None:
-    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(HOSTILE,))), 80)
+    shown = drawn(_screen(replace(RUN, cuda_graphs=(HOSTILE,))), 80)
     assert not any(letter in shown for letter in UNSEEN if not letter.isprintable())
 
 
@@ -69,8 +78,8 @@ def test_explain_has_a_line() -> None:
 
 def test_a_run_with_problems_is_not_said_to_lack_the_setting() -> None:
     healthy = replace(RUN, cuda_graphs=())
-    assert "torch.compile was not set to use them" in drawn(cuda_graphs_screen(healthy), 80)
-    shown = drawn(cuda_graphs_screen(replace(healthy, problems=(Problem("no code was generated"),))), 80)
+    assert "torch.compile was not set to use them" in drawn(_screen(healthy), 80)
+    shown = drawn(_screen(replace(healthy, problems=(Problem("no code was generated"),))), 80)
     assert "not set to use them" not in shown
     assert "see them with ctrace explain" in shown
 
@@ -81,7 +90,7 @@ PENDING = "results of an earlier call are still alive, and no backward has run s
 def test_a_part_that_is_not_recorded_says_why_and_what_to_do() -> None:
     waiting = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.UNKNOWN, recordings=0, held_back=(PENDING,))
     once = CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.UNKNOWN, recordings=0, was_warmed_up=True)
-    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(waiting, once))), 140)
+    shown = drawn(_screen(replace(RUN, cuda_graphs=(waiting, once))), 140)
     assert f"0/0 forward  not recorded\n   {PENDING}\n" in shown
     assert "→ for inference, call it under torch.no_grad(); in training, run the backward before the next call" in shown
     assert "1/0 forward  not recorded\n   torch records at the second call, and there was only one" in shown
@@ -90,6 +99,6 @@ def test_a_part_that_is_not_recorded_says_why_and_what_to_do() -> None:
 
 def test_a_part_in_pieces_says_so() -> None:
     split = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, pieces=2, repeats=1)
-    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(split,))), 140)
+    shown = drawn(_screen(replace(RUN, cuda_graphs=(split,))), 140)
     assert "torch splits it into 2 CUDA graphs, and runs the rest between them" in shown
     assert "recorded once for each" not in shown

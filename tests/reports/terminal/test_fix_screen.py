@@ -17,7 +17,7 @@ from ctrace.inspector.features.fix.repairs.repair_result import (
     ProofOutcome,
     TriedRepair,
 )
-from ctrace.reports.json.repairs.fix_json import render_fix_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.library_issue import library_findings, render_issues
 from ctrace.reports.terminal.fix_screen import fix_screen
 from ctrace.reports.wording.fix_wording import answer
@@ -158,7 +158,7 @@ def test_hostile_text_is_harmless():
 
 
 def data(fixes: Fixes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(render_fix_json(fixes))
+    found: dict[str, Any] = json.loads(render(fixes))
     return found
 
 

@@ -30,7 +30,7 @@ from ctrace.inspector.features.workshop.triton_ops.triton_op_model import (
 )
 from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
 from ctrace.reports.json.packages.package_results import render_apply_json, render_edit_json, render_tune_json
-from ctrace.reports.json.packages.wrap_json import render_wrap_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.packages.applied import apply_screen
 from ctrace.reports.terminal.packages.tuning_screen import tune_screen
 from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
@@ -230,7 +230,7 @@ CHECKED = CheckedPackage(
         ("tune DIR", render_tune_json([("ops", TUNED, True)])),
         ("edit DIR --once", render_edit_json("ops", CHECKED)),
         ("edit DIR --once", render_edit_json("ops", CheckedPackage("cpu", ()), "kernel.py, line 1")),
-        ("wrap FILE:KERNEL", render_wrap_json(MADE)),
+        ("wrap FILE:KERNEL", render(MADE)),
     ],
 )
 def test_json_fits_the_schema(title: str, text: str):
@@ -244,7 +244,7 @@ def test_json_fits_the_schema(title: str, text: str):
 def test_tune_and_wrap_json():
     (package,) = json.loads(render_tune_json([("ops", TUNED, True)]))["packages"]
     assert package["kernels"][0]["sizes"][0]["best"] == {"blocks": {"XBLOCK": 4}, "num_warps": 8, "num_stages": 2}
-    made = json.loads(render_wrap_json(MADE))
+    made = json.loads(render(MADE))
     assert (made["flops_per_element"], made["checks"][1]["passed"]) == (None, None)
 
 

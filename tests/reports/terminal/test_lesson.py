@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
@@ -26,12 +26,12 @@ HOSTILE = AdviceEntry(
     HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, "it", HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT
 )
 LESSONS = {
-    "branch": Lesson("GB0170", BRANCH, (("assert", ASSERT), ("while", ASSERT)), TOLD),
-    "torch": Lesson("GB9999", None, (), TOLD),
+    "branch": Lesson("GB0170", BRANCH, {"assert": ASSERT, "while": ASSERT}, TOLD),
+    "torch": Lesson("GB9999", None, {}, TOLD),
     "hostile": Lesson(
         HOSTILE_TEXT,
         HOSTILE,
-        (("assert", HOSTILE),),
+        {"assert": HOSTILE},
         Registered(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, (HOSTILE_TEXT,)),
     ),
 }
@@ -48,8 +48,8 @@ SIZE = AdviceEntry(
 GONE = AdviceEntry("an object that no longer exists", "Torch threw that code away.", "Keep the object.")
 HOSTILE_CAUSE = AdviceEntry(*(HOSTILE_TEXT,) * 3, "it", *(HOSTILE_TEXT,) * 4, "", HOSTILE_TEXT)
 CAUSES = {
-    "cause-lesson-size": CauseLesson("size", SIZE, (("size/gone", GONE), ("size/again", SIZE))),
-    "cause-lesson-hostile": CauseLesson(HOSTILE_TEXT, HOSTILE_CAUSE, ((HOSTILE_TEXT, HOSTILE_CAUSE),)),
+    "cause-lesson-size": CauseLesson("size", SIZE, {"size/gone": CauseCase(GONE), "size/again": CauseCase(SIZE)}),
+    "cause-lesson-hostile": CauseLesson(HOSTILE_TEXT, HOSTILE_CAUSE, {HOSTILE_TEXT: CauseCase(HOSTILE_CAUSE)}),
 }
 ALL: dict[str, Lesson | CauseLesson] = {**{f"lesson-{name}": lesson for name, lesson in LESSONS.items()}, **CAUSES}
 
@@ -87,7 +87,7 @@ def test_each_case_describes_the_users_code() -> None:
 
 @pytest.mark.parametrize("case", sorted({key.partition("/")[2] for key in entries("breaks") if "/" in key}))
 def test_every_case_has_a_name(case: str) -> None:
-    assert f"Where it is {case}\n" not in _screen(Lesson("GB0170", BRANCH, ((case, ASSERT),)))
+    assert f"Where it is {case}\n" not in _screen(Lesson("GB0170", BRANCH, {case: ASSERT}))
 
 
 def test_without_torchs_text_none_is_shown() -> None:
@@ -97,17 +97,17 @@ def test_without_torchs_text_none_is_shown() -> None:
 
 def test_without_advice_the_screen_says_why() -> None:
     why = Unadvised("internal", "A tensor in the graph has no example value.")
-    screen = _screen(Lesson("GB0027", None, (), TOLD, why))
+    screen = _screen(Lesson("GB0027", None, {}, TOLD, why))
     assert "ctrace has no advice for this one: a tensor in the graph has no example value." in " ".join(screen.split())
     named = Unadvised("plain", "NumPy is not installed.")
-    assert "for this one: NumPy is not" in _screen(Lesson("GB0106", None, (), TOLD, named))
+    assert "for this one: NumPy is not" in _screen(Lesson("GB0106", None, {}, TOLD, named))
     assert "newer than ctrace's list" in _screen(LESSONS["torch"])
 
 
 def test_an_id_of_another_torch_names_its_versions() -> None:
     screen = _screen(Lesson("GB9193", BRANCH, version="2.13", lifetime=Lifetime("2.15")))
     assert "Not in torch 2.13: torch 2.15 and newer have it." in screen
-    old = _screen(Lesson("GB0089", BRANCH, (), TOLD, version="2.15", lifetime=Lifetime("2.11", raised_until="2.13")))
+    old = _screen(Lesson("GB0089", BRANCH, {}, TOLD, version="2.15", lifetime=Lifetime("2.11", raised_until="2.13")))
     assert "Torch raised this id until 2.13; its registry still lists it." in " ".join(old.split())
 
 

@@ -6,15 +6,17 @@ from msgspec import structs
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.findings.shapes.shape_view import violations
+from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support import sizes
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
 
 
 def _screen(session: Session, width: int = 80, function: str | None = None, *, everything: bool = False) -> str:
-    return drawn(shapes_screen(session, width, function, everything=everything), width)
+    return drawn(led(session, shapes_screen(shapes_document(session, function), width, everything=everything)), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

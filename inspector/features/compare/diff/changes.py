@@ -1,6 +1,7 @@
 """The result of a comparison: plain frozen records."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -35,6 +36,7 @@ class ChangeKind(StrEnum):
 class Change(Struct, frozen=True):
     """One difference between two runs."""
 
+    JSON: ClassVar[str] = "what change=how where was now detail follows"
     what: What
     how: ChangeKind
     where: str
@@ -47,9 +49,20 @@ class Change(Struct, frozen=True):
     """What differs only because of this, such as the bytes of kernels: a summary, then a line for each."""
 
 
+class UncomparedKind(Struct, frozen=True):
+    """A kind that was not compared, and why."""
+
+    what: What
+    why: str
+
+
 class RunDiff(Struct, frozen=True):
     """All differences between two runs."""
 
+    JSON: ClassVar[str] = (
+        "equal direction=judgement.direction why_unknown=judgement.why_unknown numbers=judgement.measures changes "
+        "compared not_compared=left_out notes by_settings"
+    )
     changes: tuple[Change, ...] = ()
     compared: tuple[What, ...] = ()
     """The kinds that both runs recorded and that were compared."""
@@ -68,9 +81,25 @@ class RunDiff(Struct, frozen=True):
         return tuple(each for each in self.changes if each.what is What.KERNEL) if self.by_settings else ()
 
     @property
+    def left_out(self) -> tuple[UncomparedKind, ...]:
+        """The kinds that were not compared."""
+        return tuple(UncomparedKind(what, why) for what, why in self.not_compared)
+
+    @property
     def equal(self) -> bool:
         """Whether no difference was found in what both runs recorded."""
         return not self.changes
+
+
+class DiffDocument(Struct, frozen=True):
+    """What `ctrace diff` answers: the differences between two runs, and their names."""
+
+    JSON: ClassVar[str] = "before after *found failed_on"
+    before: str
+    after: str
+    found: RunDiff
+    failed_on: tuple[What, ...] = ()
+    """The kinds of changes for which the command exits with 1."""
 
 
 def size_of(change: Change) -> int:

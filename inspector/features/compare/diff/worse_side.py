@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -44,6 +45,7 @@ class Number(StrEnum):
 class Measure(Struct, frozen=True):
     """A number of both runs."""
 
+    JSON: ClassVar[str] = "what=number was now direction"
     number: Number
     was: int
     now: int

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -60,10 +61,21 @@ class CompiledOnRanks(Struct, frozen=True):
     line: int
     contents: tuple[Digest | None, ...]
     """What each group of ranks compiled, in the order of `Job.groups`; None: it did not compile this."""
+    JSON: ClassVar[str] = "compilation=id function file line groups=digests"
+
+    @property
+    def digests(self) -> tuple[dict[str, str] | None, ...]:
+        """What each group of ranks compiled, as digests by kind; equal digests mean equal content."""
+        return tuple(None if each is None else each.digests for each in self.contents)
 
 
 class Job(Struct, frozen=True):
-    """All ranks of a job."""
+    """All ranks of a job, and whether they agree: the Document of `ctrace ranks`."""
+
+    JSON: ClassVar[str] = (
+        "ranks missing=first_missing missing_count agree first_divergence=divergence cut groups compilations seconds "
+        "notes reports"
+    )
 
     ranks: tuple[int, ...]
     missing: tuple[range, ...]

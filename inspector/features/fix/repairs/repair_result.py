@@ -1,6 +1,7 @@
 """What `ctrace fix` found: the repairs that it tried, what each check showed, and their combination."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -66,6 +67,12 @@ class ProofOutcome(Struct, frozen=True):
 class TriedRepair(Struct, frozen=True):
     """A repair, and the outcome of its proof."""
 
+    JSON: ClassVar[str] = (
+        "finding findings name kind summary proved why=outcome.why|null_if_empty checks=outcome.checks "
+        "obligations=outcome.obligations eager_slowdown=outcome.eager_slowdown|rounded "
+        "later_recompiles=outcome.later effect=outcome.effect changes_arithmetic question|null_if_empty "
+        "library|null_if_empty how|null_if_empty patch"
+    )
     finding: str
     """Id of the finding that it repairs."""
     findings: tuple[str, ...]
@@ -100,6 +107,7 @@ class TriedRepair(Struct, frozen=True):
 class CombinedStep(Struct, frozen=True):
     """One repair of a combination, and the counts after it."""
 
+    JSON: ClassVar[str] = "name summary *counts"
     name: str
     summary: str
     counts: Counts
@@ -108,6 +116,12 @@ class CombinedStep(Struct, frozen=True):
 class Combined(Struct, frozen=True):
     """Repairs that are proved together."""
 
+    JSON: ClassVar[str] = (
+        "repairs=steps findings proved=outcome.proved why=outcome.why|null_if_empty note=outcome.note "
+        "checks=outcome.checks obligations=outcome.obligations "
+        "eager_slowdown=outcome.eager_slowdown|rounded later_recompiles=outcome.later effect=outcome.effect "
+        "how patch"
+    )
     steps: tuple[CombinedStep, ...]
     outcome: ProofOutcome
     files: tuple[NewText, ...]
@@ -118,8 +132,13 @@ class Combined(Struct, frozen=True):
 
 
 class Fixes(Struct, frozen=True):
-    """The result of `ctrace fix`."""
+    """The result of `ctrace fix`: the Document of its screen and of its JSON."""
 
+    JSON: ClassVar[str] = (
+        "schema verdict=session.verdict target=session.target findings advice missed_fusions=missed repairs "
+        "combined unstable|null_if_empty not_asked budget_spent untried left_out interrupted "
+        "seconds|rounded problems proved_at|moment"
+    )
     session: Session
     """The run that the repairs are for."""
     findings: tuple[RootCause, ...]
@@ -146,6 +165,11 @@ class Fixes(Struct, frozen=True):
     """The files that repairs change, as they are on disk."""
     proved_at: float | None = None
     """When an earlier command proved it, in seconds since the epoch; None: this one did."""
+
+    @property
+    def cwd(self) -> str:
+        """The run's working directory, in which paths are shortened."""
+        return self.session.environment.cwd
 
     def proved_for(self, finding: str) -> tuple[TriedRepair, ...]:
         """Return the proved repairs of a finding, best first."""

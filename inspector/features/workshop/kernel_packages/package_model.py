@@ -1,6 +1,7 @@
 """What `ctrace kernels apply`, `tune` and `edit` find out; plain records."""
 
 from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
@@ -13,6 +14,7 @@ KERNEL_SECONDS = 120.0
 class Element(Struct, frozen=True):
     """The first value in which two tensors differ."""
 
+    JSON: ClassVar[str] = "tensor at expected|number found|number differing of"
     tensor: str
     """Which tensor: an output of the operator, or a result of the model."""
     at: tuple[int, ...]
@@ -28,6 +30,7 @@ class Element(Struct, frozen=True):
 class ExpectedPlace(Struct, frozen=True):
     """A place in the target's graphs where the kernel's region was expected or found."""
 
+    JSON: ClassVar[str] = "graph line applied why|null_if_empty stage operator launch why_operator=operator_called"
     graph: str
     stage: str
     line: str | None
@@ -39,10 +42,18 @@ class ExpectedPlace(Struct, frozen=True):
     operator_called: str | None = None
     """Why compiled code calls the operator at a replaced place; None: it launches the kernels directly."""
 
+    @property
+    def launch(self) -> Literal["direct", "operator"] | None:
+        """How compiled code gets to the kernels; None: the place was not replaced."""
+        if not self.applied:
+            return None
+        return "direct" if self.operator_called is None else "operator"
+
 
 class RegionCheck(Struct, frozen=True):
     """The operator against the part of the graph that it replaces, on the model's own values."""
 
+    JSON: ClassVar[str] = "place ran=kernel equal largest_difference=largest first_difference=wrong note|null_if_empty"
     place: int
     """Index in `AppliedPackage.places`."""
     kernel: str
@@ -58,6 +69,7 @@ class RegionCheck(Struct, frozen=True):
 class Compared(Struct, frozen=True):
     """Results of the model in one scenario."""
 
+    JSON: ClassVar[str] = "scenario against equal largest_difference=largest first_difference=wrong note|null_if_empty"
     scenario: str
     against: str
     """`eager` or `compiled`."""
@@ -71,6 +83,7 @@ class Compared(Struct, frozen=True):
 class Times(Struct, frozen=True):
     """Seconds before and after."""
 
+    JSON: ClassVar[str] = "before after"
     before: float
     after: float
     verdict: str = ""
@@ -136,6 +149,7 @@ class ApplyRequest(Struct, frozen=True):
 class KernelConfiguration(Struct, frozen=True):
     """One configuration of a kernel."""
 
+    JSON: ClassVar[str] = "blocks num_warps=warps num_stages=stages"
     blocks: Mapping[str, int]
     warps: int
     stages: int
@@ -149,6 +163,9 @@ class KernelConfiguration(Struct, frozen=True):
 class TriedConfiguration(Struct, frozen=True):
     """A configuration, compiled or timed."""
 
+    JSON: ClassVar[str] = (
+        "*configuration registers spills shared occupancy limited_by|null_if_empty seconds equal failed|null_if_empty"
+    )
     configuration: KernelConfiguration
     registers: int | None = None
     spills: int | None = None
@@ -207,6 +224,10 @@ class TuneRequest(Struct, frozen=True):
 class Sizes(Struct, frozen=True):
     """One check of the operator on inputs of one size."""
 
+    JSON: ClassVar[str] = (
+        "operator sizes inputs|null_if_empty configuration|null_if_empty ran=kernel equal "
+        "largest_difference=largest first_difference=wrong note|null_if_empty seconds"
+    )
     operator: str
     sizes: str
     kernel: str

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -85,10 +86,23 @@ class Wrapped(Struct, frozen=True):
     notes: tuple[str, ...]
     source: str
 
+    @property
+    def edit(self) -> "CallEdit":
+        """The change of the user's file."""
+        return CallEdit(*self.calls)
+
+
+class CallEdit(Struct, frozen=True):
+    """Lines of the user's file, before and after a change."""
+
+    before: str
+    after: str
+
 
 class OperatorCheck(Struct, frozen=True):
     """A check of the operator, in a process that imports it."""
 
+    JSON: ClassVar[str] = "what passed detail|null_if_empty"
     what: str
     passed: bool | None
     """None: not checked."""
@@ -98,6 +112,12 @@ class OperatorCheck(Struct, frozen=True):
 class WrapResult(Struct, frozen=True):
     """An operator with its limits and checks."""
 
+    JSON: ClassVar[str] = (
+        "schema operator=wrapped.name kernel=wrapped.kernel file=wrapped.file line=wrapped.line "
+        "mutates=wrapped.mutates kernel_writes=wrapped.written kernel_writes_from=wrapped.written_source "
+        "fake=wrapped.fake cpu=wrapped.cpu flops_per_element=wrapped.flops calls=wrapped.edit limits checks "
+        "notes=wrapped.notes source=wrapped.source"
+    )
     wrapped: Wrapped
     limits: tuple[OperatorLimit, ...]
     checks: tuple[OperatorCheck, ...] = ()

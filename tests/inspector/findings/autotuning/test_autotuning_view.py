@@ -4,7 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SelectionError
-from ctrace.inspector.findings.autotuning.autotuning_view import Noise, check_selection, cost, margin, sentence, winner
+from ctrace.inspector.findings.autotuning.autotuning_view import (
+    Noise,
+    autotuning_document,
+    cost,
+    margin,
+    sentence,
+    winner,
+)
 from tests.support import autotuned
 from tests.support.autotuned import timed
 
@@ -34,13 +41,13 @@ def test_the_sentence_counts_sweeps_and_what_they_cost() -> None:
 
 def test_an_unknown_kind_of_operation_has_a_suggestion() -> None:
     with pytest.raises(SelectionError) as caught:
-        check_selection(autotuned.TUNED, None, "admm")
+        autotuning_document(autotuned.TUNED, None, "admm")
     assert caught.value.todo == "did you mean addmm?"
-    check_selection(replace(autotuned.TUNED, tuned=()), None, None)
+    autotuning_document(replace(autotuned.TUNED, tuned=()), None, None)
 
 
 def test_an_unknown_graph_has_a_suggestion() -> None:
     with pytest.raises(SelectionError) as caught:
-        check_selection(autotuned.TUNED, "0/7", None)
+        autotuning_document(autotuned.TUNED, "0/7", None)
     assert caught.value.todo == "did you mean 0/0?"
-    check_selection(autotuned.TUNED, "0/0", "mm")
+    autotuning_document(autotuned.TUNED, "0/0", "mm")

@@ -5,6 +5,7 @@ import pytest
 from ctrace.inspector.facts.compile_time import CompileTime, LookupOutcome, Span
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of, miscounted_lookups
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from tests.support.compiling import AT, Log, compiled, second
@@ -105,7 +106,7 @@ def test_steps_without_an_end_do_not_nest_without_one() -> None:
     assert compile_time_view.seconds(session.compile_time) == pytest.approx(2.999)
     assert sum(each.seconds for each in compile_time_view.pieces(session.compile_time)) == pytest.approx(2.999)
     assert render_perfetto(session)
-    assert drawn(compile_time_screen(session, 80), 80)
+    assert drawn(compile_time_screen(compile_document(session), 80), 80)
 
 
 @pytest.mark.parametrize("payload", ['{"name": "x"', "[]", '{"ph": "B", "name": "dynamo", "ts": "late"}', ""])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.session import Session, Verdict
+from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
 from ctrace.inspector.findings.guards.guard_view import by_line, by_object, guarded, heads
 from ctrace.inspector.findings.guards.guarded_tensors import tensor_guards
 from ctrace.inspector.findings.kernels.built_view import text_of
@@ -20,7 +21,7 @@ from ctrace.inspector.log.decode.dispatch import _DECODERS, STAGES
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.build import build
 from ctrace.reports.json.built_json import built_data
-from ctrace.reports.json.speed.compile_time_json import render_compile_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
@@ -334,10 +335,10 @@ def seen(session: Session) -> None:
     groups(session)
     caches(session)
     built_data(session)
-    render_compile_json(session)
+    render(compile_document(session))
     render_perfetto(session)
     drawn(explain_screen(session, 80), 80)
-    drawn(compile_time_screen(session, 80), 80)
+    drawn(compile_time_screen(compile_document(session), 80), 80)
     for each in session.built:
         assert all(isinstance(text_of(code), str | None) for code in each.ir.values())
     for found in (guarded(session, head) for head in heads(session)):

@@ -111,7 +111,7 @@ class TestCaches:
         use = CacheUse("forward", 2, 8, "0")
         limit = Limit(functions=(CacheUse("helper", 1, 8, "1"), use))
         (cache,) = caches(Session(compilations=made, recompiles=(again(1, STEP),), limit=limit))
-        assert [each.id for each in cache.entries] == ["0/0", "0/1"]
+        assert [each.of.id for each in cache.entries] == ["0/0", "0/1"]
         assert (cache.function, cache.line, cache.use, cache.refused, cache.left) == ("forward", 8, use, False, None)
 
     def test_none_is_there_without_a_recompile(self):
@@ -121,7 +121,7 @@ class TestCaches:
         refused = compiled("0/1", fail_type="Unsupported", fail_reason="Dynamo recompile limit exceeded")
         (cache,) = caches(Session(compilations=(compiled("0/0"), refused)))
         assert cache.refused
-        assert [each.id for each in cache.entries] == ["0/0"]
+        assert [each.of.id for each in cache.entries] == ["0/0"]
 
     def test_another_failure_is_no_refusal(self):
         failed = compiled("0/1", fail_type="Unsupported", fail_reason="a break in a loop")

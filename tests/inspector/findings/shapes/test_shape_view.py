@@ -34,9 +34,9 @@ class TestGroups:
         assert (looped.latest.compilation, paired.latest.compilation) == ("1/1", "2/0")
 
     def test_what_differed_before_is_told(self) -> None:
-        ((before, differences),) = by_function(SIZES, "forward")[0].earlier
+        (before,) = by_function(SIZES, "forward")[0].earlier
         assert before.compilation == "0/0"
-        assert differences == ("x.size(0) static 4", "mask.size(0) static 4")
+        assert before.differences == ("x.size(0) static 4", "mask.size(0) static 4")
 
     def test_sizes_that_were_fixed_each_time_are_told_once(self) -> None:
         looped = by_function(SIZES, "looped")[0]
@@ -45,15 +45,14 @@ class TestGroups:
         assert looped.tensors[0].dims[0].one_graph_each
 
     def test_static_parameters_are_hidden_unless_asked_for(self) -> None:
-        assert by_function(SIZES)[0].hidden == 1
-        assert by_function(SIZES, everything=True)[0].hidden == 0
+        assert [each.tensor.role for each in by_function(SIZES)[0].tensors if not each.is_shown] == ["parameter"]
 
     def test_a_parameter_that_took_several_sizes_is_shown(self) -> None:
         graphs = [
             graph(f"0/{n}", input_of("w", sized(0, n + 2, policy=DimPolicy.PARAMETER), role="parameter"))
             for n in (0, 1)
         ]
-        assert by_function(Session(shapes=tuple(graphs)))[0].hidden == 0
+        assert by_function(Session(shapes=tuple(graphs)))[0].tensors[0].is_shown
 
     @pytest.mark.parametrize(("name", "todo"), [("forwrd", "did you mean forward?"), ("z", "compiled ones: forward, ")])
     def test_a_wrong_name_is_met_with_the_right_one(self, name: str, todo: str) -> None:

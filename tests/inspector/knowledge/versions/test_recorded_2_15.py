@@ -93,7 +93,7 @@ def test_sizes_and_integers_that_an_option_keeps_static_are_said_to_be() -> None
 
 def test_no_mark_is_offered_for_a_size_that_an_option_keeps_static() -> None:
     session = recorded("static_sources")
-    (remark,) = marks(by_function(session, everything=True), session.environment.torch)
+    (remark,) = marks(by_function(session), session.environment.torch)
     assert (remark.line, remark.note) == (
         "",
         "x.size(0) of f takes several sizes, and TORCH_COMPILE_STATIC_SOURCES costs a graph for each: "

@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, heads
+from ctrace.inspector.findings.guards.guard_view import GuardFilter, guards_document, heads
 from ctrace.reports.terminal.guards.guards_screen import guards_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support import guarded, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
@@ -17,7 +18,8 @@ ANY = GuardFilter()
 def _screen(
     session: Session, width: int = 80, *, view: str = "summary", choice: GuardFilter = ANY, all_of_it: bool = False
 ) -> str:
-    return drawn(guards_screen(session, heads(session), choice, width, view=view, all_of_it=all_of_it), width)
+    document = guards_document(session, choice, whole=all_of_it)
+    return drawn(led(session, guards_screen(document, width, view=view, all_of_it=all_of_it)), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

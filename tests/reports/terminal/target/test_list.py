@@ -25,7 +25,7 @@ OWN = {
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_all(width: int) -> None:
-    assert_golden(f"targets-{width}.txt", drawn(targets_screen(OWN, width), width))
+    assert_golden(f"targets-{width}.txt", drawn(targets_screen(tuple(OWN.values()), width), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

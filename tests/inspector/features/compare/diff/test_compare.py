@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import PhaseTimes, Session
-from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What
+from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, DiffDocument, What
 from ctrace.inspector.features.compare.diff.compare import compare, counts, without_module
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.diff_json import render_diff_json
+from ctrace.reports.json.printer import render
 from tests.support import (
     built,
     fusions,
@@ -62,7 +62,7 @@ def test_both_directions_find_the_same_sites(log: Path):
 @pytest.mark.parametrize("name", HANDMADE)
 def test_any_two_sessions_can_be_compared(name: str):
     found = compare(HANDMADE[name], sessions.HOSTILE)
-    assert json.loads(render_diff_json("a", "b", found))["equal"] == (not found.changes)
+    assert json.loads(render(DiffDocument("a", "b", found)))["equal"] == (not found.changes)
 
 
 def with_time(seconds: float) -> Session:

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.features.compare.ranks.job import Job, read_job
 from ctrace.inspector.features.compare.ranks.rank_summary import Apart, summary_of
 from ctrace.inspector.log.folders import LogFile, choose, logs_in
-from ctrace.reports.json.ranks_json import render_ranks_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.wording.ranks_wording import incomplete
 from tests.support.places import DATA
 
@@ -202,7 +202,7 @@ def test_world_size_names_ranks_beyond_the_last_log():
 def test_absurd_world_size_costs_nothing():
     found = read_job(JOBS / "equal", world_size=10**15)
     assert found.missing == (range(2, 10**15),)
-    data = json.loads(render_ranks_json(found))
+    data = json.loads(render(found))
     assert (len(data["missing"]), data["missing_count"]) == (10_000, 10**15 - 2)
     assert list(incomplete(found)) == ["No log of ranks 2-999999999999999."]
 

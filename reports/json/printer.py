@@ -1,0 +1,149 @@
+"""Print a view's Document, or any other Struct, as JSON.
+
+A Struct is an object with its fields in order, unless its class has `JSON`: a line of words, each of which declares a
+name of the object, the attribute behind it, and a format:
+
+    calls              the attribute of that name
+    line=place.line    an attribute of an attribute; null if one of them is None
+    file|relative      in one of `FORMATS`
+    *cost              all names of the Struct in that attribute
+    schema             `SCHEMA`
+
+`make schemas` reads the same words, and takes types and descriptions from the fields behind them.
+
+Names are fixed: new ones may come, old ones never change.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.source.source_names import user_name
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
+
+SCHEMA = 1
+"""The version of the JSON reports; raise it if a name or its meaning changes."""
+ALL = "*"
+"""The name that stands for all names of a Struct in an attribute."""
+
+
+class JsonField(Struct, frozen=True):
+    """A name of an object, the attributes that lead to its value, and the format of the value."""
+
+    name: str
+    path: tuple[str, ...]
+    form: str = ""
+
+
+@cache
+def json_fields(kind: type[Struct]) -> tuple[JsonField, ...]:
+    """Return what is printed of a Struct, in order."""
+    words = getattr(kind, "JSON", "") or " ".join(kind.__struct_fields__)
+    return tuple(map(_field, words.split()))
+
+
+def _field(word: str) -> JsonField:
+    declared, _, form = word.replace(ALL, f"{ALL}=").partition("|")
+    name, _, path = declared.partition("=")
+    return JsonField(name, tuple((path or name).split(".")), form)
+
+
+def _moment(seconds: float | None, _cwd: str) -> str | None:
+    """Write seconds since the epoch as a date and a time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _null_if_empty(value: object, _cwd: str) -> object:
+    return value or None
+
+
+def _relative(file: str | None, cwd: str) -> object:
+    """Shorten the path of a file in the run's working directory."""
+    return fmt.relative(file, cwd) if file else file
+
+
+def _number(text: str, _cwd: str) -> float | None:
+    """Read a number, such as one that may be `nan`."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _path(file: str | None, cwd: str) -> object:
+    """Shorten a path, and make it safe to show."""
+    return fmt.path(file, cwd) if file else file
+
+
+def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
+    """Shorten the paths of `file:line`."""
+    parted = (line.rpartition(":") for line in lines)
+    return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]
+
+
+def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
+    return ".".join(map(str, numbers))
+
+
+def _rounded(number: float | None, _cwd: str) -> float | None:
+    return None if number is None else round(number, 2)
+
+
+def _user_name(name: str, _cwd: str) -> str:
+    """Name what torch calls `L['x']` as the user does."""
+    return user_name(name) if name else ""
+
+
+FORMATS: dict[str, Callable[[Any, str], object]] = {
+    "dotted": _dotted,
+    "moment": _moment,
+    "null_if_empty": _null_if_empty,
+    "number": _number,
+    "path": _path,
+    "places": _places,
+    "relative": _relative,
+    "rounded": _rounded,
+    "user_name": _user_name,
+}
+
+
+def render(document: Any) -> Document:
+    """Write a Document, indented, with a final newline."""
+    return json_document(plain(document, getattr(document, "cwd", "")))
+
+
+def plain(value: object, cwd: str) -> Any:
+    """Return a value as plain data; paths of files in the working directory become relative."""
+    if isinstance(value, Struct):
+        return _object(value, cwd)
+    if isinstance(value, Mapping):
+        return {str(name): plain(each, cwd) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each, cwd) for each in value]
+    return value
+
+
+def _object(record: Struct, cwd: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in json_fields(type(record)):
+        if each.name == ALL:
+            found.update(_printed(record, each, cwd))
+        elif each.name == "schema":
+            found["schema"] = SCHEMA
+        else:
+            found[each.name] = _printed(record, each, cwd)
+    return found
+
+
+def _printed(value: Any, declared: JsonField, cwd: str) -> Any:
+    for name in declared.path:
+        if value is None:
+            return None
+        value = getattr(value, name)
+    if declared.form:
+        value = FORMATS[declared.form](value, cwd)
+    return plain(value, cwd)

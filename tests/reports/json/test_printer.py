@@ -1,0 +1,118 @@
+"""What a Struct becomes in JSON."""
+
+import json
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import pytest
+import schemas
+import shapes
+from msgspec import Struct
+
+from ctrace.reports.json.printer import plain, render
+
+
+class Color(StrEnum):
+    RED = "red"
+
+
+class Place(Struct, frozen=True):
+    """Where it is."""
+
+    JSON: ClassVar[str] = "file|relative line"
+    file: str | None
+    line: int | None = None
+    """From 1."""
+
+
+class Found(Struct, frozen=True):
+    """What was found."""
+
+    JSON: ClassVar[str] = "schema unit=UNIT id=name line=place.line *place why|null_if_empty by_rank colors places"
+    UNIT: ClassVar[str] = "us"
+    name: str
+    place: Place
+    why: str = ""
+    by_rank: dict[int, float] = {}
+    colors: tuple[Color, ...] = ()
+    hidden: object = None
+    cwd: str = "/home/me"
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All of them."""
+        return (self.place,)
+
+
+class Whole(Struct, frozen=True):
+    first: int
+    found: Found | None = None
+
+
+HERE = Found("x", Place("/home/me/net.py", 3), by_rank={1: 0.5}, colors=(Color.RED,))
+PRINTED = {
+    "schema": 1,
+    "unit": "us",
+    "id": "x",
+    "line": 3,
+    "file": "net.py",
+    "why": None,
+    "by_rank": {"1": 0.5},
+    "colors": ["red"],
+    "places": [{"file": "net.py", "line": 3}],
+}
+
+
+def test_words_name_what_is_printed() -> None:
+    assert json.loads(render(HERE)) == PRINTED
+    assert list(plain(HERE, HERE.cwd)) == list(PRINTED)
+
+
+def test_a_struct_without_words_is_printed_whole() -> None:
+    assert plain(Whole(1, HERE), "/home/me") == {"first": 1, "found": PRINTED}
+    assert plain(Whole(1), "") == {"first": 1, "found": None}
+
+
+class Line(Struct, frozen=True):
+    JSON: ClassVar[str] = "line=place.line file=place.file|relative"
+    place: Place | None = None
+
+
+def test_what_is_reached_through_none_is_null() -> None:
+    assert plain(Line(), "/home/me") == {"line": None, "file": None}
+
+
+class Wrong(Struct, frozen=True):
+    JSON: ClassVar[str] = "line=place.lnie"
+    place: Place
+
+
+def test_a_word_that_names_nothing_is_an_error_and_found_when_schemas_are_written() -> None:
+    with pytest.raises(AttributeError):
+        plain(Wrong(Place(None)), "")
+    with pytest.raises(AttributeError):
+        shapes.Writers().printed(Wrong)
+
+
+def _schema(kind: type, **named: str) -> Any:
+    return schemas._schema(shapes.Writers(named=named).printed(kind))
+
+
+def test_the_schema_follows_the_fields() -> None:
+    found = _schema(Found)
+    assert found["required"] == list(PRINTED)
+    assert found["properties"]["schema"] == {"const": 1}
+    assert found["properties"]["line"] == {"type": ["integer", "null"], "description": "From 1."}
+    assert found["properties"]["why"] == {"type": ["string", "null"]}
+    assert found["properties"]["by_rank"] == {"type": "object", "additionalProperties": {"type": ["number", "null"]}}
+    assert found["properties"]["colors"] == {"type": "array", "items": {"enum": ["red"]}}
+    assert found["properties"]["places"]["items"]["properties"]["file"] == {"type": ["string", "null"]}
+    assert _schema(Line)["properties"]["line"]["type"] == ["null", "integer"]
+    assert _schema(Whole, Found="found")["properties"]["found"]["anyOf"][1] == {"$ref": "#/$defs/found"}
+
+
+def test_every_named_definition_is_used() -> None:
+    used: set[str] = set()
+    for command in schemas.COMMANDS:
+        used |= set(schemas.schema_of(command).get("$defs", {}))
+    assert set(schemas.NAMED.values()) <= used
