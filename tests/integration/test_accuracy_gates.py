@@ -99,7 +99,9 @@ def test_repro_writes_the_kernel_that_is_wrong(ctrace: Command) -> None:
         [sys.executable, "repro.py"], cwd=ctrace.folder, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode != 0
-    assert done.stdout.startswith("off by 1 from float64, eager by 0")
+    # The fault gives x + 1, so random numbers show more than the model's own, which are small.
+    assert done.stdout.startswith("off by 1")
+    assert "from float64, eager by 0\n" in done.stdout
 
 
 def test_repro_says_so_if_no_kernel_is_wrong(ctrace: Command) -> None:
