@@ -3,10 +3,13 @@
 Each case is one run of the command in a process of its own, which puts in one fault (`_accuracy_faults.py`) and writes
 down what it changed; the command knows nothing of it. A fault counts as found if a culprit is a kernel that has the
 changed node; its line is right if every culprit has the line of the changed node. `--healthy` runs the same models in
-three dtypes without a fault; there, each culprit is a false alarm.
+three dtypes without a fault; there, each culprit is a false alarm. `--issues` runs the models of `accuracy_issues/`,
+which torch.compile computes wrongly by an issue of PyTorch: plain torch says whether it still does, and the line that
+the issue or its fix blames has the comment `# blamed`.
 
     .venv/bin/python benchmarks/accuracy.py --cases 40
     .venv/bin/python benchmarks/accuracy.py --healthy
+    .venv/bin/python benchmarks/accuracy.py --issues
 """
 
 import argparse
@@ -24,6 +27,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "_accuracy_models.py"
+ISSUES = HERE / "accuracy_issues"
 NAMES = (
     "mlp", "conv_bn", "attention", "layer_norm", "softmax_loss", "rms_rope", "gated", "statistics", "embeddings",
     "residual", "drops", "distances",
@@ -33,9 +37,9 @@ DTYPES = ("float32", "bfloat16", "float16")
 _LINE = re.compile(r'File "[^"]*_accuracy_models\.py", line (\d+)')
 
 
-def answer(environment: dict[str, str], *options: str, timeout: float = 400.0) -> dict[str, Any]:
+def answer(environment: dict[str, str], *options: str, model: Path = MODELS, timeout: float = 400.0) -> dict[str, Any]:
     """Run the command, and return its JSON; `failed` if there is none."""
-    words = [str(Path(sys.executable).parent / "ctrace"), "accuracy", str(MODELS), "--json", *options]
+    words = [str(Path(sys.executable).parent / "ctrace"), "accuracy", str(model), "--json", *options]
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -108,6 +112,48 @@ def healthy(out: Path) -> None:
                 print(name, dtype, row["equal"], row["result"], row["compared"], row["culprits"], row["failed"])
 
 
+def issue(path: Path) -> dict[str, Any]:
+    """Check one model in plain torch, and with the command if it is wrong there."""
+    text = path.read_text()
+    blamed = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# blamed")]
+    words = [sys.executable, str(HERE / "_accuracy_issues.py"), str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    plain = json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr.strip()[-200:]}
+    row = {"issue": path.stem.partition("_")[2], "blamed": blamed, "plain": plain}
+    if not plain.get("differences"):
+        return row
+    found = answer({}, *(["--train"] if "\nTRAIN = True\n" in text else []), model=path)
+    return {**row, **{key: found.get(key) for key in (*_KEPT, "first_nonfinite")}}
+
+
+def issues(out: Path, only: list[str]) -> None:
+    paths = [each for each in sorted(ISSUES.glob("*_*.py")) if not only or each.stem.partition("_")[2] in only]
+    with out.open("a") as file:
+        for path in paths:
+            row = issue(path)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            print(issue_line(row), flush=True)
+
+
+def issue_line(row: dict[str, Any]) -> str:
+    """Return a line of the table: how it is wrong in plain torch, and what the command says."""
+    apart = row["plain"].get("differences", [])
+    worst = max(apart, key=lambda each: (each["error"] is None, each["error"] or 0.0), default=None)
+    if worst is None:
+        return f"| {row['issue']} | {row['plain'].get('torch')} | no | {row['plain'].get('failed', '')} |"
+    size = worst["how"] if worst["error"] is None else f"{worst['error']:.3g} beside {worst['eager_error']:.3g}"
+    named = row["culprits"] or []
+    lines = sorted({each["line"] for each in named if each["line"] is not None})
+    right = "yes" if set(lines) & set(row["blamed"]) else "other" if lines else "none"
+    first = (
+        named[0] if named else {"kind": "", "name": row.get("failed") or str(row["result"]), "ops": [], "reason": ""}
+    )
+    what = f"{first['kind']} {first['name']}: {', '.join(first['ops'][:3])}"
+    cells = (row["issue"], row["plain"]["torch"], f"{worst['place']}: {size}", row["blamed"], lines, right, what)
+    return "| " + " | ".join(map(str, (*cells, first["reason"] or "-"))) + " |"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Count the faults by kind."""
     lines = ["| fault | ran | kernel right | line right | an innocent kernel named |", "|---|---|---|---|---|"]
@@ -127,10 +173,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--healthy", action="store_true")
+    parser.add_argument("--issues", nargs="*", metavar="NUMBER", help="all, or those with these numbers")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "accuracy.jsonl")
     options = parser.parse_args()
     if options.healthy:
         healthy(options.out)
+        return
+    if options.issues is not None:
+        issues(options.out, options.issues)
         return
     faults(options.cases, options.seed, options.out, tuple(options.kinds.split(",")))
     print(table([json.loads(line) for line in options.out.read_text().splitlines()]))

@@ -315,3 +315,48 @@ def test_a_wrong_command_line_is_two_lines(ctrace: Command, words: tuple[str, ..
     result = ctrace(*words)
     assert result.code == 2
     assert says in result.err
+
+
+IN_PLACE = """\
+import torch
+
+def model(x, z):
+    y = x.clone()
+    y[1:3] = 2.5
+    h = torch.tanh(y) * 2
+    z.index_put_((torch.tensor([0, 2]),), h[:2] * 3)
+    z.add_(1)
+    x[0] = h[1] + z[0]
+    return h, z.sum()
+
+def inputs():
+    return torch.randn(4, 6), torch.randn(4, 6)
+"""
+
+
+def test_in_place_updates_of_a_healthy_model_are_right(ctrace: Command) -> None:
+    ctrace.write("model.py", IN_PLACE)
+    report = ctrace("accuracy", "model.py", "--json").report
+    assert (report["equal"], report["culprits"], report["not_compared"]) == (True, [], [])
+    assert report["compared"] >= 4
+
+
+def test_a_lost_write_to_an_input_is_named(ctrace: Command) -> None:
+    lost = PASS.replace("aten.mul.Tensor and node.args[1] == 0.7", "aten.copy_.default")
+    lost = lost.replace("node.args = (node.args[0], 0.8)", "node.args = (node.args[0], node.args[0])")
+    model = "import torch\n\ndef model(x, y):\n    x.add_(y)\n    return y * 2\n\n"
+    inputs = "def inputs():\n    return torch.randn(4, 6), torch.randn(4, 6)\n"
+    ctrace.write("model.py", model + inputs + lost.format(setting="post_grad_custom_post_pass"))
+    report = ctrace("accuracy", "model.py", "--json").report
+    assert {(each["kind"], each["line"]) for each in report["culprits"]} == {("pass", 4)}
+    assert (report["equal"], report["result"]) == (False, "wrong")
+
+
+def test_a_write_that_a_decomposition_loses_is_named(ctrace: Command) -> None:
+    """torch 2.13 gives the result of dropout in evaluation memory of its own; eager returns the input itself."""
+    model = (
+        "import torch\n\ndef model(x):\n    y = torch.nn.functional.dropout(x, 0.5, training=False)\n    y.add_(1)\n"
+    )
+    ctrace.write("model.py", model + "    return y * 2\n\ndef inputs():\n    return (torch.ones(3, 4),)\n")
+    (found,) = ctrace("accuracy", "model.py", "--json").report["culprits"]
+    assert (found["kind"], found["line"]) == ("decomposition", 5)

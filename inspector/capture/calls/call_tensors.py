@@ -83,6 +83,38 @@ def mapped(call: Call, change: Callable[[Any], Any]) -> Call:
     return Call(args, kwargs)
 
 
+_WIDEST = 8
+"""How many times as large as its values the memory of a tensor may be, to be copied as a whole."""
+
+
+def with_memory(tensor: Any, dtype: Any = None) -> Any:
+    """Copy a tensor, also to another dtype, with its strides and what lies between its values: some operations look."""
+    import torch
+
+    plain = tensor.detach()
+    dtype = dtype or plain.dtype
+    if type(plain) is not torch.Tensor or not _has_gaps(plain):
+        return plain.to(dtype, copy=True)
+    if plain.untyped_storage().nbytes() > _WIDEST * plain.numel() * plain.element_size():
+        return torch.empty_strided(plain.shape, plain.stride(), dtype=dtype, device=plain.device).copy_(plain)
+    memory = torch.empty(0, dtype=plain.dtype, device=plain.device).set_(plain.untyped_storage())
+    return memory.to(dtype, copy=True).as_strided(plain.shape, plain.stride(), plain.storage_offset())
+
+
+def _has_gaps(tensor: Any) -> bool:
+    """Whether there is memory between a tensor's values, none of which share any."""
+    import torch
+
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
+        return False
+    end = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride < end:
+            return False
+        end = stride * size if size > 1 else end
+    return bool(0 < tensor.numel() < end)
+
+
 def _repeated_rows(tensor: Any, dimension: int, size: int) -> Any:
     import torch
 

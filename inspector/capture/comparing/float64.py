@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import mapped
+from ctrace.inspector.capture.calls.call_tensors import mapped, with_memory
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic, aliases, is_plain, mode, operation
 from ctrace.inspector.capture.comparing.precision import precision_of
@@ -26,11 +26,15 @@ class Float64(WatchedArithmetic):
 
     def call(self, call: Call) -> Call:
         """Widen copies of the arguments."""
+        import torch
+
         made: dict[int, Any] = {}
 
         def widened(tensor: Any) -> Any:
-            if id(tensor) not in made:
-                made[id(tensor)] = _widened(tensor).detach().requires_grad_(tensor.requires_grad)
+            if id(tensor) not in made and precision_of(tensor.dtype):
+                wide = torch.complex128 if tensor.is_complex() else torch.float64
+                copy = with_memory(tensor, wide) if is_plain(tensor) else _widened(tensor).detach()
+                made[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
             return made[id(tensor)] if precision_of(tensor.dtype) else tensor
 
         return mapped(call, widened)
@@ -50,11 +54,12 @@ class Float64(WatchedArithmetic):
 
         if not isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)
-        if func._can_decompose():  # in inference mode, composite operations arrive undecomposed
+        # In inference mode, composite operations arrive undecomposed. Python's decompositions are no reference: eager
+        # does not use them, and compiled code does, with their errors (2.13, _ops.py: `decompose` prefers them).
+        composite = torch._C.DispatchKey.CompositeImplicitAutograd
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), composite):
             with mode(self._run):
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
+                return func._op_dk(composite, *args, **kwargs)
         _refuse(func, args, kwargs)
         change = _narrowing(func, args, kwargs) or _wide_values
         args, kwargs = _arguments(func, args, kwargs, change)

@@ -6,7 +6,7 @@ from typing import Any
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.facts.accuracy_facts import PathStep
-from ctrace.inspector.features.accuracy.child.kernel_judge import distance, stored_nodes, widened
+from ctrace.inspector.features.accuracy.child.kernel_judge import distance, stored_nodes, widened, writes_until
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
     Values,
@@ -43,7 +43,7 @@ class ErrorPath(Listener):
             try:
                 if cannot_repeat(node) is not None:
                     raise NotComputableError(str(node))
-                nodes = needed([node], self._truth)
+                nodes = needed([node, *writes_until(graph, number, node)], self._truth)
                 self._truth.update(computed(graph.module, nodes, self._truth, Float64(), lambda each: each))
             except Exception:
                 self._truth[node] = widened(value)

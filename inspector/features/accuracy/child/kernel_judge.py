@@ -9,14 +9,19 @@ the limit by as much as it widens eager's own error, and no tolerance has to be 
 
 A buffer is computed from the values nearest to it: other buffers that the same kernel stores, else the kernel's
 inputs. A kernel may use a value before it rounds it to store it, so a buffer is wrong only if it is wrong by both.
+
+Memory that nodes write into, such as an input of the graph, is judged as it is after the last of them that the kernel
+computes. A node that comes before a write gets what was there before, also if its kernel runs later: it is then wrong.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.calls.call_tensors import with_memory
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
 from ctrace.inspector.capture.comparing.judgement import (
@@ -34,7 +39,9 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     Values,
     cannot_repeat,
     computed,
+    memory_of,
     needed,
+    writes_of,
 )
 from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedCall, WatchedGraph
@@ -100,6 +107,10 @@ class StoredBuffer(Struct, eq=False):
     value: Any = None
     scenario: str = ""
     step: int | None = None
+    writes: tuple[Any, ...] = ()
+    """The nodes that write into its memory, if it is judged after them."""
+    late: Any = None
+    """A node that reads an input after a later node has written to it, which explains what is wrong."""
 
 
 class Nonfinite(Struct, eq=False):
@@ -130,11 +141,16 @@ class KernelJudge(Listener):
         self._kept: dict[str, Any] = {}
         """Inputs of calls that wrote only a part of a node's value, which a later call completes."""
         self._arguments: dict[int, list[Any]] = {}
+        self._before: dict[Any, Any] = {}
+        """Copies of inputs that a kernel may read too late, from before the first kernel."""
 
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Remember the arguments, and copy what the first kernel reads."""
         self._arguments = {id(graph): args}
         self._kept = {}
+        late = {base for number in range(len(graph.calls)) for base, _ in _late_readers(graph, number, number)}
+        inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
+        self._before = {base: copied_value(names[inputs[base]]) for base in late & inputs.keys()}
         if not graph.instrumented and graph.calls:
             self._leave_out(f"graph {graph.part} ({graph.stage})", "its code has a form that ctrace does not know")
         self._copy_inputs(graph, 0, names)
@@ -154,17 +170,18 @@ class KernelJudge(Listener):
             return
         if _has_open_results(graph, number - 1, names):
             self._kept |= self._inputs
-        reads = graph.calls[number].reads
+        reads = {**_written_variables(graph, number), **graph.calls[number].reads}
         self._exceeds = self._limit.exceeded_by([names[each] for each in {*reads.values()} if each in names])
         if self._exceeds:
             self._inputs = {}
             return
         self._inputs = {name: copied_value(names[variable]) for name, variable in reads.items() if variable in names}
 
-    def _known(self, graph: WatchedGraph, call: WatchedCall, names: Mapping[str, Any]) -> Values:
+    def _known(self, graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> Values:
         """Return the values of nodes before the call: copies of what it read, and what it left alone."""
         import torch
 
+        call = graph.calls[number]
         arguments = zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True)
         found: Values = {node: value for node, _, value in arguments if not isinstance(value, torch.Tensor)}
         written = {*call.writes, *call.writes.values()}
@@ -174,9 +191,13 @@ class KernelJudge(Listener):
         inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
         left = {name: value for name, value in (*self._kept.items(), *names.items()) if name not in written}
         known = {**left, **self._inputs}
+        to = writes_of(graph.module.graph).to
         for node, name in (*inputs.items(), *buffers.items()):
-            if name in known and node not in found and not _is_write(node):
+            is_changed = memory_of(node) is not node and memory_of(node) in to
+            if name in known and node not in found and not is_changed:
                 found[node] = known[name]
+        done = [each for each, last in graph.written.items() if last < number]
+        found |= {each: found.get(memory_of(each)) if each.args[0] is memory_of(each) else None for each in done}
         copies = {node: self._inputs[name] for name, node in graph.copies.items() if name in self._inputs}
         return {**found, **copies}
 
@@ -185,47 +206,53 @@ class KernelJudge(Listener):
         if self._exceeds:
             self._leave_out(call.name, self._exceeds)
             return
-        known = self._known(graph, call, names)
+        known = self._known(graph, number, names)
         stored = stored_nodes(graph, number, names)
+        writes = {node: writes_until(graph, number, node) for node in stored}
         if stored:
-            self._look_for_nonfinite(graph, call, known, stored)
+            self._look_for_nonfinite(graph, call, known, {node: stored[node] for node in stored if not writes[node]})
         elif call.is_external and not _goes_on(graph, number):
             why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
             self._leave_out(call.name, why)
         elif not call.is_external and not _has_open_results(graph, number, names):
             self._leave_out(call.name, _UNKNOWN)
+        late = dict(_late_readers(graph, number, number + 1))
+        in_time = {**known, **{base: self._before[base] for base in late if base in self._before}}
+        too_late = {**known, **{base: names[each] for base in late if (each := _variable(graph, base)) in names}}
         for node, value in stored.items():
-            beside = {other: each for other, each in stored.items() if other is not node and each is not value}
+            others = (other for other in stored if other is not node and stored[other] is not value)
+            beside = {other: stored[other] for other in others if not writes[other]}
+            of = partial(judged_value, graph.module, node, value, writes=writes[node], is_strict=self.against_eager)
             try:
-                found = judged_value(graph.module, node, value, {**known, **beside}, is_strict=self.against_eager)
+                found = of({**in_time, **beside})
                 if found.judgement is Judgement.WRONG and beside:
-                    found = judged_value(graph.module, node, value, known, is_strict=self.against_eager)
+                    found = of(in_time)
+                is_late = late and found.judgement is Judgement.WRONG and of(too_late).judgement is Judgement.FINE
             except NotComputableError as error:
                 self._leave_out(f"{call.name}: {node.name}", str(error))
                 continue
-            self._note(graph, number, node, value, known, found)
+            nodes = needed([node, *writes[node]], in_time)
+            reader = next((each for each in late.values() if each in nodes), None) if is_late else None
+            self._note(StoredBuffer(
+                graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
+                in_time, value, self.scenario, self.step, writes[node], reader,
+            ), found.why)  # fmt: skip
 
-    def _note(
-        self, graph: WatchedGraph, number: int, node: Any, value: Any, known: Values, found: "ValueJudged"
-    ) -> None:
-        call = graph.calls[number]
+    def _note(self, stored: StoredBuffer, why: str) -> None:
+        call, node = stored.call, stored.node
         self.compared += 1
-        is_wrong = found.judgement is Judgement.WRONG
-        if found.judgement is Judgement.UNDECIDED:
-            self._leave_out(f"{call.name}: {node.name}", found.why)
-        elif is_wrong and call.is_external and not _knows_inputs(graph, call):
+        is_wrong = stored.judgement is Judgement.WRONG
+        if stored.judgement is Judgement.UNDECIDED:
+            self._leave_out(f"{call.name}: {node.name}", why)
+        elif is_wrong and call.is_external and not _knows_inputs(stored.graph, call):
             self._leave_out(call.name, "it is not known which value of the graph each of its inputs is")
-        elif is_wrong or (found.is_other and self.against_eager):
+        elif is_wrong or (stored.is_other and self.against_eager):
             keeps = len(self.wrong) < MOST_LOCATED
-            nodes = needed([node], known) if keeps else []
-            inputs = {each for one in nodes for each in one.all_input_nodes if each in known}
-            self.wrong.append(
-                StoredBuffer(
-                    graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                    {each: copied_value(known[each]) for each in inputs}, copied_value(value) if keeps else None,
-                    self.scenario, self.step,
-                )
-            )  # fmt: skip
+            nodes = needed([node, *stored.writes], stored.known) if keeps else []
+            inputs = {each for one in nodes for each in one.all_input_nodes if each in stored.known}
+            stored.known = {each: copied_value(stored.known[each]) for each in inputs}
+            stored.value = copied_value(stored.value) if keeps else None
+            self.wrong.append(stored)
 
     def _look_for_nonfinite(self, graph: WatchedGraph, call: WatchedCall, known: Values, stored: Values) -> None:
         if self.nonfinite is not None:
@@ -267,8 +294,13 @@ class ValueJudged(Struct, frozen=True):
     ratio: float = 0.0
 
 
-def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict: bool = False) -> ValueJudged:
+def judged_value(
+    module: Any, node: Any, value: Any, known: Values, *, writes: Sequence[Any] = (), is_strict: bool = False
+) -> ValueJudged:
     """Judge the value that compiled code has for a node, given values of other nodes.
+
+    Args:
+        writes: nodes that write into the node's memory, if the value is the one after them.
 
     Raises:
         NotComputableError: eager cannot compute it by itself.
@@ -277,11 +309,12 @@ def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict
 
     if (why := cannot_repeat(node)) is not None:
         raise NotComputableError(why)
-    if node.op == "placeholder":  # a copy of an input with other strides
+    if node.op == "placeholder" and not writes:  # a copy of an input with other strides
         same = node in known and same_kind(known[node], value) and _equal(known[node], value)
         return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
-    known = {each: one for each, one in known.items() if each is not node}
-    nodes = needed([node], known)
+    if not writes:
+        known = {each: one for each, one in known.items() if each is not node}
+    nodes = needed([node, *writes], known)
     eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
     pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
@@ -380,8 +413,10 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
     """Return the nodes whose values a call stored, and no later call adds to, with these values."""
     call = graph.calls[number]
     by_name: dict[str, list[Any]] = {}
+    to = writes_of(graph.module.graph).to
     for node, name in graph.buffers.items():
-        if not _is_write(node) and graph.finished.get(node) == number:
+        is_changed = memory_of(node) is not node and memory_of(node) in to
+        if not is_changed and graph.finished.get(node) == number:
             by_name.setdefault(name, []).append(node)
     found: Values = {}
     for name, variable in call.writes.items():
@@ -394,7 +429,53 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
             found[nodes[-1]] = names[variable]
         elif call.node is not None and len(call.writes) == 1 and name not in graph.buffers.values():
             found[call.node] = names[variable]
-    return found
+    found |= {
+        base: names[variable]
+        for base, variable in _written_memory(graph, number)
+        if variable in names and writes_until(graph, number, base) and _fits(base, names[variable])
+    }
+    return {
+        node: value
+        for node, value in found.items()
+        if not any(graph.written.get(each, -1) > number and each in call.origins for each in to.get(node, ()))
+    }
+
+
+def writes_until(graph: WatchedGraph, number: int, node: Any) -> tuple[Any, ...]:
+    """Return the nodes that write into the memory of a node, and that a call finishes."""
+    return tuple(each for each in writes_of(graph.module.graph).to.get(node, ()) if graph.written.get(each) == number)
+
+
+def _written_memory(graph: WatchedGraph, number: int) -> Iterator[tuple[Any, str]]:
+    """Yield the nodes into whose memory a call writes, with their variables."""
+    call = graph.calls[number]
+    for base, writes in writes_of(graph.module.graph).to.items():
+        variable = _variable(graph, base)
+        if variable in call.writes.values() and any(each in call.origins for each in writes):
+            yield base, str(variable)
+
+
+def _variable(graph: WatchedGraph, node: Any) -> str | None:
+    """Return the variable with a node's memory; None: it has none."""
+    inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
+    return inputs.get(node) or graph.buffers.get(node)
+
+
+def _written_variables(graph: WatchedGraph, number: int) -> dict[str, str]:
+    return {variable: variable for _, variable in _written_memory(graph, number)}
+
+
+def _late_readers(graph: WatchedGraph, number: int, until: int) -> Iterator[tuple[Any, Any]]:
+    """Yield memory that a call before `until` writes to, with a node of a call that has to read it before that."""
+    all_writes = writes_of(graph.module.graph)
+    call = graph.calls[number]
+    for base, writes in all_writes.to.items():
+        first = min((all_writes.order[each] for each in writes if graph.written.get(each, until) < until), default=-1)
+        for node in sorted(call.origins, key=lambda each: all_writes.order.get(each, 0)):
+            reads = base in map(memory_of, node.all_input_nodes) and memory_of(node) is not base
+            if reads and all_writes.order.get(node, first) < first:
+                yield base, node
+                break
 
 
 def _knows_inputs(graph: WatchedGraph, call: WatchedCall) -> bool:
@@ -429,11 +510,6 @@ def _placeholders(graph: WatchedGraph) -> list[Any]:
     return [node for node in graph.module.graph.nodes if node.op == "placeholder"]
 
 
-def _is_write(node: Any) -> bool:
-    """Whether a node only writes into another one's memory: it has the name of what it writes to."""
-    return str(node.target) in ("aten.copy_.default", "aten.set_.source_Tensor")
-
-
 def _fits(node: Any, value: Any) -> bool:
     import torch
 
@@ -461,7 +537,7 @@ def copied_value(value: Any) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
-        return value.detach().clone()
+        return with_memory(value)
     return tuple(map(copied_value, value)) if isinstance(value, tuple | list) else value
 
 
@@ -473,7 +549,7 @@ def widened(value: Any) -> Any:
         return tuple(map(widened, value))
     if not isinstance(value, torch.Tensor) or precision_of(value.dtype) is None:
         return copied_value(value)
-    return value.detach().to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
+    return with_memory(value, torch.complex128 if value.is_complex() else torch.float64)
 
 
 def distance(one: Any, other: Any) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.comparing.precision import precision_of
-from ctrace.inspector.features.accuracy.child.node_values import Values, operator_name
+from ctrace.inspector.features.accuracy.child.node_values import Values, operator_name, written_arguments
 
 _FITS = 0.02
 """The share of values that another order of float32 operations may change in their 16 bits."""
@@ -27,7 +27,7 @@ class LostRounding(Struct, frozen=True):
 def lost_rounding(module: Any, nodes: list[Any], known: Values, node: Any, value: Any) -> LostRounding | None:
     """Return the operation whose rounding explains most of the difference; None: none explains any."""
     short = [each for each in nodes if _is_short(each) and each is not node]
-    if not short:
+    if not short or any(map(written_arguments, nodes)):
         return None
     with_all = _share(_values(module, nodes, known, set())[node], value)
     shares = {each: _share(_values(module, nodes, known, {each})[node], value) for each in short}

@@ -1,8 +1,15 @@
-"""Compute nodes of a graph after all passes on values that compiled code has: in eager, in float64, and rounded."""
+"""Compute nodes of a graph after all passes on values that compiled code has: in eager, in float64, and rounded.
 
+
+After all passes, nodes may write into the memory of others: into inputs of the graph, and into copies of values. So
+what a node reads depends on the writes before it, and they are computed with it, in the order of the graph.
+"""
+
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
@@ -15,9 +22,86 @@ class NotComputableError(Exception):
     """A value cannot be computed outside of compiled code; the message says why."""
 
 
+class RefusedError(NotComputableError):
+    """Eager refuses an operation."""
+
+    def __init__(self, node: Any, text: str) -> None:
+        super().__init__(f"{operator_name(node)} cannot run by itself: {text}")
+        self.node = node
+
+
+class GraphWrites:
+    """The nodes of a graph that write into memory, by the node whose memory it is, in the order of the graph."""
+
+    def __init__(self, graph: Any) -> None:
+        self.order = {node: at for at, node in enumerate(graph.nodes)}
+        self.to: dict[Any, list[Any]] = {}
+        for node in self.order:
+            for each in written_arguments(node):
+                self.to.setdefault(memory_of(each), []).append(node)
+
+    def before(self, node: Any) -> list[Any]:
+        """Return the writes into what a node reads, before it."""
+        bases = {memory_of(each) for each in node.all_input_nodes} if self.to else ()
+        return [each for base in bases for each in self.to.get(base, ()) if self.order[each] < self.order[node]]
+
+
+_WRITES: WeakKeyDictionary[Any, GraphWrites] = WeakKeyDictionary()
+
+
+def writes_of(graph: Any) -> GraphWrites:
+    """Return the writes of a graph that no longer changes."""
+    if graph not in _WRITES:
+        _WRITES[graph] = GraphWrites(graph)
+    return _WRITES[graph]
+
+
+def written_arguments(node: Any) -> list[Any]:
+    """Return the nodes that an operation writes to."""
+    from torch import fx
+
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return []
+    given = {argument.name: value for argument, value in zip(schema.arguments, node.args, strict=False)}
+    given |= node.kwargs
+    written = [each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    values = [given.get(name) for name in written]
+    flat = [each for value in values for each in (value if isinstance(value, list | tuple) else [value])]
+    return [each for each in flat if isinstance(each, fx.Node)]
+
+
+def memory_of(node: Any) -> Any:
+    """Return the node whose memory a value is in: itself, or what it is a view of, or what it has written to."""
+    while (of := _aliased(node)) is not None:
+        node = of
+    return node
+
+
+def _aliased(node: Any) -> Any:
+    from torch import fx
+
+    if node.op != "call_function" or not node.args:
+        return None
+    if node.target is operator.getitem:
+        source, at = node.args
+        if not isinstance(source, fx.Node):
+            return None
+        if source.args and isinstance(source.args[0], list | tuple):  # such as `_foreach_add_`
+            written = written_arguments(source)
+            return written[at] if at < len(written) else None
+        return _aliased(source)
+    schema = getattr(node.target, "_schema", None)
+    is_alias = schema is not None and any(each.alias_info is not None for each in schema.returns)
+    return node.args[0] if is_alias and isinstance(node.args[0], fx.Node) else None
+
+
 def needed(outputs: Iterable[Any], known: Mapping[Any, Any]) -> list[Any]:
     """Return the nodes to compute for some outputs, in the order of the graph; what is known is not computed again."""
     outputs = list(outputs)
+    if not outputs:
+        return []
+    writes = writes_of(outputs[0].graph)
     found: set[Any] = set()
     waiting = [each for each in outputs if each not in known]
     while waiting:
@@ -25,8 +109,8 @@ def needed(outputs: Iterable[Any], known: Mapping[Any, Any]) -> list[Any]:
         if node in found:
             continue
         found.add(node)
-        waiting += [each for each in node.all_input_nodes if each not in known]
-    return [each for each in (outputs[0].graph.nodes if outputs else ()) if each in found]
+        waiting += [each for each in (*node.all_input_nodes, *writes.before(node)) if each not in known]
+    return [each for each in writes.order if each in found]
 
 
 def computed(
@@ -41,7 +125,6 @@ def computed(
         NotComputableError: an input is not known, or an operation raises, or draws random numbers.
     """
     import torch
-    from torch import fx
 
     values: Values = {}
 
@@ -65,35 +148,36 @@ def computed(
                 raise NotComputableError(f"{node.name} is not an input of the kernel")
             if (why := cannot_repeat(node)) is not None:
                 raise NotComputableError(why)
-            values[node] = _called(node, *fx.map_arg((node.args, node.kwargs), value))
+            values[node] = called_node(node, value)
     return values
 
 
-def _called(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called_node(node: Any, value: Callable[[Any], Any]) -> Any:
+    """Call the operation of a node; what it writes to changes.
+
+    Args:
+        value: returns the value of an argument.
+
+    Raises:
+        RefusedError: the operation raises.
+    """
+    from torch import fx
+
     try:
-        return node.target(*_without_writes(node, args), **kwargs)
+        if node.target is operator.getitem and written_arguments(node.args[0]) and value(node.args[0]) is None:
+            return value(written_arguments(node.args[0])[node.args[1]])  # `_foreach_add_` and its like return nothing
+        args, kwargs = fx.map_arg((node.args, node.kwargs), value)
+        return node.target(*args, **kwargs)
     except Exception as error:
         text = str(error).strip().partition("\n")[0][:120]
-        raise NotComputableError(f"{operator_name(node)} cannot run by itself: {text}") from error
+        raise RefusedError(node, text) from error
 
 
 def attribute(module: Any, path: str) -> Any:
-    """Return an attribute of a module by its dotted name."""
+    """Return the attribute of a module at a dotted path."""
     for name in path.split("."):
         module = getattr(module, name)
     return module
-
-
-def _without_writes(node: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy the arguments that an operation writes to: another node may still need the old value."""
-    import torch
-
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return args
-    written = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
-    pairs = zip(args, [*written, *[False] * len(args)], strict=False)
-    return tuple(each.clone() if is_written and isinstance(each, torch.Tensor) else each for each, is_written in pairs)
 
 
 def operator_name(node: Any) -> str:
@@ -102,28 +186,28 @@ def operator_name(node: Any) -> str:
     return str(packet) if packet is not node.target else getattr(node.target, "__name__", str(node.target))
 
 
+def _drops_nothing(node: Any) -> bool:
+    """Whether an operation such as attention draws no random numbers: its probability of dropout is zero."""
+    names = [each.name for each in node.target._schema.arguments]
+    defaults = {each.name: each.default_value for each in node.target._schema.arguments if each.has_default_value()}
+    given = {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return given.get("dropout_p") == 0.0
+
+
 def cannot_repeat(node: Any) -> str | None:
     """Say why a second run of an operation means nothing; None: it can be repeated."""
     import torch
 
-    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and not _drops_nothing(node)
-    if is_random or "inductor_rand" in str(node.target):
+    draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and not _drops_nothing(node)
+    if draws or "inductor_rand" in str(node.target):
         return f"{operator_name(node)} draws random numbers"
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return f"{node.target.name()} has no definition in PyTorch"
     if str(node.target).startswith(("_c10d_functional", "c10d")):
         return f"{operator_name(node)} communicates with other processes"
-    return why_not_again(node) or None if _is_in_program else None
-
-
-def _drops_nothing(node: Any) -> bool:
-    """Whether a call has a probability of dropout that is 0, as attention has in evaluation mode."""
-    names = [each.name for each in node.target._schema.arguments]
-    if "dropout_p" not in names:
-        return False
-    at = names.index("dropout_p")
-    given = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p")
-    return bool((node.target._schema.arguments[at].default_value if given is None else given) == 0)
+    if not _is_in_program:
+        return None
+    return why_not_again(node) or None
 
 
 _is_in_program = False

@@ -135,7 +135,7 @@ class Findings:
 def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
     node = finding.node or stored.node
     file, line, function = place_of(node)
-    nodes = [finding.node] if finding.node is not None else needed([stored.node], stored.known)
+    nodes = [finding.node] if finding.node is not None else needed([stored.node, *stored.writes], stored.known)
     ops = dict.fromkeys(operator_name(each) for each in nodes if each.op == "call_function")
     is_wrong = stored.judgement is Judgement.WRONG
     return Culprit(

@@ -20,7 +20,13 @@ from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
 from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of
-from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, needed, operator_name
+from ctrace.inspector.features.accuracy.child.node_values import (
+    NotComputableError,
+    Values,
+    needed,
+    operator_name,
+    written_arguments,
+)
 
 COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_random": True, "graph_partition": False,
              "freezing": False, "triton.cudagraphs": False}  # fmt: skip
@@ -85,7 +91,7 @@ class Piece:
 
     def __init__(self, stored: StoredBuffer) -> None:
         self.stored = stored
-        self.nodes = needed([stored.node], stored.known)
+        self.nodes = needed([stored.node, *stored.writes], stored.known)
         self.inputs = {each: value for each, value in stored.known.items() if _is_tensor(value)}
         self.compiled = 0
 
@@ -143,7 +149,11 @@ def located(
     """
     if stored.call.is_external:
         return PieceFinding(stored.node)
+    if stored.late is not None:
+        return PieceFinding(stored.late, "the kernel reads memory that a later line has already written to")
     piece = Piece(stored)
+    if any(map(written_arguments, piece.nodes)):
+        return PieceFinding(stored.writes[-1] if stored.writes else None)
     if stored.judgement is not Judgement.WRONG:
         return _rounded_otherwise(piece)
     first = _first_wrong(piece)

@@ -7,10 +7,14 @@ random numbers. If the compiled graph is wrong and none of its kernels is, the g
 - Everything before them (pre-grad and joint passes, functionalization, decompositions): each line of the user is
   compared by the last value that Dynamo's graph and the later one compute for it.
 
+Inputs count as results if the graph writes to them; the line is then the last one that writes. So does a dtype or size
+other than eager's.
+
 What Dynamo itself made of the Python is wrong if the whole result is, and each of its graphs is right.
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
@@ -27,23 +31,30 @@ from ctrace.inspector.features.accuracy.child.kernel_judge import (
     SizeLimit,
     ValueJudged,
     copied_value,
+    distance,
     judged_pair,
     same_kind,
     widened,
 )
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
+    RefusedError,
     Values,
     attribute,
-    computed,
+    called_node,
+    cannot_repeat,
+    memory_of,
     modes_off,
     operator_name,
     why_not_again,
+    written_arguments,
 )
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
 BETWEEN = "a stage between Dynamo's graph and the kernels"
+_PASSES = "post-grad passes"
+_BEFORE = "decompositions, and passes before post-grad"
 
 
 class Expecting(Protocol):
@@ -79,6 +90,14 @@ class DynamoGraph(Struct, eq=False):
     judged: ValueJudged | None = None
     scenario: str = ""
     step: int | None = None
+    written: int | None = None
+    """An input that is wrong after the call, by its place."""
+    results: list[int] = field(default_factory=list)
+    """The results that are wrong, by their place."""
+    is_other_kind: bool = False
+    """Whether a result has another size or dtype than eager's."""
+    places: list[int | None] = field(default_factory=list)
+    """Which argument of the lowered graph each input is; None: not known."""
 
 
 class StageJudge(Listener):
@@ -91,6 +110,8 @@ class StageJudge(Listener):
         self._settings = settings
         self._limit = limit or SizeLimit(None)
         self._arguments: dict[int, list[Any]] = {}
+        self._of_call: list[Any] = []
+        self._places: dict[int, list[int | None]] = {}
         self.is_active = False
         self.backwards: Expecting | None = None
         self.scenario = ""
@@ -103,6 +124,8 @@ class StageJudge(Listener):
         """Keep copies of a lowered graph's inputs until Dynamo's graph is judged."""
         if self.is_active and graph.stage != "backward":
             self._arguments[id(graph)] = list(map(copied_value, args))
+            of_graph = [_place(each) for each in args]
+            self._places[id(graph)] = [of_graph.index(each) if each in of_graph else None for each in self._of_call]
 
     def backend(self, module: Any, inputs: Any) -> Callable[..., Any]:
         """Compile a graph of Dynamo."""
@@ -117,6 +140,7 @@ class StageJudge(Listener):
             once: whether to compare only the first call, and to leave the program's own tensors and operators alone.
         """
         import torch
+        from torch.utils import _pytree
 
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
@@ -135,6 +159,7 @@ class StageJudge(Listener):
                 self.not_compared[name, why] = None
                 return compiled(*args)
             before = list(map(copied_value, args))
+            self._of_call = [_place(each) for each in args]
             random = torch.get_rng_state()
             result = compiled(*args)
             if self.backwards is not None:
@@ -146,7 +171,7 @@ class StageJudge(Listener):
                 with modes_off() if once else nullcontext():
                     if once:
                         _copy_constants(kept)
-                    self._judge(found, before, result, random)
+                    self._judge(found, before, [*_pytree.tree_leaves(result), *args], random)
             except NotComputableError as error:
                 self.not_compared[name, str(error)] = None
             except Exception as error:
@@ -159,25 +184,35 @@ class StageJudge(Listener):
 
         return run
 
-    def _judge(self, found: DynamoGraph, before: list[Any], result: Any, random: Any) -> None:
+    def _judge(self, found: DynamoGraph, before: list[Any], values: list[Any], random: Any) -> None:
         import torch
-        from torch.utils import _pytree
 
         with torch.no_grad():
             states = RandomStates()
-            eager = _pytree.tree_leaves(found.module(*map(copied_value, before)))
+            runs = _GraphRuns(found.module, before, random)
+            eager = runs.eager()
             if not _has_eager_numbers() and states.torch_moved():
                 raise NotComputableError("it draws random numbers, and Inductor draws other ones")
-            values = _pytree.tree_leaves(result)
-            runs = _GraphRuns(found.module, before, random)
-            worst = _worst(eager, values, runs)
-            if worst is not None:
-                found.judged, found.scenario, found.step = worst, self.scenario, self.step
+            wrong = _wrong_ones(eager, values, runs)
+            if wrong:
+                at = max(wrong, key=lambda each: wrong[each].ratio)
+                found.judged, found.scenario, found.step = wrong[at], self.scenario, self.step
                 found.inputs = before
+                found.is_other_kind = any(_is_other_kind(eager[each], values[each]) for each in wrong)
+                first_input = len(eager) - len(before)
+                found.results = [each for each in wrong if each < first_input]
+                found.written = max(wrong) - first_input if max(wrong) >= first_input else None
                 if found not in self.wrong:
                     self.wrong.append(found)
                 for graph in found.lowered:  # for `stage_of`
                     graph.arguments = self._arguments.get(id(graph), [])
+                    found.places = self._places.get(id(graph), [])
+
+
+def _place(value: Any) -> Any:
+    import torch
+
+    return (value.data_ptr(), value.shape, value.stride()) if isinstance(value, torch.Tensor) else None
 
 
 def _has_eager_numbers() -> bool:
@@ -213,6 +248,10 @@ class _GraphRuns:
         self._reference: list[Any] | None = None
         self._noisy: list[list[Any]] | None = None
 
+    def eager(self) -> list[Any]:
+        """Return the results, and the inputs after the call."""
+        return self._run(WatchedArithmetic(), copied_value)
+
     def reference(self, at: int | None) -> Any:
         """Return a result in float64."""
         if self._reference is None:
@@ -232,20 +271,31 @@ class _GraphRuns:
         torch.set_rng_state(self._random)
         inputs = list(map(change, self._inputs))
         with arithmetic.active():
-            return list(_pytree.tree_leaves(self._module(*inputs)))
+            return [*_pytree.tree_leaves(self._module(*inputs)), *inputs]
 
 
-def _worst(eager: list[Any], values: list[Any], runs: Any) -> ValueJudged | None:
-    """Return the worst of the results that are wrong."""
+def _wrong_ones(eager: list[Any], values: list[Any], runs: Any) -> dict[int, ValueJudged]:
+    """Return the results that are wrong, by their place."""
     import torch
 
-    wrong = []
-    for at, (one, other) in enumerate(zip(eager, values, strict=False)):
-        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and same_kind(one, other):
-            found = judged_pair(one, other.detach(), runs, at, lost=False)
-            if found.judgement is Judgement.WRONG:
-                wrong.append(found)
-    return max(wrong, key=lambda each: each.ratio, default=None)
+    wrong = {}
+    for at, (one, other) in enumerate(zip(eager, values, strict=True)):
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        if _is_other_kind(one, other):
+            wrong[at] = ValueJudged(Judgement.WRONG, distance(other, one), ratio=math.inf)
+            continue
+        found = judged_pair(one, other.detach(), runs, at, lost=False)
+        if found.judgement is Judgement.WRONG:
+            wrong[at] = found
+    return wrong
+
+
+def _is_other_kind(one: Any, other: Any) -> bool:
+    import torch
+
+    are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return are_tensors and not same_kind(one, other)
 
 
 @contextmanager
@@ -271,19 +321,40 @@ def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
         earlier = before.get(id(graph.module))
         if earlier is None or not graph.arguments:
             continue
-        for of in (wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
-            if of is not None:
-                of.part, of.scenario, of.step = graph.part, found.scenario, found.step
-                return of
+        of = wrong_pass(graph, earlier) or _wrong_lowering(found, graph, earlier)
+        of = of or _refused(found, graph, earlier)
+        of = of or _other_kind(found, graph) or _wrong_view(found, graph) or _wrong_write(found, graph, earlier)
+        if of is not None:
+            of.part, of.scenario, of.step = graph.part, found.scenario, found.step
+            if of.node is None or place_of(of.node)[0] is None:  # such as `copy_` into an input, at the end
+                of.node = _last_writer(found) or of.node
+            return of
     return None
 
 
 def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: WatchedArithmetic, change: Any) -> Values:
-    """Compute every node of a graph that can be computed."""
+    """Compute every node of a graph, as it is directly after the node; placeholders as they are at the end.
+
+    Raises:
+        NotComputableError: an operation raises, or draws random numbers.
+    """
+    import torch
+
     placeholders = [each for each in graph.nodes if each.op == "placeholder"]
-    known = dict(zip(placeholders, arguments, strict=False))
-    nodes = [each for each in graph.nodes if each.op in ("call_function", "get_attr")]
-    return {**known, **computed(module, nodes, known, arithmetic, change)}
+    values = dict(zip(placeholders, map(change, arguments), strict=False))
+    kept: Values = {}
+    # What later nodes write to is copied; the rest stays as it is.
+    copies = copied_value if any(map(written_arguments, graph.nodes)) else lambda each: each
+    with torch.no_grad(), arithmetic.active():
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                values[node] = change(attribute(module, str(node.target)))
+            elif node.op == "call_function":
+                if (why := cannot_repeat(node)) is not None:
+                    raise NotComputableError(why)
+                values[node] = called_node(node, values.__getitem__)
+            kept[node] = copies(values.get(node))
+    return {**kept, **{each: values[each] for each in placeholders if each in values}}
 
 
 class _NodeRuns:
@@ -316,7 +387,7 @@ def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     except NotComputableError:
         return None
     runs = _NodeRuns(graph.module, earlier, graph.arguments)
-    old_results, new_results = (_output_nodes(each) for each in (earlier, graph.module.graph))
+    old_results, new_results = (_result_nodes(each) for each in (earlier, graph.module.graph))
     if not any(
         _differs(one, before[one], after[other], runs)
         for one, other in zip(old_results, new_results, strict=False)
@@ -326,15 +397,40 @@ def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
     named = {each.name: each for each in graph.module.graph.nodes}
     for node in earlier.nodes:
         other = named.get(node.name)
-        if node in before and other is not None and other in after:
+        if node.op != "placeholder" and node in before and other is not None and other in after:
             wrong = _differs(node, before[node], after[other], runs)
             if wrong is not None:
                 ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
-                return WrongStage("pass", "post-grad passes", node, ops, wrong.error, wrong.eager_error)
-    return WrongStage("pass", "post-grad passes", None, (), 0.0, 0.0)
+                return WrongStage("pass", _PASSES, node, ops, wrong.error, wrong.eager_error)
+    return WrongStage("pass", _PASSES, _only_write(graph.module.graph), (), 0.0, 0.0)
 
 
-def _output_nodes(graph: Any) -> list[Any]:
+def _refused(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+    """Return the operation that eager refuses after the post-grad passes, and not before: it writes what it reads."""
+    try:
+        _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
+        _all_values(graph.module, graph.module.graph, graph.arguments, WatchedArithmetic(), copied_value)
+    except RefusedError as error:
+        if error.node.graph is graph.module.graph and found.judged is not None:
+            judged, ops = found.judged, (operator_name(error.node),)
+            return WrongStage("pass", _PASSES, error.node, ops, judged.error, judged.eager_error)
+    except NotComputableError:
+        pass
+    return None
+
+
+def _only_write(graph: Any) -> Any:
+    """Return the only node of a graph that writes to memory."""
+    writing = [each for each in graph.nodes if written_arguments(each)]
+    return writing[0] if len(writing) == 1 else None
+
+
+def _result_nodes(graph: Any) -> list[Any]:
+    """Return the inputs, which may be written to, and the outputs of a graph."""
+    return [*(each for each in graph.nodes if each.op == "placeholder"), *_outputs(graph)]
+
+
+def _outputs(graph: Any) -> list[Any]:
     from torch.utils import _pytree
 
     output = next(each for each in graph.nodes if each.op == "output")
@@ -374,13 +470,89 @@ def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wr
         other = new.get(line)
         if other is None:
             continue
+        if found.is_other_kind and values[node].dtype != later[other].dtype:
+            ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
+            return WrongStage("decomposition", _BEFORE, other, ops, distance(later[other], values[node]), 0.0)
         wrong = _differs(other, values[node], later[other], runs)
         wrong = wrong or _differs(other, later[other], values[node], runs)
         if wrong is not None:
             ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
-            name = "decompositions, and passes before post-grad"
-            return WrongStage("decomposition", name, other, ops, wrong.error, wrong.eager_error)
+            return WrongStage("decomposition", _BEFORE, other, ops, wrong.error, wrong.eager_error)
     return None
+
+
+def _other_kind(found: DynamoGraph, graph: WatchedGraph) -> WrongStage | None:
+    """Return the first operation that Inductor lowers to another dtype than it has, if a result has another one."""
+    if not found.is_other_kind or not graph.other_dtypes or found.judged is None:
+        return None
+    node = graph.other_dtypes[0]
+    return WrongStage("graph", "Inductor's lowering", node, (operator_name(node),), found.judged.error, 0.0)
+
+
+def _wrong_view(found: DynamoGraph, graph: WatchedGraph) -> WrongStage | None:
+    """Return the view that a wrong result is, if passes and kernels are right: what Inductor makes of it is wrong."""
+    results = _outputs(graph.module.graph)
+    of_dynamo = _outputs(found.module.graph)
+    if not found.results or found.judged is None or len(results) != len(of_dynamo) or len(found.lowered) != 1:
+        return None
+    node = results[found.results[0]]
+    if memory_of(node) is node or memory_of(node).op == "placeholder":
+        return None
+    judged = found.judged
+    return WrongStage("graph", "Inductor's lowering", node, (operator_name(node),), judged.error, judged.eager_error)
+
+
+def _wrong_write(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+    """Return the last operation that writes to an input which is wrong after the call."""
+    at, judged = found.written, found.judged
+    if at is None or judged is None:
+        return None
+    writer = _last_writer(found)
+    place = found.places[at] if at < len(found.places) else None
+    kind, name = "graph", BETWEEN
+    if place is not None and _is_wrong_before(found, graph, earlier, at, place):
+        kind, name = "decomposition", _BEFORE
+    ops = () if writer is None else (operator_name(writer),)
+    return WrongStage(kind, name, writer, ops, judged.error, judged.eager_error)
+
+
+def _is_wrong_before(found: DynamoGraph, graph: WatchedGraph, earlier: Any, at: int, place: int) -> bool:
+    """Whether an input is wrong after the graph that comes to the post-grad passes."""
+    inputs = list(map(copied_value, found.inputs))
+    try:
+        found.module(*inputs)
+        later = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
+    except Exception:
+        return False
+    node = [each for each in earlier.nodes if each.op == "placeholder"][place]
+    runs = _NodeRuns(graph.module, earlier, graph.arguments)
+    pairs = ((inputs[at], later[node]), (later[node], inputs[at]))
+    return any(_differs(node, one, other, runs) is not None for one, other in pairs)
+
+
+def _last_writer(found: DynamoGraph) -> Any:
+    """Return the node of Dynamo's graph that writes last to the input that is wrong; None: not known."""
+    from torch import fx
+
+    if found.written is None:
+        return None
+    inputs = list(map(copied_value, found.inputs))
+    written = inputs[found.written]
+    writers: list[Any] = []
+
+    class Watching(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            version = written._version
+            value = super().run_node(n)
+            if written._version != version:
+                writers.append(n)
+            return value
+
+    try:
+        Watching(found.module).run(*inputs)
+    except Exception:
+        return None
+    return writers[-1] if writers else None
 
 
 def _last_of_lines(graph: Any, values: Values) -> dict[tuple[Any, ...], Any]:

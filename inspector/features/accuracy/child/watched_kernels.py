@@ -26,12 +26,14 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
+from ctrace.inspector.features.accuracy.child.node_values import writes_of
 
 _MARKER = re.compile(r"\s*# \[Provenance debug handles\] .*:ctrace(?P<number>\d+)$")
 _ALLOCATES = re.compile(
     r"^\s*(\w+ = (empty_strided|reinterpret_tensor|alloc_from_pool)\w*\(|\w+ = \w+; del |del |#|assert)"
 )
-_CALLS = re.compile(r"^\s*(with |return |\w+ = \w+$)")
+_CALLS = re.compile(r"^\s*(with |return )")
+_RENAMES = re.compile(r"^\s*\w+ = \w+$")
 _HOOKS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 _HOOK = "set_kernel_post_grad_provenance_tracing"
 
@@ -69,6 +71,10 @@ class WatchedGraph(Struct, eq=False):
     """Buffers that no call writes as a whole: each part of a concatenation is written by itself."""
     finished: dict[Any, int] = field(default_factory=dict)
     """The last call that writes each node's value: a first one may fill its buffer, before others add to it."""
+    written: dict[Any, int] = field(default_factory=dict)
+    """The last call that computes each node that writes into the memory of another one."""
+    other_dtypes: list[Any] = field(default_factory=list)
+    """Nodes whose dtype is another one after lowering."""
     instrumented: bool = False
     arguments: list[Any] = field(default_factory=list)
     """Copies of its inputs, if the graph that it comes from is wrong."""
@@ -213,8 +219,13 @@ def _noting_values(original: Callable[..., Any]) -> Callable[..., Any]:
     def run_node(lowering: Any, node: Any) -> Any:
         result = original(lowering, node)
         storage: Any = getattr(result, "data", None)
+        dtype = getattr(node.meta.get("val"), "dtype", None)
+        if dtype is not None and hasattr(result, "get_dtype") and result.get_dtype() != dtype:
+            lowering.__dict__.setdefault("_ctrace_other_dtypes", []).append(node)
         if type(storage).__name__ == "StorageBox":
             lowering.__dict__.setdefault("_ctrace_values", []).append((node, storage, storage.data))
+        elif type(result).__name__ == "TensorBox":
+            lowering.__dict__.setdefault("_ctrace_views", []).append((node, storage))
         return result
 
     return run_node
@@ -245,6 +256,7 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
             part=len(found),
             calls=lowering.__dict__.get("_ctrace_calls", []),
             buffers=_named_values(lowering),
+            other_dtypes=lowering.__dict__.get("_ctrace_other_dtypes", []),
             joined=frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
         )
         text = instrumented(wrapper_code.value, len(_graphs))
@@ -255,6 +267,9 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
         graph.buffers = {node: name for node, name in graph.buffers.items() if name not in removed}
         graph.copies = {name: node for name, node in _copies(lowering).items() if name not in removed}
         graph.finished = _finished(graph)
+        writing = {each for nodes in writes_of(graph.module.graph).to.values() for each in nodes}
+        for number, call in enumerate(graph.calls):
+            graph.written |= dict.fromkeys(writing & {*call.origins}, number)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
         _graphs.append(graph)
@@ -269,7 +284,7 @@ def _noting_copies(original: Callable[..., Any]) -> Callable[..., Any]:
         from torch._inductor.virtualized import V
 
         result = original(value)
-        if type(value).__name__ == "TensorBox":  # and no view, whose data is the whole storage
+        if type(value).__name__ == "TensorBox":
             V.graph.__dict__.setdefault("_ctrace_copies", []).append((value.data, result))
         return result
 
@@ -277,8 +292,9 @@ def _noting_copies(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copies(lowering: Any) -> dict[str, Any]:
-    """Return the node of each copy that a library needs, of a value that was lowered to the same storage."""
+    """Return the node of each copy that a library needs, of a value that was lowered to the same storage or view."""
     nodes = {id(storage): node for node, storage, _ in lowering.__dict__.get("_ctrace_values", ())}
+    nodes |= {id(view): node for node, view in lowering.__dict__.get("_ctrace_views", ())}
     pairs = lowering.__dict__.get("_ctrace_copies", ())
     return {copy.get_name(): nodes[id(storage)] for storage, copy in pairs if id(storage) in nodes}
 
@@ -298,7 +314,7 @@ def _finished(graph: WatchedGraph) -> dict[Any, int]:
 def instrumented(code: str, graph: int) -> str:
     """Insert lines that tell of each marked call into the code of a graph."""
     module = "ctrace.inspector.features.accuracy.child.watched_kernels"
-    made, marked = [], None
+    made, marked, renames = [], None, False
     for line in code.splitlines():
         made.append(line)
         indent = line[: len(line) - len(line.lstrip())]
@@ -308,8 +324,15 @@ def instrumented(code: str, graph: int) -> str:
             made.append(f"{indent}from {module} import entered as _entered, called as _called")
             made.append(f"{indent}_entered({graph}, [{unpacked}], locals())")
         elif match := _MARKER.match(line):
-            marked = match["number"]
+            if renames:
+                made.insert(-1, f"{indent}_called({graph}, {marked}, locals())")
+            marked, renames = match["number"], False
+        elif renames and line.strip().startswith("return "):
+            made.insert(-1, f"{indent}_called({graph}, {marked}, locals())")
+            marked, renames = None, False
+        elif marked is not None and _RENAMES.match(line):  # it may be all that a call does, or come before it
+            renames = True
         elif marked is not None and not _ALLOCATES.match(line) and not _CALLS.match(line) and line.strip():
             made.append(f"{indent}_called({graph}, {marked}, locals())")
-            marked = None
+            marked, renames = None, False
     return "\n".join(made) + "\n"

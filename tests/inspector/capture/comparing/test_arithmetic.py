@@ -147,3 +147,21 @@ def test_noise_draws_no_random_numbers_of_the_program():
     state = torch.get_rng_state()
     called(Noisy(0), lambda x: x.exp(), torch.rand(5, generator=torch.Generator()))
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_float64_uses_eagers_operators_and_not_pythons_decompositions():
+    """The decomposition of nearest interpolation resamples a size that stays the same (pytorch #175154)."""
+
+    def function(x: Any) -> Any:
+        return torch.nn.functional.interpolate(x, scale_factor=1.3, mode="nearest")
+
+    x = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    assert torch.equal(called(Float64(), function, x), function(x).double())
+
+
+def test_float64_keeps_strides_and_what_lies_between_values():
+    def function(x: Any) -> Any:
+        return torch.as_strided(x, (4,), (1,))
+
+    x = torch.arange(8.0)[::2]
+    assert called(Float64(), function, x).tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -126,3 +126,18 @@ def test_the_error_of_a_right_value_is_its_distance() -> None:
     found = judged_pair(eager, value, Runs(), None, lost=False)
     assert found.judgement is Judgement.FINE
     assert found.error == pytest.approx(1e-8)
+
+
+def test_memory_that_is_written_to_is_judged_after_the_write() -> None:
+    def filled(x: Any) -> Any:
+        y = x.clone()
+        y[1:3].fill_(2.5)
+        return y.tanh()
+
+    module, _, known = graph_of(filled, X)
+    clone, write = (next(each for each in module.graph.nodes if name in each.name) for name in ("clone", "fill"))
+    after = X.clone()
+    after[1:3] = 2.5
+    assert judged_value(module, clone, after, known, writes=(write,)).judgement is Judgement.FINE
+    assert judged_value(module, clone, X, known, writes=(write,)).judgement is Judgement.WRONG
+    assert judged_value(module, clone, X, known).judgement is Judgement.FINE

@@ -41,3 +41,13 @@ def test_arguments_are_watching_under_the_names_of_the_graph() -> None:
 def test_code_without_marks_stays_as_it_is() -> None:
     plain = "def call(self, args):\n    return args\n"
     assert instrumented(plain, 0) == plain
+
+
+def test_a_call_that_only_renames_a_result_tells_before_the_next_one_and_before_the_return() -> None:
+    taken = "    # [Provenance debug handles] MultiOutput:ctrace{0}\n    buf{0} = buf3\n"
+    relu = "    # [Provenance debug handles] cpp_fused_relu_1:ctrace5\n    cpp_fused_relu_1(buf4)\n"
+    code = CODE.replace("        buf4 = buf3[0]\n", taken.format(4) + relu + taken.format(6))
+    lines = [each.strip() for each in instrumented(code + "\n\ndef get_args():\n    return []\n", 7).splitlines()]
+    assert lines[lines.index("# [Provenance debug handles] cpp_fused_relu_1:ctrace5") - 1] == "_called(7, 4, locals())"
+    assert lines[lines.index("cpp_fused_relu_1(buf4)") + 1] == "_called(7, 5, locals())"
+    assert lines[lines.index("return (buf4, )") - 1] == "_called(7, 6, locals())"
