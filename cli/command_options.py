@@ -78,6 +78,24 @@ TargetGpu = Annotated[
         help="Generate code for a GPU that this machine may lack: h100, or a100,h100 to compare.",
     ),
 ]
+Fake = Annotated[
+    bool,
+    typer.Option(
+        "--fake", help="Load the model without weights: no parameter, buffer or random input gets storage."
+    ),
+]
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        metavar="PLACE=VALUES",
+        help='With --fake, what an expression is that has no value, call by call: "model.py:31:12=True,False".',
+    ),
+]
+Layers = Annotated[
+    int | None,
+    typer.Option("--layers", metavar="N", min=1, help="Cut each list of equal layers to its first N, for a first look."),
+]
 Fullgraph = Annotated[
     bool, typer.Option("--fullgraph", help="Set torch.compile's fullgraph: a graph break is an error.")
 ]

@@ -1,0 +1,72 @@
+"""Follow what reads a tensor's memory without an op: NumPy, lists, copies of storages, text, checkpoints."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.features.fake.child.address_range import storageless
+from ctrace.inspector.features.fake.child.asked_values import AskedValues
+from ctrace.inspector.features.fake.child.storageless_mode import Values
+
+
+@contextmanager
+def unseen_reads(values: Values, asked: AskedValues, recorder: Recorder) -> Iterator[None]:
+    """Stop, or go on without values, where the program reads memory that does not exist."""
+    import torch
+
+    tensor: Any = torch.Tensor
+    with ExitStack() as patches:
+        for name, what in (("numpy", "a NumPy array"), ("tolist", "a list")):
+            patches.enter_context(patched(tensor, name, _refused(getattr(tensor, name), what, values, asked)))
+        patches.enter_context(patched(tensor, "__deepcopy__", _copied(tensor.__deepcopy__, values)))
+        text: Any = sys.modules["torch._tensor_str"]
+        patches.enter_context(patched(text, "_str", _written(text._str, values)))
+        patches.enter_context(patched(torch, "load", _named(torch.load, "torch.load", asked, recorder)))
+        yield
+
+
+def _refused(original: Callable[..., Any], what: str, values: Values, asked: AskedValues) -> Callable[..., Any]:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if values.is_ordinary(self) and values.is_unknown(self):
+            spot = asked.spot()
+            raise asked.stop(spot, f"the values of `{spot.expression}` as {what}")
+        return original(self, *args, **kwargs)
+
+    return read
+
+
+def _copied(original: Callable[..., Any], values: Values) -> Callable[..., Any]:
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) in memo or not values.is_ordinary(self) or not values.is_unknown(self):
+            return original(self, memo)
+        made = storageless(self.size(), self.stride(), self.dtype)
+        made.requires_grad_(self.requires_grad)
+        made.__dict__.update(self.__dict__)
+        memo[id(self)] = made
+        return made
+
+    return __deepcopy__
+
+
+def _written(original: Callable[..., str], values: Values) -> Callable[..., str]:
+    def _str(self: Any, *args: Any, **kwargs: Any) -> str:
+        if values.is_ordinary(self) and values.is_unknown(self):
+            return f"tensor(..., size={tuple(self.size())}, dtype={self.dtype})"
+        return original(self, *args, **kwargs)
+
+    return _str
+
+
+def _named(original: Callable[..., Any], name: str, asked: AskedValues, recorder: Recorder) -> Callable[..., Any]:
+    def load(*args: Any, **kwargs: Any) -> Any:
+        spot = asked.spot()
+        recorder.problem(
+            f"{name} at {spot.file}:{spot.line} reads real values, which take memory under --fake: "
+            "leave the checkpoint out, its values change nothing here"
+        )
+        return original(*args, **kwargs)
+
+    return load
