@@ -122,7 +122,8 @@ class _Runs:
         """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
         torch records no CUDA graph while results are alive that may still need a backward."""
         self._compiled = compiled(loaded.model, loaded.parts, _compile_arguments(options, recorder))
-        eager = Eager(model, recorder, train=options.train, around=around_eager)
+        keeps = loaded.without_values is None
+        eager = Eager(model, recorder, train=options.train, around=around_eager, keeps_results=keeps)
         self._dangers = Dangers(model, eager, recorder, ops, built=options.build)
 
     def try_out(self, name: str, way: Way) -> None:

@@ -20,6 +20,7 @@ from ctrace.inspector.capture.calls.call_tensors import make_inputs, tensors
 from ctrace.inspector.capture.calls.program_run import first_on_path
 from ctrace.inspector.capture.calls.variations import Make, varied
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.core.child_doors import child_door
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
@@ -88,6 +89,9 @@ def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
         first_on_path(Path.cwd(), preloaded)
         return _import_by_name(str(request.module))
     path = Path(request.path)
+    if path.is_dir():  # `hf:FOLDER`
+        found: ModuleType = child_door("fake").module_of_folder(path)
+        return found
     sys.argv = [str(path)]
     first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())

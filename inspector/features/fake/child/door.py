@@ -14,6 +14,7 @@ from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.cut_layers import cut_layers
+from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
 from ctrace.inspector.features.fake.child.real_inputs import mark_real
 from ctrace.inspector.features.fake.child.storageless_mode import Values
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
@@ -22,6 +23,8 @@ from ctrace.inspector.features.fake.child.without_storage import is_on_meta, wit
 from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 
+module_of_folder = module_of
+"""Makes a model from a local folder of transformers."""
 SOURCES: tuple[Source, ...] = (symbolic_graphs,)
 """The hooks that follow graphs with sizes that depend on values."""
 
@@ -65,6 +68,8 @@ class FakeModel(WholeModel):
             self._layers_cut = cut_layers(modules, self._options.layers)
         if not self.is_fake and any(map(is_on_meta, modules)):
             self._begin()
+        for note in notes_of(module):
+            self._recorder.problem(note)
         if self._values is not None:
             for each in modules:
                 without_storage(each)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
@@ -18,13 +18,18 @@ def unseen_reads(values: Values, asked: AskedValues, recorder: Recorder) -> Iter
     import torch
 
     tensor: Any = torch.Tensor
+
+    def replaced(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[Any]:
+        # Else Dynamo compiles the function, where the program calls it between two graphs.
+        return patched(owner, name, torch._compile._disable_dynamo(function))
+
     with ExitStack() as patches:
         for name, what in (("numpy", "a NumPy array"), ("tolist", "a list")):
-            patches.enter_context(patched(tensor, name, _refused(getattr(tensor, name), what, values, asked)))
-        patches.enter_context(patched(tensor, "__deepcopy__", _copied(tensor.__deepcopy__, values)))
+            patches.enter_context(replaced(tensor, name, _refused(getattr(tensor, name), what, values, asked)))
+        patches.enter_context(replaced(tensor, "__deepcopy__", _copied(tensor.__deepcopy__, values)))
         text: Any = sys.modules["torch._tensor_str"]
-        patches.enter_context(patched(text, "_str", _written(text._str, values)))
-        patches.enter_context(patched(torch, "load", _named(torch.load, "torch.load", asked, recorder)))
+        patches.enter_context(replaced(text, "_str", _written(text._str, values)))
+        patches.enter_context(replaced(torch, "load", _named(torch.load, "torch.load", asked, recorder)))
         yield
 
 

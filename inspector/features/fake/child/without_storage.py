@@ -20,27 +20,31 @@ def without_storage(module: Any) -> None:
     for part in module.modules():
         for owner in (part._parameters, part._buffers):
             for name, tensor in owner.items():
-                if tensor is not None and _is_replaced(tensor, is_parameter=owner is part._parameters):
-                    owner[name] = replaced.setdefault(id(tensor), None) or _replaced(tensor, replaced)
+                if tensor is None or not _is_plain(tensor):
+                    continue
+                if tensor.device.type == "meta":
+                    if id(tensor) not in replaced:
+                        replaced[id(tensor)] = _like(tensor)
+                    owner[name] = replaced[id(tensor)]
+                elif owner is part._parameters and not has_no_memory(tensor):
+                    tensor.data = storageless(tensor.size(), tensor.stride(), tensor.dtype)
 
 
-def _is_replaced(tensor: Any, *, is_parameter: bool) -> bool:
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor is a strided one, on the CPU or the meta device, of no class that wraps others."""
     import torch
 
-    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin) or tensor.layout is not torch.strided:
-        return False
-    if tensor.device.type == "meta":
-        return True
-    is_plain = type(tensor).__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
-    return is_parameter and is_plain and tensor.device.type == "cpu" and not has_no_memory(tensor)
+    is_lazy = isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin)
+    is_wrapper = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+    return not is_lazy and not is_wrapper and tensor.layout is torch.strided and tensor.device.type in ("cpu", "meta")
 
 
-def _replaced(tensor: Any, replaced: dict[int, Any]) -> Any:
+def _like(tensor: Any) -> Any:
+    """Return a tensor on the CPU without storage, for one on the meta device."""
     import torch
 
     made = storageless(tensor.size(), tensor.stride(), tensor.dtype, tensor.storage_offset())
     if isinstance(tensor, torch.nn.Parameter):
         made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
         made.__dict__.update(tensor.__dict__)
-    replaced[id(tensor)] = made
     return made
