@@ -80,9 +80,7 @@ TargetGpu = Annotated[
 ]
 Fake = Annotated[
     bool,
-    typer.Option(
-        "--fake", help="Load the model without weights: no parameter, buffer or random input gets storage."
-    ),
+    typer.Option("--fake", help="Load the model without weights: no parameter, buffer or random input gets storage."),
 ]
 NoFake = Annotated[bool, typer.Option("--fake", hidden=True)]
 """The same option where it is refused: the command needs values."""
@@ -96,7 +94,9 @@ Assume = Annotated[
 ]
 Layers = Annotated[
     int | None,
-    typer.Option("--layers", metavar="N", min=1, help="Cut each list of equal layers to its first N, for a first look."),
+    typer.Option(
+        "--layers", metavar="N", min=1, help="Cut each list of equal layers to its first N, for a first look."
+    ),
 ]
 Fullgraph = Annotated[
     bool, typer.Option("--fullgraph", help="Set torch.compile's fullgraph: a graph break is an error.")

@@ -87,6 +87,8 @@ def _why_incomplete(session: Session) -> str:
     failure = session.failure
     if failure is not None:
         why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
+    elif session.stopped is not None:
+        why = "A call stopped for lack of a value"
     else:
         why = "The log is incomplete"
     under_way = being_compiled(session)
@@ -237,7 +239,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if session.cut_off:
-        steps.insert(0, _cut_step(session) if session.stopped is None else _assume_step(session.stopped))
+        steps.insert(0, _cut_step(session) if session.stopped is None else assume_step(session.stopped))
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
     if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):
@@ -245,9 +247,10 @@ def next_steps(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step for step in steps if step))[:3]
 
 
-def _assume_step(stopped: Stopped) -> str:
+def assume_step(stopped: Stopped) -> str:
+    """Return how a call goes on that stopped for lack of a value."""
     column = "" if stopped.column is None else f":{stopped.column}"
-    return f'Say what it is: --assume "{PurePath(stopped.file).name}:{stopped.line}{column}=VALUE".'
+    return f'To go on, say what it is: --assume "{PurePath(stopped.file).name}:{stopped.line}{column}=VALUE".'
 
 
 def _cut_step(session: Session) -> str:

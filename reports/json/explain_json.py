@@ -111,9 +111,7 @@ def _fake(session: Session) -> dict[str, Any]:
         "fake": is_fake(session),
         "parameters": model and model.parameters,
         "parameter_bytes": model and model.parameter_bytes,
-        "layers": None
-        if model is None or model.layers is None
-        else {"left": model.layers, "cut": model.layers_cut},
+        "layers": None if model is None or model.layers is None else {"left": model.layers, "cut": model.layers_cut},
         "assumed": [
             {
                 "file": fmt.relative(each.file, cwd),

@@ -4,21 +4,28 @@ from collections.abc import Iterator
 
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.session.summary import assume_step
 from ctrace.reports import format as fmt
 
 _MOST = 4
 _BILLION, _MILLION = 10**9, 10**6
 
 
-def fake_lines(session: Session) -> Iterator[str]:
-    """Say what the model lacks: values, layers; and what the run assumed instead of values."""
+def fake_lines(session: Session, *, has_steps: bool) -> Iterator[str]:
+    """Say what the model lacks: values, layers; and what the run assumed instead of values.
+
+    `has_steps`: whether the steps to do next say how a stopped call goes on.
+    """
     model = session.model
     if model is None:
         return
     if model.fake:
         yield f"fake: {_size(model.parameters, model.parameter_bytes)}, no storage"
     if model.layers_cut:
-        yield f"layers cut: {fmt.count(model.layers_cut, 'layer')} left out, {model.layers} kept of each list (--layers)"
+        cut = fmt.count(model.layers_cut, "layer")
+        yield f"layers cut: {cut} left out, {model.layers} kept of each list (--layers)"
+    if session.stopped is not None and not has_steps:
+        yield assume_step(session.stopped)
     for each in session.assumed[:_MOST]:
         yield f"assumed: {_assumption(each, session.environment.cwd)}"
     if (left := len(session.assumed) - _MOST) > 0:

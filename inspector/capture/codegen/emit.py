@@ -216,7 +216,10 @@ def _copied(model: Any) -> Any:
     """Copy a graph module but not its tensors."""
     import torch
 
-    return torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+    copied = torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+    if RUNNER in model.meta:
+        copied.meta[RUNNER] = model.meta[RUNNER]
+    return copied
 
 
 @contextmanager

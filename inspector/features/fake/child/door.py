@@ -16,7 +16,7 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.cut_layers import cut_layers
 from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
 from ctrace.inspector.features.fake.child.real_inputs import mark_real
-from ctrace.inspector.features.fake.child.storageless_mode import Values
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
 from ctrace.inspector.features.fake.child.without_storage import is_on_meta, without_storage
@@ -54,7 +54,7 @@ class FakeModel(WholeModel):
 
     def _begin(self) -> None:
         asked = AskedValues(self._recorder, tuple(map(parse_assumption, self._options.assume)))
-        values = Values(asked)
+        values = KnownValues(asked)
         self._values = _FollowedCalls(asked, values)
         self._active.enter_context(values.mode)
         self._active.enter_context(unseen_reads(values, asked, self._recorder))
@@ -88,7 +88,7 @@ class FakeModel(WholeModel):
 class _FollowedCalls:
     """Tells the answers which call of the model asks."""
 
-    def __init__(self, asked: AskedValues, values: Values) -> None:
+    def __init__(self, asked: AskedValues, values: KnownValues) -> None:
         self._asked = asked
         self.values = values
 
@@ -104,5 +104,3 @@ class _FollowedCalls:
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""
         self._asked.call = index
-
-

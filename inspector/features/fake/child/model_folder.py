@@ -80,14 +80,18 @@ def _model(folder: Path, config: Mapping[str, Any]) -> Any:
     if kind not in CONFIG_MAPPING or not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
         what = f"{folder}: transformers {version} has no {names[0] or 'architecture'} of model_type {kind}"
         own = "its config names code of its own, which ctrace does not run: write a model file"
-        raise TargetError(what, own if config.get("auto_map") else "install a newer transformers, or write a model file")
+        raise TargetError(
+            what, own if config.get("auto_map") else "install a newer transformers, or write a model file"
+        )
     try:
         known = CONFIG_MAPPING[kind].from_dict(dict(config))
         with torch.device("meta"):
             return cls._from_config(known).eval()  # type: ignore[attr-defined]
     except Exception as error:  # a config may hold anything
         first = next(iter(str(error).splitlines()), "")
-        what = f"{folder}: transformers {version} makes no {cls.__name__} of its config: {type(error).__name__}: {first}"
+        what = (
+            f"{folder}: transformers {version} makes no {cls.__name__} of its config: {type(error).__name__}: {first}"
+        )
         raise TargetError(what, "check config.json, or install the version of transformers that wrote it") from None
 
 
@@ -121,7 +125,7 @@ def _compared(folder: Path, model: Any) -> Iterator[str]:
     stored = _stored(folder)
     if not stored:
         return
-    expected = {name: each for name, each in model.named_parameters()}
+    expected = dict(model.named_parameters())
     shapes = [
         f"{name} is {list(stored[name][1])} in the checkpoint and {list(each.shape)} by the config"
         for name, each in expected.items()

@@ -5,12 +5,12 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.fake.child.storageless_mode import Values
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 
 _NAME = "real"
 
 
-def mark_real(module: ModuleType, values: Values) -> None:
+def mark_real(module: ModuleType, values: KnownValues) -> None:
     """Let the file's `inputs` keep the values of the arguments that its `real` names, by position or by keyword.
 
     Raises:
@@ -20,13 +20,17 @@ def mark_real(module: ModuleType, values: Values) -> None:
     if marked is None or not hasattr(module, "inputs"):
         return
     if not isinstance(marked, tuple | list) or not all(isinstance(each, int | str) for each in marked):
-        raise TargetError(f"real has type {type(marked).__name__}", 'name inputs: real = ("tokens",), or by position: (0,)')
+        raise TargetError(
+            f"real has type {type(marked).__name__}", 'name inputs: real = ("tokens",), or by position: (0,)'
+        )
     if not callable(module.inputs):
-        raise TargetError("real names inputs that were made before it was read", "make them in def inputs(): return ...")
+        raise TargetError(
+            "real names inputs that were made before it was read", "make them in def inputs(): return ..."
+        )
     module.inputs = _keeping(module.inputs, marked, values)  # type: ignore[attr-defined]
 
 
-def _keeping(inputs: Callable[[], Any], marked: Any, values: Values) -> Callable[[], Any]:
+def _keeping(inputs: Callable[[], Any], marked: Any, values: KnownValues) -> Callable[[], Any]:
     def made() -> Any:
         values.keeps_random = True
         try:
@@ -39,11 +43,10 @@ def _keeping(inputs: Callable[[], Any], marked: Any, values: Values) -> Callable
     return made
 
 
-def _forget(found: Any, marked: Any, values: Values) -> None:
+def _forget(found: Any, marked: Any, values: KnownValues) -> None:
     """Forget the values of all inputs that are not marked."""
-    from torch.utils import _pytree
-
     import torch
+    from torch.utils import _pytree
 
     pairs = enumerate(found) if isinstance(found, tuple | list) else [(0, found)]
     named = found.items() if isinstance(found, Mapping) else pairs

@@ -1,8 +1,8 @@
 """Run a program whose weights and random numbers do not exist: follow sizes, strides and dtypes, compute no value.
 
 A tensor is known or unknown. Unknown are parameters, random numbers, uninitialized memory, and what is computed from
-them; these tensors have no storage (`address_range.py`). Known is what the program computes from its own constants, such
-as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same in
+them; these tensors have no storage (`address_range.py`). Known is what the program computes from its own constants,
+such as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same in
 every run. So `.item()` of a known tensor answers as always, and only a question about an unknown value stops.
 
 The mode stands below autograd and above the kernels. It ignores compile internals, as the one that counts ops does
@@ -24,7 +24,7 @@ _UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "ne
 """Ops whose result has no value before something is written to it."""
 
 
-class Values:
+class KnownValues:
     """Decides which tensors are known, and what becomes of each op."""
 
     def __init__(self, asked: AskedValues) -> None:
@@ -176,7 +176,7 @@ class _Faked:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
 
-    def real(self, values: Values, size: int = 0) -> Any:
+    def real(self, values: KnownValues, size: int = 0) -> Any:
         """Return the results as tensors of the program: arguments, or tensors without storage.
 
         `size` replaces sizes that depend on values.
@@ -202,7 +202,10 @@ def _arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, 
     """Return an op's arguments with what its schema says of each."""
     declared = func._schema.arguments
     named = {each.name: each for each in declared}
-    return [*zip(declared, args, strict=False), *((named[name], value) for name, value in kwargs.items() if name in named)]
+    return [
+        *zip(declared, args, strict=False),
+        *((named[name], value) for name, value in kwargs.items() if name in named),
+    ]
 
 
 def _numbers(symbols: Any, size: int) -> list[int]:
@@ -249,7 +252,7 @@ def _is_compiling() -> bool:
     return CompileContext.current_compile_id() is not None
 
 
-def _mode(values: Values) -> Any:
+def _mode(values: KnownValues) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class _Storageless(TorchDispatchMode):

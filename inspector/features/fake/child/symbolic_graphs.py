@@ -1,12 +1,12 @@
 """Run graphs with sizes that depend on values: return results of the sizes that Dynamo traced.
 
-With `capture_scalar_outputs`, Dynamo keeps `.item()` in the graph, and torch carries an unbacked symbol in place of the
-number. The graph compiles as always, but nothing can run it here: no value gives the symbol a number. So its results are
+With `capture_scalar_outputs`, Dynamo keeps `.item()` in the graph, and torch carries an unbacked symbol in place of
+the number. The graph compiles as always, but nothing can run it here: no value gives the symbol a number. So its results are
 made from what Dynamo knows of them. A result whose size needs the symbol stops the call, unless the user assumes one.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.guards.eager_backend import RUNNER
 from ctrace.inspector.features.fake.child.address_range import storageless
-from ctrace.inspector.features.fake.child.asked_values import AskedValues, Spot
+from ctrace.inspector.features.fake.child.asked_values import AskedValues, AskingPlace
 
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*\n\s*([^\n]*)')
 
@@ -65,7 +65,7 @@ class _TracedGraph:
         from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
         self._asked = asked
-        self.symbols: dict[Any, Spot] = {}
+        self.symbols: dict[Any, AskingPlace] = {}
         """The unbacked symbols, each with the place that it comes from."""
         nodes = list(graph.graph.nodes)
         for node in nodes:
@@ -104,7 +104,9 @@ class _TracedGraph:
 
         numbers: dict[Any, Any] = {}
         for (_, known), value in zip(self._inputs, args, strict=False):
-            pairs = zip(known.size(), value.size(), strict=True) if isinstance(known, torch.Tensor) else [(known, value)]
+            pairs = (
+                zip(known.size(), value.size(), strict=True) if isinstance(known, torch.Tensor) else [(known, value)]
+            )
             for symbol, number in pairs:
                 if isinstance(symbol, torch.SymInt | torch.SymFloat) and symbol.node.expr.is_Symbol:
                     numbers[symbol.node.expr] = number
@@ -142,7 +144,9 @@ def _differentiable(made: list[Any], requires: list[bool], inputs: list[Any]) ->
         @staticmethod
         def forward(ctx: Any, *_inputs: Any) -> Any:
             results = tuple(each for each in made if isinstance(each, torch.Tensor))
-            ctx.mark_non_differentiable(*(each for each, need in zip(made, requires, strict=True) if is_plain(each, need)))
+            ctx.mark_non_differentiable(
+                *(each for each, need in zip(made, requires, strict=True) if is_plain(each, need))
+            )
             return results
 
         @staticmethod
@@ -167,9 +171,9 @@ def _has_symbols(value: Any) -> bool:
     return isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _spot(node: Any) -> Spot:
+def _spot(node: Any) -> AskingPlace:
     places = _PLACE.findall(node.meta.get("stack_trace") or "")
     if not places:
-        return Spot("<unknown>", 0, None, str(node.target))
+        return AskingPlace("<unknown>", 0, None, str(node.target))
     file, line, text = places[-1]
-    return Spot(file, int(line), None, text)
+    return AskingPlace(file, int(line), None, text)

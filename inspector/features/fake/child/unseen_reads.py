@@ -9,11 +9,11 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.fake.child.address_range import storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
-from ctrace.inspector.features.fake.child.storageless_mode import Values
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 
 
 @contextmanager
-def unseen_reads(values: Values, asked: AskedValues, recorder: Recorder) -> Iterator[None]:
+def unseen_reads(values: KnownValues, asked: AskedValues, recorder: Recorder) -> Iterator[None]:
     """Stop, or go on without values, where the program reads memory that does not exist."""
     import torch
 
@@ -33,7 +33,7 @@ def unseen_reads(values: Values, asked: AskedValues, recorder: Recorder) -> Iter
         yield
 
 
-def _refused(original: Callable[..., Any], what: str, values: Values, asked: AskedValues) -> Callable[..., Any]:
+def _refused(original: Callable[..., Any], what: str, values: KnownValues, asked: AskedValues) -> Callable[..., Any]:
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         if values.is_ordinary(self) and values.is_unknown(self):
             spot = asked.spot()
@@ -43,8 +43,8 @@ def _refused(original: Callable[..., Any], what: str, values: Values, asked: Ask
     return read
 
 
-def _copied(original: Callable[..., Any], values: Values) -> Callable[..., Any]:
-    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+def _copied(original: Callable[..., Any], values: KnownValues) -> Callable[..., Any]:
+    def copied(self: Any, memo: dict[int, Any]) -> Any:
         if id(self) in memo or not values.is_ordinary(self) or not values.is_unknown(self):
             return original(self, memo)
         made = storageless(self.size(), self.stride(), self.dtype)
@@ -53,10 +53,10 @@ def _copied(original: Callable[..., Any], values: Values) -> Callable[..., Any]:
         memo[id(self)] = made
         return made
 
-    return __deepcopy__
+    return copied
 
 
-def _written(original: Callable[..., str], values: Values) -> Callable[..., str]:
+def _written(original: Callable[..., str], values: KnownValues) -> Callable[..., str]:
     def _str(self: Any, *args: Any, **kwargs: Any) -> str:
         if values.is_ordinary(self) and values.is_unknown(self):
             return f"tensor(..., size={tuple(self.size())}, dtype={self.dtype})"
