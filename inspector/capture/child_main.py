@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.applied_trial import edited_sources, prepare, settings_of, tried_ways
 from ctrace.inspector.capture.calls.call_parts import WholeModel, described
+from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
 from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
@@ -300,6 +301,10 @@ class _Reporting:
                 self._left(error)
             case TargetError():
                 self._record("target", "TargetError", error.what, todo=error.todo)
+                raise _Reported(2) from None
+            case CallStoppedError() if self._phase == "load":
+                what = f"{error}, while the model is made; under --fake, it has no value"
+                self._record("target", "TargetError", what, todo=error.todo)
                 raise _Reported(2) from None
             case EagerError():
                 self._fail("eager", error.__cause__ or error)

@@ -53,3 +53,5 @@ class Stopped(Record, frozen=True):
     line: Integer
     column: Integer | None
     asked: str
+    todo: str
+    """How the call goes on."""

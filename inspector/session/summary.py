@@ -6,7 +6,6 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from ctrace.inspector.errors import telling_line
-from ctrace.inspector.facts.fake_facts import Stopped
 from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
 from ctrace.inspector.facts.trial import later_calls_of
@@ -239,18 +238,12 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if session.cut_off:
-        steps.insert(0, _cut_step(session) if session.stopped is None else assume_step(session.stopped))
+        steps.insert(0, _cut_step(session) if session.stopped is None else session.stopped.todo)
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
     if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):
         steps.append("Nothing to compile here: with these inputs and in this mode, it runs no tensor operation.")
     return tuple(dict.fromkeys(step for step in steps if step))[:3]
-
-
-def assume_step(stopped: Stopped) -> str:
-    """Return how a call goes on that stopped for lack of a value."""
-    column = "" if stopped.column is None else f":{stopped.column}"
-    return f'To go on, say what it is: --assume "{PurePath(stopped.file).name}:{stopped.line}{column}=VALUE".'
 
 
 def _cut_step(session: Session) -> str:

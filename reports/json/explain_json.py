@@ -129,6 +129,7 @@ def _fake(session: Session) -> dict[str, Any]:
             "line": stopped.line,
             "column": stopped.column,
             "asked": stopped.asked,
+            "todo": stopped.todo,
         },
     }
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.session.summary import assume_step
 from ctrace.reports import format as fmt
 
 _MOST = 4
@@ -25,7 +24,7 @@ def fake_lines(session: Session, *, has_steps: bool) -> Iterator[str]:
         cut = fmt.count(model.layers_cut, "layer")
         yield f"layers cut: {cut} left out, {model.layers} kept of each list (--layers)"
     if session.stopped is not None and not has_steps:
-        yield assume_step(session.stopped)
+        yield session.stopped.todo
     for each in session.assumed[:_MOST]:
         yield f"assumed: {_assumption(each, session.environment.cwd)}"
     if (left := len(session.assumed) - _MOST) > 0:

@@ -14,7 +14,11 @@ from ctrace.inspector.errors import TargetError
 
 
 class CallStoppedError(Exception):
-    """The call asks for a value that does not exist (`--fake`)."""
+    """The call asks for a value that does not exist (`--fake`); `todo` is what the user can do about it."""
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(what)
+        self.todo = todo
 
 
 def is_stopped(error: BaseException | None) -> bool:

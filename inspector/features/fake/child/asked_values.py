@@ -75,18 +75,20 @@ class AskedValues:
     def without_fake_kernel(self, func: Any) -> CallStoppedError:
         """Return the error for an op of which nothing says what it returns."""
         name = str(func.overloadpacket).replace(".", "::", 1)
-        todo = f'register its shapes: @torch.library.register_fake("{name}")'
-        return self.stop(self.spot(), f"what {name} returns, which has no fake kernel; {todo}")
+        todo = f'Register the shapes of its results: @torch.library.register_fake("{name}").'
+        return self.stop(self.spot(), f"what {name} returns: it has no fake kernel", todo)
 
     def carried(self, spot: AskingPlace, symbol: str) -> None:
         """Record that torch carries a value as a symbol."""
         self._record(spot, symbol, AssumedFrom.SYMBOL)
 
-    def stop(self, spot: AskingPlace, asked: str) -> CallStoppedError:
+    def stop(self, spot: AskingPlace, asked: str, todo: str = "") -> CallStoppedError:
         """Record that a call stops at a place, and return the exception that stops it."""
+        column = "" if spot.column is None else f":{spot.column}"
+        todo = todo or f'To go on, say what it is: --assume "{Path(spot.file).name}:{spot.line}{column}=VALUE".'
         if self.records_stops:
-            self._recorder.add(Stopped(spot.file, spot.line, spot.column, asked))
-        return CallStoppedError(f"{spot.file}:{spot.line} asks for {asked}")
+            self._recorder.add(Stopped(spot.file, spot.line, spot.column, asked, todo))
+        return CallStoppedError(f"{spot.file}:{spot.line} asks for {asked}", todo)
 
     def assumed(self, spot: AskingPlace) -> bool | int | float | None:
         """Return what the user assumes for a place, and record it; None: nothing."""

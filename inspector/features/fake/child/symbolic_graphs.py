@@ -1,8 +1,9 @@
 """Run graphs with sizes that depend on values: return results of the sizes that Dynamo traced.
 
 With `capture_scalar_outputs`, Dynamo keeps `.item()` in the graph, and torch carries an unbacked symbol in place of
-the number. The graph compiles as always, but nothing can run it here: no value gives the symbol a number. So its results are
-made from what Dynamo knows of them. A result whose size needs the symbol stops the call, unless the user assumes one.
+the number. The graph compiles as always, but nothing can run it here: no value gives the symbol a number. So its
+results are made from what Dynamo knows of them. A result whose size needs the symbol stops the call, unless the user
+assumes one.
 """
 
 import re

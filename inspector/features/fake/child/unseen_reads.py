@@ -37,7 +37,8 @@ def _refused(original: Callable[..., Any], what: str, values: KnownValues, asked
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         if values.is_ordinary(self) and values.is_unknown(self):
             spot = asked.spot()
-            raise asked.stop(spot, f"the values of `{spot.expression}` as {what}")
+            todo = "Compute with the tensor itself: its values do not exist under --fake."
+            raise asked.stop(spot, f"the values of `{spot.expression}` as {what}", todo)
         return original(self, *args, **kwargs)
 
     return read
