@@ -86,4 +86,5 @@ def has_no_memory(tensor: Any) -> bool:
     """Whether an ordinary strided tensor was made by `storageless`, or is a view of such a one."""
     import torch
 
-    return addresses().holds(torch._C._data_address(tensor))
+    bindings: Any = torch._C  # its stub lacks `_data_address` (2.11 to 2.13)
+    return addresses().holds(bindings._data_address(tensor))

@@ -34,7 +34,7 @@ def _is_plain(tensor: Any) -> bool:
     """Whether a tensor is a strided one, on the CPU or the meta device, of no class that wraps others."""
     import torch
 
-    is_lazy = isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin)
+    is_lazy = torch.nn.parameter.is_lazy(tensor)
     is_wrapper = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
     return not is_lazy and not is_wrapper and tensor.layout is torch.strided and tensor.device.type in ("cpu", "meta")
 
