@@ -12,6 +12,10 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 
 
+_DRAWS = "_no_grad_trunc_normal_"
+"""Draws until all numbers lie within the bounds (2.13, nn/init.py)."""
+
+
 @contextmanager
 def unseen_reads(values: KnownValues, asked: AskedValues, recorder: Recorder) -> Iterator[None]:
     """Stop, or go on without values, where the program reads memory that does not exist."""
@@ -27,10 +31,23 @@ def unseen_reads(values: KnownValues, asked: AskedValues, recorder: Recorder) ->
         for name, what in (("numpy", "a NumPy array"), ("tolist", "a list")):
             patches.enter_context(replaced(tensor, name, _refused(getattr(tensor, name), what, values, asked)))
         patches.enter_context(replaced(tensor, "__deepcopy__", _copied(tensor.__deepcopy__, values)))
+        init: Any = torch.nn.init
+        if hasattr(init, _DRAWS):  # the program's own loops that draw until all numbers fit stop
+            patches.enter_context(replaced(init, _DRAWS, _undrawn(getattr(init, _DRAWS), values)))
         text: Any = sys.modules["torch._tensor_str"]
         patches.enter_context(replaced(text, "_str", _written(text._str, values)))
         patches.enter_context(replaced(torch, "load", _named(torch.load, "torch.load", asked, recorder)))
         yield
+
+
+def _undrawn(original: Callable[..., Any], values: KnownValues) -> Callable[..., Any]:
+    def drawn(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if values.keeps_random or not values.is_ordinary(tensor):
+            return original(tensor, *args, **kwargs)
+        values.forget(tensor)
+        return tensor
+
+    return drawn
 
 
 def _refused(original: Callable[..., Any], what: str, values: KnownValues, asked: AskedValues) -> Callable[..., Any]:
