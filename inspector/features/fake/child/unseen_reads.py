@@ -11,7 +11,6 @@ from ctrace.inspector.features.fake.child.address_range import storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 
-
 _DRAWS = "_no_grad_trunc_normal_"
 """Draws until all numbers lie within the bounds (2.13, nn/init.py)."""
 
