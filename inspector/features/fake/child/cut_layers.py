@@ -5,16 +5,23 @@ from typing import Any
 
 
 def cut_layers(modules: Iterable[Any], left: int) -> int:
-    """Leave the first layers of each `ModuleList`, and return how many were cut.
+    """Leave the first layers of each `ModuleList` of one class, and return how many were cut.
 
-    A list of different modules stays whole: its modules are no repeated layers, and the model may name each of them.
+    A list within a layer stays whole, such as the experts that a router counts. So does one of different modules: they
+    are no repeated layers.
     """
+    return sum(_cut(each, left) for each in modules)
+
+
+def _cut(module: Any, left: int) -> int:
     import torch
 
     cut = 0
-    for root in modules:
-        for part in root.modules():
-            if isinstance(part, torch.nn.ModuleList) and len(part) > left and len({type(each) for each in part}) == 1:
-                cut += len(part) - left
-                del part[left:]
+    for child in module.children():
+        is_list = isinstance(child, torch.nn.ModuleList) and len({type(each) for each in child}) == 1
+        if not is_list:
+            cut += _cut(child, left)
+        elif len(child) > left:
+            cut += len(child) - left
+            del child[left:]
     return cut

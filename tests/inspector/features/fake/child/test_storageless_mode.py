@@ -171,6 +171,17 @@ def test_parameters_have_no_storage_and_shared_ones_count_once(fake: FakeModel) 
     assert (size.fake, size.parameters, size.parameter_bytes) == (True, 400, 1600)
 
 
+def test_lists_in_layers_and_of_different_modules_stay_whole(recorder: Recorder) -> None:
+    layers = nn.ModuleList(nn.ModuleList(nn.Linear(2, 2) for _ in range(5)) for _ in range(4))
+    whole = nn.ModuleDict({"layers": layers, "others": nn.ModuleList([nn.ReLU(), nn.Linear(2, 2), nn.GELU()])})
+    fake = FakeModel(Options(layers=2), recorder)
+    with fake.active():
+        made = fake.made(whole, _module())
+    assert [len(each) for each in made["layers"]] == [5, 5]
+    assert len(made["others"]) == 3
+    assert (fake.size(made).layers, fake.size(made).layers_cut) == (2, 2)
+
+
 def test_a_model_on_the_meta_device_begins_it(recorder: Recorder) -> None:
     model = FakeModel(Options(), recorder)
     with model.active():
