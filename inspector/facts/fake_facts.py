@@ -36,6 +36,7 @@ class Assumed(Record, frozen=True):
     """A value that does not exist, and what the run went on with."""
 
     KIND: ClassVar[str] = "assumed"
+    JSON: ClassVar[str] = "file|relative line column expression value from=origin"
     file: str
     line: Integer
     column: Integer | None
@@ -49,6 +50,7 @@ class Stopped(Record, frozen=True):
     """A place that asked for a value that does not exist, so that the call stopped there."""
 
     KIND: ClassVar[str] = "stopped"
+    JSON: ClassVar[str] = "file|relative line column asked todo"
     file: str
     line: Integer
     column: Integer | None

@@ -106,31 +106,14 @@ def is_fake(session: Session) -> bool:
 
 def _fake(session: Session) -> dict[str, Any]:
     """Return the size of the model, and what a run without weights assumed and where it stopped."""
-    model, stopped, cwd = session.model, session.stopped, session.environment.cwd
+    model, cwd = session.model, session.environment.cwd
     return {
         "fake": is_fake(session),
         "parameters": model and model.parameters,
         "parameter_bytes": model and model.parameter_bytes,
         "layers": None if model is None or model.layers is None else {"left": model.layers, "cut": model.layers_cut},
-        "assumed": [
-            {
-                "file": fmt.relative(each.file, cwd),
-                "line": each.line,
-                "column": each.column,
-                "expression": each.expression,
-                "value": each.value,
-                "from": str(each.origin),
-            }
-            for each in session.assumed
-        ],
-        "stopped": stopped
-        and {
-            "file": fmt.relative(stopped.file, cwd),
-            "line": stopped.line,
-            "column": stopped.column,
-            "asked": stopped.asked,
-            "todo": stopped.todo,
-        },
+        "assumed": plain(session.assumed, cwd),
+        "stopped": plain(session.stopped, cwd),
     }
 
 
