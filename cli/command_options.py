@@ -78,6 +78,26 @@ TargetGpu = Annotated[
         help="Generate code for a GPU that this machine may lack: h100, or a100,h100 to compare.",
     ),
 ]
+Fake = Annotated[
+    bool,
+    typer.Option("--fake", help="Load the model without weights: no parameter, buffer or random input gets storage."),
+]
+NoFake = Annotated[bool, typer.Option("--fake", hidden=True)]
+"""The same option where it is refused: the command needs values."""
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        metavar="PLACE=VALUES",
+        help='With --fake, what an expression is that has no value, call by call: "model.py:31:12=True,False".',
+    ),
+]
+Layers = Annotated[
+    int | None,
+    typer.Option(
+        "--layers", metavar="N", min=1, help="Cut each list of equal layers to its first N, for a first look."
+    ),
+]
 Fullgraph = Annotated[
     bool, typer.Option("--fullgraph", help="Set torch.compile's fullgraph: a graph break is an error.")
 ]
@@ -90,6 +110,18 @@ Rank = Annotated[
     int | None,
     typer.Option("--rank", metavar="N", min=0, help="Of a folder with the logs of several ranks, read rank N."),
 ]
+
+
+def refuse_fake(command: str, why: str, *, fake: bool) -> None:
+    """Refuse `--fake` where a command needs values.
+
+    Raises:
+        TargetError: it is set.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if fake:
+        raise TargetError(f"ctrace {command} --fake: {why}", "leave --fake out, and use a model that fits this machine")
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -127,7 +159,9 @@ def words_of(options: "Options") -> list[str]:
     """Return options as words of a command line; these also serve as a scenario's name that no policy can have."""
     pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
     words = [word for pair in pairs for word in pair]
-    words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]
+    words += [f"--{name}" for name in ("provoke", "train", "fake") if getattr(options, name)]
+    words += [word for each in options.assume for word in ("--assume", each)]
+    words += ["--layers", str(options.layers)] if options.layers is not None else []
     words += ["--mode", options.mode] if options.mode else []
     if options.dynamic is not None:
         words.append("--dynamic" if options.dynamic else "--no-dynamic")

@@ -48,11 +48,12 @@ def kinds(text: str | None) -> "tuple[What, ...]":
     return tuple(dict.fromkeys(found))
 
 
-_HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "target", "fast")
+_HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "target", "fast",
+        "fake", "layers", "assume")  # fmt: skip
 """The options of a capture that a user names, in the order in which their differences are listed."""
 _FLAGS = {"inputs": "--input"}
 """How the command line spells them where it differs."""
-_CALLS = ("inputs", "vary", "provoke", "train")
+_CALLS = ("inputs", "vary", "provoke", "train", "layers")
 """The options that change which calls a run makes."""
 
 
@@ -148,8 +149,8 @@ class Side(NamedTuple):
     """What other commands take for it: the name of a saved run, or a log; None if the run could not be saved."""
 
 
-def side(text: str, timeout: float | None) -> Side:
-    """Read a saved run or a log; capture a model or program, or `model.py@MODE`.
+def side(text: str, timeout: float | None, *, fake: bool = False) -> Side:
+    """Read a saved run or a log; capture a model or program, or `model.py@MODE`, `fake`: without weights.
 
     Raises:
         CtraceError: it cannot be read or captured.
@@ -161,7 +162,7 @@ def side(text: str, timeout: float | None) -> Side:
     if found is not None:
         return Side(found, text if text != "-" else None)
     target, options = _with_mode(text)
-    return _captured(Request(target, timeout=timeout, options=options), store)
+    return _captured(Request(target, timeout=timeout, options={**options, "fake": fake}), store)
 
 
 def _captured(request: Request, store: "Store") -> Side:
@@ -229,8 +230,8 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def in_folder(folder: Path, target: str, timeout: float | None) -> Side:
-    """Capture a target as it is in a folder.
+def in_folder(folder: Path, target: str, timeout: float | None, *, fake: bool = False) -> Side:
+    """Capture a target as it is in a folder, `fake`: without weights.
 
     Raises:
         CtraceError: the target is missing there, or cannot be captured.
@@ -246,7 +247,7 @@ def in_folder(folder: Path, target: str, timeout: float | None) -> Side:
     os.environ["CTRACE_DIR"] = str(Path(store).resolve() if store else here / ".ctrace")
     try:
         os.chdir(folder)
-        return _captured(Request(target, timeout=timeout), Store())
+        return _captured(Request(target, timeout=timeout, options={"fake": fake}), Store())
     finally:
         os.chdir(here)
         if store is None:

@@ -56,6 +56,9 @@ def _parameters(
     backend: opt.Backend = None,
     build: opt.Build = False,
     gpu: opt.TargetGpu = None,
+    fake: opt.Fake = False,
+    assume: opt.Assume = None,
+    layers: opt.Layers = None,
     timeout: opt.Timeout = None,
     rank: opt.Rank = None,
 ) -> Request:
@@ -70,6 +73,9 @@ def _parameters(
         "backend": backend,
         "build": build,
         "target": gpu,
+        "fake": fake,
+        "assume": tuple(assume or ()),
+        "layers": layers,
     }
     return Request(target, tuple(args or ()), timeout, options, rank=rank)
 

@@ -111,8 +111,10 @@ def accuracy(
     dynamic: opt.Dynamic = None,
     fullgraph: opt.Fullgraph = False,
     timeout: TimeoutOption = None,
+    fake: opt.NoFake = False,
 ) -> None:
     """Find the line that changed the numbers: kernels beside eager."""
+    opt.refuse_fake("accuracy", "without weights, there are no numbers to compare", fake=fake)
     from ctrace.cli.console import check_output
     from ctrace.cli.progress import progress
     from ctrace.cli.show import show_either

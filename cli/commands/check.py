@@ -124,6 +124,9 @@ def check(
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
     gpu: opt.TargetGpu = None,
+    fake: opt.Fake = False,
+    assume: opt.Assume = None,
+    layers: opt.Layers = None,
     timeout: opt.Timeout = None,
     no_inductor_guards: NoInductorGuards = False,
     on: opt.On = None,
@@ -151,11 +154,23 @@ def check(
         raise TargetError("--github writes a workflow for a new policy", todo)
     if budget is not None and not suggest:
         raise TargetError("--budget limits the search of --suggest", "use both: ctrace check --suggest --budget 120s")
+    if suggest and fake:
+        raise TargetError("--suggest and --fake exclude each other", "remove one: a proof compares values")
     if suggest and update:
         raise TargetError("--update records findings, --suggest looks for their repairs", "choose one")
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations, diagnostics)
     reports.check()
-    options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
+    options = Options(
+        tuple(inputs or ()),
+        tuple(vary or ()),
+        provoke,
+        train,
+        mode,
+        dynamic,
+        fake=fake,
+        assume=tuple(assume or ()),
+        layers=layers,
+    )
     request = CheckRequest(
         tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
     )

@@ -55,6 +55,7 @@ def diff(
     fail_on: FailOn = None,
     git: Git = None,
     all_of_it: All = False,
+    fake: opt.Fake = False,
     json: opt.Json = False,
     markdown: opt.Markdown = False,
     output: opt.Output = None,
@@ -72,7 +73,7 @@ def diff(
     check_output(output)
     if before is None:
         raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
-    names, found, run = _compared(before, after, git, timeout)
+    names, found, run = _compared(before, after, git, timeout, fake=fake)
     failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
     _show(DiffDocument(*names, found, failed), form, output, all_of_it=all_of_it, after_run=run)
     if failed:
@@ -80,7 +81,7 @@ def diff(
 
 
 def _compared(
-    before: str, after: str | None, git: str | None, timeout: float | None
+    before: str, after: str | None, git: str | None, timeout: float | None, *, fake: bool
 ) -> "tuple[tuple[str, str], RunDiff, str | None]":
     """Compare two runs, or a target at two revisions; the last is what other commands take for the later run.
 
@@ -95,13 +96,13 @@ def _compared(
         if after is not None:
             raise TargetError("--git takes one target", f"write: ctrace diff --git {git} {before}")
         with worktrees(git) as folders:
-            one, other = (in_folder(folder, before, timeout) for folder in folders)
+            one, other = (in_folder(folder, before, timeout, fake=fake) for folder in folders)
             ends = git.split("..")
             names = f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"
             return names, compare(one.session, other.session), other.run
     if after is None:
         raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
-    one, other = side(before, timeout), side(after, timeout)
+    one, other = side(before, timeout, fake=fake), side(after, timeout, fake=fake)
     found = with_settings(compare(one.session, other.session), (before, one.session), (after, other.session))
     return (before, after), found, other.run
 

@@ -76,11 +76,13 @@ def fix(
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
     timeout: opt.Timeout = None,
+    fake: opt.NoFake = False,
 ) -> None:
     """Try repairs of a model's findings in a copy, and offer those that are proved.
 
     A program runs whole for each try.
     """
+    opt.refuse_fake("fix", "a repair is proved by comparing values", fake=fake)
     from ctrace.cli.command_options import seconds_of
     from ctrace.cli.console import check_output
     from ctrace.cli.fix_steps import FixRequest, fixed, refuse, undone

@@ -97,8 +97,10 @@ def time(
     perfetto: Perfetto = None,
     user_caches: UserCaches = False,
     all_of_it: All = False,
+    fake: opt.NoFake = False,
 ) -> None:
     """Measure whether compiling makes a model faster, and which mode is best."""
+    opt.refuse_fake("time", "without weights, nothing can be run and timed", fake=fake)
     from ctrace.cli.compile_time_views import check_together, show_compile_time
 
     measuring = {

@@ -11,7 +11,7 @@ from ctrace.inspector.capture.attention.record_attention import attention
 from ctrace.inspector.capture.autotuning.record_autotuning import autotuning
 from ctrace.inspector.capture.built_kernels.record_built_kernels import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
-from ctrace.inspector.capture.core.child_doors import child_door
+from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.files_read import files_read
 from ctrace.inspector.capture.core.imports import watch_imports
@@ -144,6 +144,8 @@ def _sources(
         kernels,
     )
     yield from (userkernels, cuda_graphs, autotuning)
+    if has_child_door("fake"):
+        yield from child_door("fake").SOURCES
     if gpu is not None:
         yield from child_door("gpus").sources(gpu)
     if build:

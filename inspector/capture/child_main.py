@@ -16,7 +16,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.applied_trial import edited_sources, prepare, settings_of, tried_ways
-from ctrace.inspector.capture.calls.call_parts import described
+from ctrace.inspector.capture.calls.call_parts import WholeModel, described
+from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
 from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
@@ -27,7 +28,7 @@ from ctrace.inspector.capture.calls.ways import Call, plan
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.comparing.eager import Around, EagerError
 from ctrace.inspector.capture.core.callers import without_our_frames
-from ctrace.inspector.capture.core.child_doors import child_door
+from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.exception_text import kind_and_message, message, text_of, traceback_text, type_name
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -147,8 +148,9 @@ def _run(
         _measure_postponed(recorder, failed=bool(status))
         return status
     try:
-        with in_this_process(recorder):
-            _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
+        fake = child_door("fake").FakeModel(request.options, recorder) if has_child_door("fake") else WholeModel()
+        with in_this_process(recorder), fake.active():
+            _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first, fake=fake)
     except _Reported as reported:
         return reported.status
     return 0
@@ -191,6 +193,7 @@ def _run_model(
     start: ProcessStart,
     *,
     compiles_first: bool,
+    fake: WholeModel,
 ) -> None:
     loading: Around = nullcontext
     eagerly: Around = nullcontext
@@ -202,11 +205,12 @@ def _run_model(
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
             seed()  # models draw their weights as they are made
-        loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
+        loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)), fake.made)
         end_if_forked()
         if request.trial is None:
             with recorder.watching("the modules of the target"):  # runs code of the user's classes of parameters
                 recorder.add(described(loaded.model))
+                recorder.add(fake.size(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
@@ -216,7 +220,7 @@ def _run_model(
             child_door("fix").observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
         run_scenarios(
-            Loaded(loaded.model, scenarios, trial.parts),
+            Loaded(loaded.model, scenarios, trial.parts, fake.values()),
             request.options,
             recorder,
             ops,
@@ -297,6 +301,10 @@ class _Reporting:
                 self._left(error)
             case TargetError():
                 self._record("target", "TargetError", error.what, todo=error.todo)
+                raise _Reported(2) from None
+            case CallStoppedError() if self._phase == "load":
+                what = f"{error}, while the model is made; under --fake, it has no value"
+                self._record("target", "TargetError", what, todo=error.todo)
                 raise _Reported(2) from None
             case EagerError():
                 self._fail("eager", error.__cause__ or error)

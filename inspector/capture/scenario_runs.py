@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ctrace.inspector.capture.calls.call_parts import compiled
-from ctrace.inspector.capture.calls.calling import called
+from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
 from ctrace.inspector.capture.comparing.dangers import Before, Dangers
@@ -30,6 +30,8 @@ from ctrace.inspector.runs.capture_request import Options
 CALLS = 2
 """The second call shows what recompiles although nothing changed."""
 _TIMED = 3
+_LEFT_OUT = "the request left the comparison with eager out"
+_NO_VALUES = "without weights, there are no values to compare"
 
 
 class Order(Enum):
@@ -75,7 +77,8 @@ def run_scenarios(
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     recorder.add(plan(loaded.scenarios))
-    runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=not cycle[0])
+    compares = not cycle[0] and loaded.without_values is None
+    runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=compares)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -105,6 +108,9 @@ class _Runs:
         self._options = options
         self._calls = calls
         self._compares = compares
+        self._without_values = loaded.without_values
+        self._stopped: Exception | None = None
+        """What stopped the last call, for lack of a value."""
         self._recorder = recorder
         self._ops = ops
         self._order = order
@@ -116,7 +122,8 @@ class _Runs:
         """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
         torch records no CUDA graph while results are alive that may still need a backward."""
         self._compiled = compiled(loaded.model, loaded.parts, _compile_arguments(options, recorder))
-        eager = Eager(model, recorder, train=options.train, around=around_eager)
+        keeps = loaded.without_values is None
+        eager = Eager(model, recorder, train=options.train, around=around_eager, keeps_results=keeps)
         self._dangers = Dangers(model, eager, recorder, ops, built=options.build)
 
     def try_out(self, name: str, way: Way) -> None:
@@ -147,10 +154,14 @@ class _Runs:
     def call(self, name: str, way: Way) -> None:
         """Call the model in a scenario, and record its ops, in eager and outside of graphs."""
         in_eager = left = None
+        self._stopped = None
         for index in range(self._calls):
             last = index == self._calls - 1
             counted, left = self._once(name, index, way, last=last, counted=in_eager is not None)
             in_eager = in_eager or counted
+        if self._stopped is not None:
+            self._done(name, way, self._calls, Outcome.UNFINISHED, self._stopped)
+            return
         self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
             self._recorder.add(describe(name, in_eager, left))
@@ -183,27 +194,50 @@ class _Runs:
         if self._options.compare and order is not Order.COMPILED_FIRST and (self._compares or not counted):
             is_first = order is Order.EAGER_FIRST_IF_EQUAL
             before = self._called_eagerly(name, index, call, way, counting, is_first=is_first)
-            counted = counted or before.counts is not None
+            counted = counted or (before is not None and before.counts is not None)
         self._recorder.add(CallBegan(name, index))
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last and counted else None
-        results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
+        results, left = self._called(index, call, way, outside)
+        if results is None:
+            return None, None
         self._outputs = results.outputs if self._options.build else None
         if before is None and order is Order.COMPILED_FIRST and self._options.compare:
             return None, left  # later calls are compared
         if before is None or not self._compares:
-            self._dangers.skip(name, "the request left the comparison with eager out")
+            self._dangers.skip(name, _LEFT_OUT if self._without_values is None else _NO_VALUES)
         else:
             self._dangers.after(before, results)
         return before.counts if before is not None else None, left
 
+    def _called(self, index: int, call: Call, way: Way, counting: Any) -> tuple[CallResults | None, OpCounts | None]:
+        """Make the compiled call; return no results if it stopped for lack of a value."""
+        if self._without_values is not None:
+            self._without_values.call(index)
+        try:
+            return called(self._compiled, call, way, train=self._options.train, counting=counting)
+        except Exception as error:
+            if not is_stopped(error):
+                raise
+            self._stopped = error
+            return None, None
+
     def _called_eagerly(
         self, name: str, index: int, call: Call, way: Way, counting: Callable[[], Any], *, is_first: bool
-    ) -> Before:
-        """Make the eager call, and restore what it changed in libraries; a change by the first one ends the process."""
+    ) -> Before | None:
+        """Make the eager call, and restore what it changed in libraries; a change by the first one ends the process.
+
+        Return None if the call stopped for lack of a value: the compiled call goes as far as its graphs do.
+        """
         libraries = LibraryState() if is_first or self._keeps_libraries else None
-        before = self._dangers.before(name, index, call, way, counting)
+        try:
+            with nullcontext() if self._without_values is None else self._without_values.counting():
+                before = self._dangers.before(name, index, call, way, counting)
+        except EagerError as error:
+            if not is_stopped(error):
+                raise
+            return None
         if libraries is not None and self._keeps_libraries:
             self._restore(libraries)
         elif libraries is not None and libraries.changes():

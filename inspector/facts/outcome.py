@@ -81,6 +81,8 @@ class CutKind(StrEnum):
     """A log without a record."""
     MISSING = "missing"
     """Another source counts more events than the log has."""
+    VALUE = "value"
+    """A call that stopped because it asked for a value that does not exist (`--fake`)."""
 
 
 class CutOff(Struct, frozen=True):

@@ -15,6 +15,7 @@ from ctrace.inspector.facts.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.bytecode_facts import Rewritten
 from ctrace.inspector.facts.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.facts.cuda_graphs import CudaGraph
+from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
 from ctrace.inspector.facts.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.graph_facts import Graphs, Unrolled
@@ -293,6 +294,12 @@ class Session(Struct, frozen=True):
     """The trials that checked advice; see `diagnosis`."""
     parts: tuple[Part, ...] = ()
     """The modules of a model file's target, outer ones first; empty for a program."""
+    model: ModelLoaded | None = None
+    """The size of a model file's target; None: a program, a log of torch, or the target was not loaded."""
+    assumed: tuple[Assumed, ...] = ()
+    """What the run assumed about values that do not exist (`--fake`)."""
+    stopped: Stopped | None = None
+    """The first place where a call stopped because a value does not exist (`--fake`)."""
     calls: int = 0
     """All calls of the compiled model in a model file's scenarios."""
     problems: tuple[Problem, ...] = ()

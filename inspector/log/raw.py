@@ -42,6 +42,7 @@ from ctrace.inspector.facts.events.shape_events import (
     SymbolMade,
     UnbackedMade,
 )
+from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
 from ctrace.inspector.facts.findings import Danger
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardCost
@@ -149,6 +150,9 @@ class Raw(Struct):
     unfinished: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts in `forked` whose code is not complete yet."""
     counted: run_events.Counted | None = None
+    model: ModelLoaded | None = None
+    assumed: list[Assumed] = field(default_factory=list)
+    stopped: list[Stopped] = field(default_factory=list)
     failure: Failure | None = None
     codegen_failure: Failure | None = None
     """The failure of code generation that ran in parallel with the program; a real compile would have raised there."""
@@ -286,6 +290,12 @@ class Raw(Struct):
                 self.trials.append(event)
             case run_events.PartsSeen():
                 self.parts = parts_of(event)
+            case ModelLoaded():
+                self.model = event
+            case Assumed():
+                self.assumed.append(event)
+            case Stopped():
+                self.stopped.append(event)
             case DangerFound():
                 self.dangers.append(danger_of(event))
             case run_events.DangersWithdrawn():

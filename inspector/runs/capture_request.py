@@ -43,6 +43,12 @@ class Options(Struct, frozen=True):
     """With `build`, whether to time each kernel."""
     fast: bool = False
     """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
+    fake: bool = False
+    """Whether to load and call the model without storage for parameters and random numbers."""
+    assume: tuple[str, ...] = ()
+    """The values of expressions that do not exist with `fake`."""
+    layers: int | None = None
+    """How many layers to leave of each list of modules; None: all."""
 
 
 class CaptureRequest(Struct, frozen=True):

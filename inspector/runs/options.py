@@ -2,9 +2,10 @@
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.doors import require
+from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.input_specs import parse_input, parse_vary
-from ctrace.inspector.runs.target import ProgramTarget, Resolved
+from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
 
 
 def check_options(resolved: Resolved, options: Options) -> None:
@@ -17,6 +18,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
         check_target(build=options.build, backend=options.backend)
     if options.fast:
         _check_fast(options)
+    _check_fake(resolved, options)
     allowed = Options(
         build=options.build,
         guard_cost=options.guard_cost,
@@ -48,6 +50,25 @@ def _check_fast(options: Options) -> None:
         raise TargetError(
             f"--fast and {conflict} exclude each other", "remove one: with --fast, graphs do not go through a backend"
         )
+
+
+def _check_fake(resolved: Resolved, options: Options) -> None:
+    """Refuse what needs values, and assumptions about values that exist.
+
+    Raises:
+        TargetError: another option excludes `--fake`, or needs it.
+    """
+    is_folder = isinstance(resolved, ModelTarget) and resolved.path is not None and resolved.path.is_dir()
+    if is_folder and options.build:
+        todo = "remove --build, or write a model file that loads the weights"
+        raise TargetError("hf: makes a model without its weights, so kernels cannot run", todo)
+    if options.fake and options.build:
+        todo = "remove one: without weights, there is nothing to run kernels on"
+        raise TargetError("--fake and --build exclude each other", todo)
+    if options.fake or options.layers is not None:
+        require("fake", "--fake" if options.fake else "--layers")
+    for text in options.assume:
+        parse_assumption(text)
 
 
 def check_target(*, build: bool = False, backend: str | None = None) -> None:

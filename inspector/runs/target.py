@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError, nearest
+from ctrace.inspector.features.doors import require
 from ctrace.inspector.log.files import is_log
 
 
@@ -30,6 +31,8 @@ class ProgramTarget(Struct, frozen=True):
 
 
 Resolved = ModelTarget | ProgramTarget
+FOLDER = "hf:"
+"""What precedes a local folder of transformers."""
 
 
 def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) -> Resolved:
@@ -41,6 +44,9 @@ def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) ->
     Raises:
         TargetError: there is no such file, it does not parse, or it has nothing to explain.
     """
+    if text.startswith(FOLDER):
+        _refuse_args(text, args)
+        return _folder(text.removeprefix(FOLDER))
     path, name = _split(text)
     if path is None:
         module, _, name = text.partition(":")
@@ -58,6 +64,16 @@ def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) ->
     if compiles:
         return ProgramTarget(path, None, tuple(args), _unlike(path, text))
     raise TargetError(f"{path} defines no `model` and does not call torch.compile", _hint(path, tree))
+
+
+def _folder(text: str) -> ModelTarget:
+    """Return the target for a local folder with a config of transformers."""
+    path = Path(text)
+    if not holds(path.is_dir):
+        todo = "name a local folder with a config.json, as hf:./folder; ctrace downloads nothing"
+        raise TargetError(f"there is no folder {text}", todo)
+    require("fake", FOLDER)
+    return ModelTarget(path, None, None)
 
 
 def program(path: Path, args: Sequence[str], typed: str | None = None) -> ProgramTarget:

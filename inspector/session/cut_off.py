@@ -39,6 +39,8 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
         yield CutOff(CutKind.RECORD, f"{left:,} more records of the trace log cannot be read", "their contents")
     if raw.stops_at is not None:
         yield CutOff(CutKind.LINE, "the log stops in the middle of a line", _AFTER, line=raw.stops_at)
+    for place, asked in dict.fromkeys((f"{PurePath(each.file).name}:{each.line}", each.asked) for each in raw.stopped):
+        yield CutOff(CutKind.VALUE, f"the call stopped at {place}, which asks for {asked}", "the rest of that call")
     for what in missing:
         yield CutOff(CutKind.MISSING, what, "the contents of those records")
 

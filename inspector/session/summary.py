@@ -86,6 +86,8 @@ def _why_incomplete(session: Session) -> str:
     failure = session.failure
     if failure is not None:
         why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
+    elif session.stopped is not None:
+        why = "A call stopped for lack of a value"
     else:
         why = "The log is incomplete"
     under_way = being_compiled(session)
@@ -236,7 +238,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if session.cut_off:
-        steps.insert(0, _cut_step(session))
+        steps.insert(0, _cut_step(session) if session.stopped is None else session.stopped.todo)
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
     if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):

@@ -58,6 +58,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "error": _failure(session.failure, cwd, violations(session)),
         "incomplete": plain(session.cut_off, cwd),
         "exited": session.exited or None,
+        **_fake(session),
         "scenarios": [_scenario(each, session) for each in session.scenarios],
         "graphs": [
             {**plain(graph, cwd), "cut_by": [_cut(each) for each in found if each.before == graph.id]}
@@ -71,7 +72,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "breaks": plain(session.breaks, cwd),
         "skipped": plain(session.skips, cwd),
         "recompiles": plain(session.recompiles, cwd),
-        "dangers": None if session.compared is None else plain(session.dangers, cwd),
+        "dangers": None if session.compared is None or is_fake(session) else plain(session.dangers, cwd),
         "limit": plain(session.limit, cwd),
         "outlook": plain(later_calls_of(session.trials), cwd),
         "fusion": fusion_data(session),
@@ -95,6 +96,24 @@ def as_data(session: Session) -> dict[str, Any]:
         "not_shown": dict(session.not_shown),
         "records": [_record(each) for each in session.records],
         "metrics": _metrics(session),
+    }
+
+
+def is_fake(session: Session) -> bool:
+    """Whether the model had no weights."""
+    return session.model is not None and session.model.fake
+
+
+def _fake(session: Session) -> dict[str, Any]:
+    """Return the size of the model, and what a run without weights assumed and where it stopped."""
+    model, cwd = session.model, session.environment.cwd
+    return {
+        "fake": is_fake(session),
+        "parameters": model and model.parameters,
+        "parameter_bytes": model and model.parameter_bytes,
+        "layers": None if model is None or model.layers is None else {"left": model.layers, "cut": model.layers_cut},
+        "assumed": plain(session.assumed, cwd),
+        "stopped": plain(session.stopped, cwd),
     }
 
 

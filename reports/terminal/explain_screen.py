@@ -24,6 +24,7 @@ from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headli
 from ctrace.reports.wording.accuracy_wording import answer
 from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
+from ctrace.reports.wording.fake_wording import fake_lines
 from ctrace.reports.wording.speed_wording import sentence as speed
 
 _NAME = 24
@@ -78,6 +79,9 @@ def explain_screen(
         yield environment
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
+    yield from (
+        Text(fmt.one_line(line, 300), style="yellow") for line in fake_lines(session, has_steps=not found.advice)
+    )
     yield from compile_only_note(session)
     yield from what_to_do(found, whole=verbose) if found.advice else _healthy(session, run)
     yield from causes(found, session)

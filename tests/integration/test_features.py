@@ -83,12 +83,17 @@ def answers(tree: Path, folder: Path, *commands: list[str]) -> list[tuple[int, s
     )
 
 
+OPTIONS = {"gpus": ["--target", "h100"], "fake": ["--fake"]}
+"""The option of a feature that has no command of its own."""
+
+
 @pytest.mark.parametrize("feature", sorted(doors()))
 def test_the_rest_works_without_a_feature(feature: str, tmp_path: Path):
     tree = tree_without(feature, tmp_path)
     (tmp_path / "model.py").write_text(MODEL)
     gone = doors()[feature].commands
-    refused = [["explain", "model.py", "--target", "h100"]] if feature == "gpus" else [[gone[0].split()[0]]]
+    option = OPTIONS.get(feature)
+    refused = [[gone[0].split()[0]] if option is None else ["explain", "model.py", *option]]
     helped, explained, viewed, refusal = answers(
         tree, tmp_path, ["--help"], ["explain", "model.py", "--json"], ["breaks", str(LOG), "--json"], *refused
     )
@@ -105,6 +110,8 @@ def test_the_rest_works_without_a_feature(feature: str, tmp_path: Path):
         assert "--accuracy needs the feature accuracy, which is not here" in asked[1]
     if feature == "gpus":
         assert "--target needs the feature gpus, which is not here" in refusal[1]
+    if option is not None:
+        assert f"{option[0]} needs the feature {feature}, which is not here" in refusal[1]
 
 
 def test_each_command_belongs_to_the_core_or_to_one_feature():

@@ -2,12 +2,15 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from types import CodeType
 from typing import Any
 
 from ctrace.inspector.capture.calls.applied_trial import TrialError
+from ctrace.inspector.capture.calls.model_files import WithoutValues
 from ctrace.inspector.facts.events.run_events import CodeLines, PartCode, PartsSeen
+from ctrace.inspector.facts.fake_facts import ModelLoaded
 
 _MOST = 2_000
 """The most modules that are recorded."""
@@ -27,16 +30,47 @@ def described(model: Any) -> PartsSeen:
     return PartsSeen(lines, tuple(parts))
 
 
+class WholeModel:
+    """A model as its file makes it; the feature `fake` has one without weights (features/fake/child/door.py)."""
+
+    is_fake = False
+
+    def active(self) -> AbstractContextManager[None]:
+        """Return a context for everything that loads and calls the model."""
+        return nullcontext()
+
+    def made(self, model: Any, _module: Any) -> Any:
+        """Return the model to call in place of the one that the file made."""
+        return model
+
+    def values(self) -> "WithoutValues | None":
+        """Return what follows the calls if values do not exist."""
+        return None
+
+    def size(self, model: Any) -> ModelLoaded:
+        """Return how large the model is; parameters that several modules share count once."""
+        import torch
+
+        parameters = {id(each): each for root in roots(model).values() for each in root.parameters()}
+        lazy = torch.nn.parameter.UninitializedParameter
+        if not roots(model) or any(isinstance(each, lazy) for each in parameters.values()):
+            return ModelLoaded(self.is_fake)
+        elements = sum(each.numel() for each in parameters.values())
+        total = sum(each.numel() * each.element_size() for each in parameters.values())
+        return ModelLoaded(self.is_fake, elements, total)
+
+
 def _modules(model: Any) -> Iterator[tuple[str, Any]]:
     """Yield the target's modules with their paths; for a function, those of the variables of its module."""
     import torch
 
-    for root, module in _roots(model).items():
+    for root, module in roots(model).items():
         for name, each in torch.nn.Module.named_modules(module):
             yield f"{root}.{name}" if name else root, each
 
 
-def _roots(model: Any) -> dict[str, Any]:
+def roots(model: Any) -> dict[str, Any]:
+    """Return the target, or the modules among the global variables of a function, by name."""
     import torch
 
     if isinstance(model, torch.nn.Module):

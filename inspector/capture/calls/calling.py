@@ -13,6 +13,25 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.errors import TargetError
 
 
+class CallStoppedError(Exception):
+    """The call asks for a value that does not exist (`--fake`); `todo` is what the user can do about it."""
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(what)
+        self.todo = todo
+
+
+def is_stopped(error: BaseException | None) -> bool:
+    """Whether an exception comes from a call that stopped, also if the program caught that and raised another."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CallStoppedError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 class CallResults(Struct, frozen=True):
     """Results of a call: outputs, inputs and buffers after the call, gradients of parameters and inputs."""
 

@@ -9,9 +9,10 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from ctrace.inspector.capture.calls.call_tensors import make_inputs, tensors
 from ctrace.inspector.capture.calls.program_run import first_on_path
 from ctrace.inspector.capture.calls.variations import Make, varied
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.core.child_doors import child_door
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
@@ -35,14 +37,34 @@ class Loaded(Struct, frozen=True):
     """What to compile instead of the whole model; see `call_parts.py`."""
     module: ModuleType | None = None
     """The module that the model is from: a model file may offer more than the model and its inputs."""
+    without_values: "WithoutValues | None" = None
+    """What follows the calls of a model whose parameters have no storage; None: the model has values."""
+
+
+class WithoutValues(Protocol):
+    """What knows which values do not exist; features/fake/child/door.py has it."""
+
+    def counting(self) -> AbstractContextManager[None]:
+        """Return a context for an eager call that only counts ops, so that it does not matter where it stops."""
+
+    def call(self, index: int) -> None:
+        """Note that a compiled call of a scenario begins."""
+
+
+def _unchanged(model: Any, _module: ModuleType) -> Any:
+    return model
 
 
 def load(
-    request: CaptureRequest, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
+    request: CaptureRequest,
+    preloaded: Preloaded,
+    planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None,
+    made: Callable[[Any, ModuleType], Any] = _unchanged,
 ) -> Loaded:
     """Import the target's module and find the model, its inputs and scenarios.
 
-    `planned` receives the scenarios before any inputs are made.
+    `planned` receives the scenarios before any inputs are made; `made` receives the model before, and its module, and
+    returns the model to call.
 
     Raises:
         TargetError: the target does not exist, or is not a model.
@@ -50,7 +72,7 @@ def load(
     """
     module = _import(request, preloaded)
     where = request.path or str(request.module)
-    model = _model(module, request.name, where)
+    model = made(_model(module, request.name, where), module)
     base = _base(module, request, model, where)
     scenarios = {"base": Way(base, ScenarioKind.BASE)}
     for name, inputs in _scenarios(module, where).items():
@@ -70,6 +92,9 @@ def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
         first_on_path(Path.cwd(), preloaded)
         return _import_by_name(str(request.module))
     path = Path(request.path)
+    if path.is_dir():  # `hf:FOLDER`
+        found: ModuleType = child_door("fake").module_of_folder(path)
+        return found
     sys.argv = [str(path)]
     first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())

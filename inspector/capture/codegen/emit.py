@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.guards.eager_backend import RUNNER, runner_of
 from ctrace.inspector.capture.guards.lowering import add_late_guards, has_hinted_symbols, late_guards
 from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
 
@@ -194,12 +195,12 @@ class _Emitter:
         if records_guards:
             self._recorder.add(InductorGuardsSeen(seen=True, added=tuple(added), whole=True))
         if not self._recorder.keeps("codegen"):  # a backward compiled later adds no guard
-            return eager.forward
+            return runner_of(eager)
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        if self._there is None:
-            return cast(Callable[..., Any], eager.forward)
+        if self._there is None or RUNNER in eager.meta:
+            return runner_of(eager)
         return self._there.running(eager)
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
@@ -215,7 +216,10 @@ def _copied(model: Any) -> Any:
     """Copy a graph module but not its tensors."""
     import torch
 
-    return torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+    copied = torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+    if RUNNER in model.meta:
+        copied.meta[RUNNER] = model.meta[RUNNER]
+    return copied
 
 
 @contextmanager

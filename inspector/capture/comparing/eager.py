@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.call_tensors import tensors
-from ctrace.inspector.capture.calls.calling import CallResults, called
+from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.input_copies import copy_of
@@ -34,6 +34,7 @@ _TIMES = 3
 _GROWN = 32 << 20
 """How much memory may stay after an eager call, in bytes, before a search for garbage, which takes about 0.3 s."""
 _NOT_COMPARED = "coverage was not measured, and results were not compared with eager"
+_NO_RESULTS = CallResults(None, [], [])
 Around = Callable[[], AbstractContextManager[Any]]
 
 
@@ -99,8 +100,18 @@ def _forced() -> Iterator[None]:
 class Eager:
     """Calls copies of a model's current state, each call inside the context `around`."""
 
-    def __init__(self, model: Any, recorder: Recorder, *, train: bool, around: Around = nullcontext) -> None:
+    def __init__(
+        self,
+        model: Any,
+        recorder: Recorder,
+        *,
+        train: bool,
+        around: Around = nullcontext,
+        keeps_results: bool = True,
+    ) -> None:
         self._model = model
+        self._keeps_results = keeps_results
+        """Whether results have values to compare with."""
         self._recorder = recorder
         self._train = train
         self._around = around
@@ -146,13 +157,15 @@ class Eager:
                 raise
             except Exception as error:
                 failed = error
+                if is_stopped(error):
+                    break
             else:
                 self._forces_eager = setting is _forced
                 # Modules are parts of reference cycles, so that a large copy would still be there in the compiled call.
                 if gc.isenabled() and _resident() - before >= _GROWN:
                     gc.collect()
                 return run
-        if arithmetic is not None and arithmetic.is_other:
+        if (arithmetic is not None and arithmetic.is_other) or is_stopped(failed):
             raise EagerError from failed
         # Not inside the except block: the exception that the model raises would get this one as its context.
         assert failed is not None
@@ -214,7 +227,8 @@ class Eager:
                     with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
                         results, counts = called(model, call, way, train=self._train, counting=counting)
                     seconds = time.perf_counter() - began
-                    return EagerRun(taken(results), counts, traces, seconds)
+                    kept = taken(results) if self._keeps_results else _NO_RESULTS
+                    return EagerRun(kept, counts, traces, seconds)
                 finally:
                     traces.drawn = random.moved()
         finally:

@@ -15,6 +15,8 @@ from ctrace.inspector.capture.guards.unmet import Unmet
 from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
 from ctrace.inspector.runs.capture_request import Options
 
+RUNNER = "ctrace_runner"
+"""The key in a graph module's `meta` of what runs in place of its code, if that cannot run (`--fake`)."""
 RECORDED_AS = "ctrace_recorded_as"
 """The attribute with the name of ctrace's backend in the log."""
 
@@ -27,15 +29,21 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
 
     def backend(graph: Any, inputs: Any) -> Any:
         if not has_hinted_symbols(graph):
-            return graph.forward
+            return runner_of(graph)
         if not options.inductor_guards:
             recorder.add(InductorGuardsSeen(seen=False, added=()))
-            return graph.forward
+            return runner_of(graph)
         return _lowered(graph, inputs, options, recorder)
 
     backend.__name__ = "inductor"  # the name that Dynamo shows if lowering fails, as in a full compilation
     setattr(backend, RECORDED_AS, "eager")
     return backend
+
+
+def runner_of(graph: Any) -> Callable[..., Any]:
+    """Return the function that runs a graph."""
+    runner: Callable[..., Any] = graph.meta.get(RUNNER, graph.forward)
+    return runner
 
 
 @contextmanager

@@ -52,6 +52,7 @@ from ctrace.inspector.facts.events.shape_events import (
     UnbackedMade,
 )
 from ctrace.inspector.facts.events.tracing import GraphTraced
+from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
 from ctrace.inspector.facts.guard_facts import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
@@ -142,7 +143,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     TorchCachesUsed, EarlierKey, Speed, Accuracy, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
-    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
+    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu, ModelLoaded, Assumed, Stopped,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

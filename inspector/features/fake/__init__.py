@@ -1,0 +1,1 @@
+"""A model at its real size, without weights: no parameter, buffer or random number gets storage (`--fake`)."""

@@ -1,0 +1,139 @@
+"""Answer what the program asks about values that do not exist, or stop the call that asks.
+
+An answer comes from the user (`--assume`), and each is recorded. Without one, the call stops at the line that asks.
+"""
+
+import linecache
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
+from ctrace.inspector.runs.assumptions import Assumption
+
+_LONGEST = 200
+_FEATURE = f"{Path(__file__).parent}/"
+
+
+class AskingPlace(Struct, frozen=True):
+    """A place in the program that asks for a value."""
+
+    file: str
+    line: int
+    column: int | None
+    """Counted from 1; None: Python keeps none for it."""
+    expression: str
+
+
+class AskedValues:
+    """Answers by the user's assumptions, call by call."""
+
+    def __init__(self, recorder: Recorder, assumptions: Sequence[Assumption]) -> None:
+        self._recorder = recorder
+        self._assumptions = assumptions
+        self._torch_folder = folder_of_torch()
+        self._recorded: set[tuple[Any, ...]] = set()
+        self.call = 0
+        """The number of the model's call, from 0: each assumption has a value for each call."""
+        self.records_stops = True
+        """Whether a stop counts: in an eager call, which only counts ops, none does."""
+
+    def value(self, func: Any, args: Any) -> Any:
+        """Return the value that an op asks for.
+
+        Raises:
+            CallStoppedError: nobody assumes one.
+        """
+        if func.overloadpacket.__name__ == "equal" and self._is_own_question():
+            return True  # ctrace compares a state with an earlier one: nothing is known to differ
+        spot = self.spot()
+        assumed = self.assumed(spot)
+        if assumed is None:
+            raise self.stop(spot, f"the value of `{spot.expression}` ({_op(func)})")
+        is_boolean = getattr(args[0], "dtype", None) is sys.modules["torch"].bool
+        return bool(assumed) if is_boolean else assumed
+
+    def size(self, func: Any) -> int:
+        """Return the number of elements that an op finds.
+
+        Raises:
+            CallStoppedError: nobody assumes one.
+        """
+        spot = self.spot()
+        assumed = self.assumed(spot)
+        if assumed is None:
+            raise self.stop(spot, f"how many elements `{spot.expression}` finds ({_op(func)})")
+        return int(assumed)
+
+    def without_fake_kernel(self, func: Any) -> CallStoppedError:
+        """Return the error for an op of which nothing says what it returns."""
+        name = str(func.overloadpacket).replace(".", "::", 1)
+        todo = f'Register the shapes of its results: @torch.library.register_fake("{name}").'
+        return self.stop(self.spot(), f"what {name} returns: it has no fake kernel", todo)
+
+    def carried(self, spot: AskingPlace, symbol: str) -> None:
+        """Record that torch carries a value as a symbol."""
+        self._record(spot, symbol, AssumedFrom.SYMBOL)
+
+    def stop(self, spot: AskingPlace, asked: str, todo: str = "") -> CallStoppedError:
+        """Record that a call stops at a place, and return the exception that stops it."""
+        column = "" if spot.column is None else f":{spot.column}"
+        todo = todo or f'To go on, say what it is: --assume "{Path(spot.file).name}:{spot.line}{column}=VALUE".'
+        if self.records_stops:
+            self._recorder.add(Stopped(spot.file, spot.line, spot.column, asked, todo))
+        return CallStoppedError(f"{spot.file}:{spot.line} asks for {asked}", todo)
+
+    def assumed(self, spot: AskingPlace) -> bool | int | float | None:
+        """Return what the user assumes for a place, and record it; None: nothing."""
+        for each in self._assumptions:
+            if each.is_at(spot.file, spot.line, spot.column):
+                value = each.values[min(self.call, len(each.values) - 1)]
+                self._record(spot, str(value), AssumedFrom.USER)
+                return value
+        return None
+
+    def _record(self, spot: AskingPlace, value: str, origin: AssumedFrom) -> None:
+        key = (spot, value, origin)
+        if key not in self._recorded:
+            self._recorded.add(key)
+            self._recorder.add(Assumed(spot.file, spot.line, spot.column, spot.expression, value, origin))
+
+    def spot(self) -> AskingPlace:
+        """Return the innermost place outside of torch and ctrace that led here."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and self._is_passed(frame.f_code.co_filename):
+            frame = frame.f_back
+        return AskingPlace("<unknown>", 0, None, "") if frame is None else _spot_of(frame)
+
+    def _is_own_question(self) -> bool:
+        """Whether ctrace asks, not the program."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith((self._torch_folder, _FEATURE, "<")):
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename.startswith(OURS)
+
+    def _is_passed(self, file: str) -> bool:
+        return file.startswith((self._torch_folder, OURS, "<"))
+
+
+def _spot_of(frame: FrameType) -> AskingPlace:
+    file = frame.f_code.co_filename
+    positions = list(frame.f_code.co_positions())
+    line, end, column, end_column = positions[frame.f_lasti // 2] if positions else (frame.f_lineno, None, None, None)
+    line = line or frame.f_lineno
+    text = linecache.getline(file, line)
+    if column is None or end_column is None or end != line:
+        return AskingPlace(file, line, None if column is None else column + 1, text.strip()[:_LONGEST])
+    cut = text.encode()[column:end_column].decode(errors="replace")
+    return AskingPlace(file, line, column + 1, cut[:_LONGEST])
+
+
+def _op(func: Any) -> str:
+    return str(func)

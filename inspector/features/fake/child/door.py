@@ -1,0 +1,106 @@
+"""How the core reaches a model without weights: load it, and follow its calls."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
+from ctrace.inspector.capture.calls.model_files import WithoutValues
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source
+from ctrace.inspector.facts.fake_facts import ModelLoaded
+from ctrace.inspector.features.fake.child.asked_values import AskedValues
+from ctrace.inspector.features.fake.child.cut_layers import cut_layers
+from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
+from ctrace.inspector.features.fake.child.real_inputs import mark_real
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
+from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
+from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
+from ctrace.inspector.features.fake.child.without_storage import is_on_meta, without_storage
+from ctrace.inspector.runs.assumptions import parse_assumption
+from ctrace.inspector.runs.capture_request import Options
+
+module_of_folder = module_of
+"""Makes a model from a local folder of transformers."""
+SOURCES: tuple[Source, ...] = (symbolic_graphs,)
+"""The hooks that follow graphs with sizes that depend on values."""
+
+
+class FakeModel(WholeModel):
+    """A model that has no weights if `--fake` asks for that, or if its file put it on the meta device."""
+
+    def __init__(self, options: Options, recorder: Recorder) -> None:
+        self._options = options
+        self._recorder = recorder
+        self._values: _FollowedCalls | None = None
+        self._active = ExitStack()
+        self._layers_cut = 0
+
+    @property
+    def is_fake(self) -> bool:  # type: ignore[override]
+        """Whether values do not exist."""
+        return self._values is not None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Load and call the model without values in the block; a model on the meta device begins that later."""
+        with self._active:
+            if self._options.fake:
+                self._begin()
+            yield
+
+    def _begin(self) -> None:
+        asked = AskedValues(self._recorder, tuple(map(parse_assumption, self._options.assume)))
+        values = KnownValues(asked)
+        self._values = _FollowedCalls(asked, values)
+        self._active.enter_context(values.mode)
+        self._active.enter_context(unseen_reads(values, asked, self._recorder))
+        self._active.callback(symbolic_graphs.follow, None)
+        symbolic_graphs.follow(asked)
+
+    def made(self, model: Any, module: ModuleType) -> Any:
+        """Cut layers, and take the storage of parameters that still have one."""
+        modules = roots(model).values()
+        if self._options.layers is not None:
+            self._layers_cut = cut_layers(modules, self._options.layers)
+        if not self.is_fake and any(map(is_on_meta, modules)):
+            self._begin()
+        for note in notes_of(module):
+            self._recorder.problem(note)
+        if self._values is not None:
+            for each in modules:
+                without_storage(each)
+            mark_real(module, self._values.values)
+        return model
+
+    def values(self) -> WithoutValues | None:
+        """Return what follows the calls if values do not exist."""
+        return self._values
+
+    def size(self, model: Any) -> ModelLoaded:
+        """Return how large the model is, and how many layers were cut."""
+        return replace(super().size(model), layers=self._options.layers, layers_cut=self._layers_cut)
+
+
+class _FollowedCalls:
+    """Tells the answers which call of the model asks."""
+
+    def __init__(self, asked: AskedValues, values: KnownValues) -> None:
+        self._asked = asked
+        self.values = values
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Record no stop in the block, an eager call that only counts ops."""
+        self._asked.records_stops = False
+        try:
+            yield
+        finally:
+            self._asked.records_stops = True
+
+    def call(self, index: int) -> None:
+        """Note that a compiled call of a scenario begins."""
+        self._asked.call = index

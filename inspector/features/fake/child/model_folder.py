@@ -1,0 +1,185 @@
+"""Make a model from a local folder as `transformers` saves it (`hf:./folder`): from its config, without its weights.
+
+Nothing is downloaded, and no code of the folder runs: the class comes from the installed library. Of checkpoints, only
+the headers of safetensors files are read, to compare shapes.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.errors import TargetError
+
+_CONFIG = "config.json"
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_LONGEST_CONFIG = 1 << 20
+_LONGEST_INDEX = 64 << 20
+_LONGEST_HEADER = 100_000_000
+"""The limit of safetensors itself, in bytes."""
+_LENGTH = 8
+"""A safetensors file begins with the length of its header, in 8 bytes, little-endian."""
+_TOKENS = 512
+_DECODED = 8
+
+
+def module_of(folder: Path) -> ModuleType:
+    """Return a module with `model`, `inputs` and `notes`, as a model file would define them.
+
+    Raises:
+        TargetError: the folder has no config that the installed transformers knows.
+    """
+    config = _json(folder / _CONFIG, _LONGEST_CONFIG)
+    made = _FolderModule(folder.name or "model")
+    model = _model(folder, config)
+    made.model = model  # type: ignore[attr-defined]
+    made.inputs = lambda: _inputs(model)  # type: ignore[attr-defined]
+    made.notes = tuple(_compared(folder, model))
+    return made
+
+
+def notes_of(module: ModuleType) -> tuple[str, ...]:
+    """Return where a checkpoint disagrees with the config; for a model file, nothing."""
+    return module.notes if isinstance(module, _FolderModule) else ()
+
+
+class _FolderModule(ModuleType):
+    """A module that was made from a folder."""
+
+    notes: tuple[str, ...] = ()
+
+
+def _json(file: Path, longest: int) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > longest:
+            raise TargetError(f"{file} has more than {longest >> 20} MiB", "name a folder that transformers saved")
+        data = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        todo = "hf: takes a folder with a config.json, as save_pretrained writes it"
+        raise TargetError(f"{file} cannot be read: {error.strerror}", todo) from None
+    except (ValueError, RecursionError):
+        raise TargetError(f"{file} is no JSON", "name a folder that transformers saved") from None
+    if not isinstance(data, dict):
+        raise TargetError(f"{file} is no JSON object", "name a folder that transformers saved")
+    return data
+
+
+def _model(folder: Path, config: Mapping[str, Any]) -> Any:
+    import torch
+
+    try:
+        import transformers
+        from transformers import CONFIG_MAPPING
+    except ImportError as error:
+        raise TargetError(f"hf: needs transformers: {error}", "pip install transformers") from None
+    kind, version = str(config.get("model_type")), transformers.__version__
+    names = config.get("architectures") or [None]
+    cls = getattr(transformers, str(names[0]), None)
+    if kind not in CONFIG_MAPPING or not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
+        what = f"{folder}: transformers {version} has no {names[0] or 'architecture'} of model_type {kind}"
+        own = "its config names code of its own, which ctrace does not run: write a model file"
+        raise TargetError(
+            what, own if config.get("auto_map") else "install a newer transformers, or write a model file"
+        )
+    try:
+        known = CONFIG_MAPPING[kind].from_dict(dict(config))
+        with torch.device("meta"):
+            return cls._from_config(known).eval()  # type: ignore[attr-defined]
+    except Exception as error:  # a config may hold anything
+        first = next(iter(str(error).splitlines()), "")
+        what = (
+            f"{folder}: transformers {version} makes no {cls.__name__} of its config: {type(error).__name__}: {first}"
+        )
+        raise TargetError(what, "check config.json, or install the version of transformers that wrote it") from None
+
+
+def _inputs(model: Any) -> dict[str, Any]:
+    """Return inputs of the kind that the model takes; `--input` names others."""
+    import torch
+
+    config, name = model.config, model.main_input_name
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    decoded = {}
+    if config.is_encoder_decoder:
+        decoded["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, _DECODED))
+    if name == "input_ids":
+        longest = getattr(text, "max_position_embeddings", None) or _TOKENS
+        return {name: torch.randint(0, text.vocab_size, (1, min(_TOKENS, longest))), **decoded}
+    if name == "pixel_values":
+        config = getattr(config, "vision_config", config)
+        side = config.image_size if isinstance(config.image_size, tuple | list) else (config.image_size,) * 2
+        return {name: torch.randn(1, config.num_channels, *side, dtype=model.dtype), **decoded}
+    if name == "input_features" and hasattr(config, "num_mel_bins"):
+        frames = 2 * getattr(config, "max_source_positions", _TOKENS)
+        return {name: torch.randn(1, config.num_mel_bins, frames, dtype=model.dtype), **decoded}
+    raise TargetError(f"it is not known which {name} {type(model).__name__} takes", 'pass --input "name=float32[1,80]"')
+
+
+_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def _compared(folder: Path, model: Any) -> Iterator[str]:
+    """Yield where the headers of the folder's checkpoint disagree with the model that its config makes."""
+    stored = _stored(folder)
+    if not stored:
+        return
+    expected = dict(model.named_parameters())
+    shapes = [
+        f"{name} is {list(stored[name][1])} in the checkpoint and {list(each.shape)} by the config"
+        for name, each in expected.items()
+        if name in stored and tuple(stored[name][1]) != tuple(each.shape)
+    ]
+    if shapes:
+        yield f"{len(shapes)} parameters have another shape in the checkpoint: {shapes[0]}"
+    absent = [name for name in expected if name not in stored]
+    if absent:
+        yield f"{len(absent)} parameters are not in the checkpoint, such as {absent[0]}"
+    kinds = {stored[name][0] for name in expected if name in stored}
+    other = {kind for kind in kinds if _DTYPES.get(kind) != str(model.dtype).removeprefix("torch.")}
+    if other:
+        yield f"the checkpoint has weights of {', '.join(sorted(other))}; the model was made in {model.dtype}"
+
+
+def _stored(folder: Path) -> dict[str, tuple[str, list[int]]]:
+    """Return the dtype and shape of each tensor in the folder's checkpoint, by name.
+
+    Raises:
+        TargetError: a file lies outside of the folder, or is damaged.
+    """
+    if (folder / _INDEX).exists():
+        shards = _json(folder / _INDEX, _LONGEST_INDEX).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(each, str) for each in shards.values()):
+            raise TargetError(f"{folder / _INDEX} has no weight_map", "take the index that transformers wrote")
+        names = sorted(set(shards.values()))
+    else:
+        names = [_SINGLE]
+    found: dict[str, tuple[str, list[int]]] = {}
+    for name in names:
+        file = folder / name
+        if "\0" in name or not file.resolve().is_relative_to(folder.resolve()):
+            todo = "take the index that transformers wrote; files beside it are not read"
+            raise TargetError(f"{folder / _INDEX} names {name!r:.100}, which is outside of {folder}", todo)
+        if file.is_file():
+            found |= _header(file)
+    return found
+
+
+def _header(file: Path) -> dict[str, tuple[str, list[int]]]:
+    wrong = TargetError(f"{file} has no safetensors header", "replace the file, or remove it: only its shapes are read")
+    try:
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(_LENGTH), "little")
+            if not 0 < length <= min(_LONGEST_HEADER, file.stat().st_size - _LENGTH):
+                raise wrong
+            data = json.loads(stream.read(length))
+        return {
+            name: (str(each["dtype"]), [int(size) for size in each["shape"]])
+            for name, each in data.items()
+            if name != "__metadata__"
+        }
+    except OSError as error:
+        raise TargetError(f"{file} cannot be read: {error.strerror}", "check its permissions") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise wrong from None

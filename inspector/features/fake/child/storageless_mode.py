@@ -1,0 +1,268 @@
+"""Run a program whose weights and random numbers do not exist: follow sizes, strides and dtypes, compute no value.
+
+A tensor is known or unknown. Unknown are parameters, random numbers, uninitialized memory, and what is computed from
+them; these tensors have no storage (`address_range.py`). Known is what the program computes from its own constants,
+such as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same in
+every run. So `.item()` of a known tensor answers as always, and only a question about an unknown value stops.
+
+The mode stands below autograd and above the kernels. It ignores compile internals, as the one that counts ops does
+(`capture/dynamo/op_counts.py`), so that Dynamo compiles as without it.
+"""
+
+from typing import Any
+
+from ctrace.inspector.features.fake.child.address_range import has_no_memory, storageless
+from ctrace.inspector.features.fake.child.asked_values import AskedValues
+
+_MOST_KNOWN = 1 << 20
+"""The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
+_NO_FAKE_KERNEL = "no fake impl registered"
+"""What torch says of an operator of `torch.library.custom_op` (2.11 to 2.13, _library/custom_ops.py)."""
+_INDEPENDENT = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"))
+"""Ops that read no value of their argument."""
+_UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"))
+"""Ops whose result has no value before something is written to it."""
+
+
+class KnownValues:
+    """Decides which tensors are known, and what becomes of each op."""
+
+    def __init__(self, asked: AskedValues) -> None:
+        import torch
+        from torch._subclasses import FakeTensorMode
+
+        self._asked = asked
+        self._fake = FakeTensorMode()
+        self._overwritten: dict[int, Any] = {}
+        """Storages whose values were known until something unknown was written, with a reference that keeps the id."""
+        self.keeps_random = False
+        """Whether random numbers are drawn, for inputs that the file marks as real."""
+        self._ordinary: dict[type, bool] = {}
+        self._torch = torch
+        self.mode = _mode(self)
+
+    def is_ordinary(self, tensor: Any) -> bool:
+        """Whether a tensor is a strided one on the CPU, of no class that wraps other tensors."""
+        kind = type(tensor)
+        plain = self._ordinary.get(kind)
+        if plain is None:
+            plain = kind.__torch_dispatch__ is self._torch._C._disabled_torch_dispatch_impl
+            self._ordinary[kind] = plain
+        return (
+            plain
+            and tensor.device.type == "cpu"
+            and tensor.layout is self._torch.strided
+            and not self._torch._is_functional_tensor(tensor)
+        )
+
+    def is_unknown(self, tensor: Any) -> bool:
+        """Whether the values of an ordinary tensor do not exist."""
+        if has_no_memory(tensor):
+            return bool(tensor.numel())
+        if not self._overwritten:
+            return False
+        weak = self._overwritten.get(tensor.untyped_storage()._cdata)
+        return weak is not None and not weak.expired()
+
+    def forget(self, tensor: Any) -> None:
+        """Note that the values of a tensor's storage no longer exist."""
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        if has_no_memory(tensor):
+            return
+        storage = tensor.untyped_storage()
+        self._overwritten = {key: weak for key, weak in self._overwritten.items() if not weak.expired()}
+        self._overwritten[storage._cdata] = StorageWeakRef(storage)
+
+    def dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Carry out an op, as far as it needs no unknown value."""
+        from torch.utils import _pytree
+
+        tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
+        if not all(map(self.is_ordinary, tensors)) or not isinstance(func, self._torch._ops.OpOverload):
+            return func(*args, **kwargs)
+        is_unknown = any(map(self.is_unknown, tensors))
+        if not is_unknown and _is_compiling():
+            return func(*args, **kwargs)
+        name = func.overloadpacket.__name__
+        if _is_view(func):
+            return _resized(*args) if name == "resize_" and is_unknown else func(*args, **kwargs)
+        if name in _UNWRITTEN or (self._is_random(func) and not self.keeps_random):
+            return self._without_values(func, args, kwargs)
+        if not is_unknown or name in _INDEPENDENT:
+            return self._computed(func, args, kwargs)
+        with self.mode:
+            parts = func.decompose(*args, **kwargs)
+        return self._without_values(func, args, kwargs) if parts is NotImplemented else parts
+
+    def _is_random(self, func: Any) -> bool:
+        return self._torch.Tag.nondeterministic_seeded in func.tags
+
+    def _computed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Compute an op that needs no unknown value, unless the result is large."""
+        from torch.utils import _pytree
+
+        if _writes(func):
+            return func(*args, **kwargs)
+        try:
+            faked = _Faked(self._fake, func, args, kwargs)
+        except Exception:  # the kernel says what is wrong, or how large a result is that depends on known values
+            return func(*args, **kwargs)
+        results = [leaf for leaf in _pytree.tree_leaves(faked.result) if isinstance(leaf, self._torch.Tensor)]
+        if all(leaf.numel() * leaf.element_size() <= _MOST_KNOWN for leaf in results):
+            return func(*args, **kwargs)
+        return faked.real(self)
+
+    def _without_values(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Return what an op returns, without values.
+
+        Raises:
+            CallStoppedError: that depends on values, or nothing says what the op returns.
+        """
+        from torch._subclasses.fake_tensor import (
+            DataDependentOutputException,
+            DynamicOutputShapeException,
+            UnsupportedOperatorException,
+        )
+
+        try:
+            faked = _Faked(self._fake, func, args, kwargs)
+        except DataDependentOutputException:
+            return self._asked.value(func, args)
+        except DynamicOutputShapeException:
+            return self._of_size(func, args, kwargs, self._asked.size(func))
+        except UnsupportedOperatorException:
+            raise self._asked.without_fake_kernel(func) from None
+        except RuntimeError as error:
+            if _NO_FAKE_KERNEL not in str(error):
+                raise
+            raise self._asked.without_fake_kernel(func) from None
+        return faked.real(self)
+
+    def _of_size(self, func: Any, args: Any, kwargs: dict[str, Any], size: int) -> Any:
+        """Return what an op returns whose size depends on values, for a size that the user assumes."""
+        from torch._subclasses import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        shapes = ShapeEnv(allow_dynamic_output_shape_ops=True, allow_scalar_outputs=True)
+        return _Faked(FakeTensorMode(shape_env=shapes), func, args, kwargs).real(self, size)
+
+
+class _Faked:
+    """An op's results as fake tensors, made from fake arguments."""
+
+    def __init__(self, mode: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        import torch
+        from torch.utils import _pytree
+
+        self._torch, self._pytree, self._func = torch, _pytree, func
+        self._originals: dict[int, tuple[Any, Any]] = {}
+        """The argument of each fake one, by id, with the fake one, which keeps its id."""
+        fakes: dict[int, Any] = {}
+
+        def fake(tensor: Any) -> Any:
+            if id(tensor) not in fakes:
+                made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+                fakes[id(tensor)] = made
+                self._originals[id(made)] = tensor, made
+            return fakes[id(tensor)]
+
+        with mode:
+            faked = _pytree.tree_map_only(torch.Tensor, fake, (args, kwargs))
+            self.result = func(*faked[0], **faked[1])
+        self._written = [
+            value
+            for argument, value in _arguments(func, args, kwargs)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+
+    def real(self, values: KnownValues, size: int = 0) -> Any:
+        """Return the results as tensors of the program: arguments, or tensors without storage.
+
+        `size` replaces sizes that depend on values.
+        """
+        for tensor in self._pytree.tree_leaves(self._written):
+            if isinstance(tensor, self._torch.Tensor):
+                values.forget(tensor)
+        return self._pytree.tree_map_only(self._torch.Tensor, lambda leaf: self._one(leaf, size), self.result)
+
+    def _one(self, fake: Any, size: int) -> Any:
+        if id(fake) in self._originals:
+            original, _ = self._originals[id(fake)]
+            if fake.size() != original.size():  # `out=` of another size
+                _resized(original, fake.size())
+            return original
+        sizes, strides = _numbers(fake.size(), size), _numbers(fake.stride(), size)
+        if fake.device.type != "cpu":
+            return self._torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
+        return storageless(sizes, strides, fake.dtype)
+
+
+def _arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Return an op's arguments with what its schema says of each."""
+    declared = func._schema.arguments
+    named = {each.name: each for each in declared}
+    return [
+        *zip(declared, args, strict=False),
+        *((named[name], value) for name, value in kwargs.items() if name in named),
+    ]
+
+
+def _numbers(symbols: Any, size: int) -> list[int]:
+    """Replace symbols that depend on values by a number."""
+    import torch
+
+    def number(each: Any) -> int:
+        if isinstance(each, torch.SymInt):
+            expression = each.node.expr
+            return int(expression.subs(dict.fromkeys(expression.free_symbols, size)))
+        return int(each)
+
+    return list(map(number, symbols))
+
+
+def _resized(tensor: Any, size: Any, **_kwargs: Any) -> Any:
+    """Give a tensor without storage another size."""
+    stride, step = [], 1
+    for length in reversed(size):
+        stride.append(step)
+        step *= max(length, 1)
+    other = storageless(size, stride[::-1], tensor.dtype)
+    return tensor.set_(other.untyped_storage(), 0, tuple(size), tuple(stride[::-1]))
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an op only changes how a storage is looked at, so that its kernel touches no memory."""
+    import torch
+
+    if torch.Tag.inplace_view in func.tags:
+        return True
+    aliases = [each.alias_info for each in func._schema.returns if each.alias_info is not None]
+    is_composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return bool(aliases) and not any(each.is_write for each in aliases) and not is_composite
+
+
+def _writes(func: Any) -> bool:
+    return bool(func._schema.is_mutable)
+
+
+def _is_compiling() -> bool:
+    from torch._guards import CompileContext
+
+    return CompileContext.current_compile_id() is not None
+
+
+def _mode(values: KnownValues) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class _Storageless(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return values.dispatch(func, args, kwargs or {})
+
+    return _Storageless()

@@ -1,0 +1,180 @@
+"""Run graphs with sizes that depend on values: return results of the sizes that Dynamo traced.
+
+With `capture_scalar_outputs`, Dynamo keeps `.item()` in the graph, and torch carries an unbacked symbol in place of
+the number. The graph compiles as always, but nothing can run it here: no value gives the symbol a number. So its
+results are made from what Dynamo knows of them. A result whose size needs the symbol stops the call, unless the user
+assumes one.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.guards.eager_backend import RUNNER
+from ctrace.inspector.features.fake.child.address_range import storageless
+from ctrace.inspector.features.fake.child.asked_values import AskedValues, AskingPlace
+
+_PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*\n\s*([^\n]*)')
+
+
+class SymbolicGraphs:
+    """The hook on the graphs of a run; it does nothing while values exist."""
+
+    def __init__(self) -> None:
+        self._asked: AskedValues | None = None
+
+    def follow(self, asked: AskedValues | None) -> None:
+        """Follow graphs of a model whose values do not exist; None: they do."""
+        self._asked = asked
+
+    @contextmanager
+    def __call__(self, recorder: Recorder, when: When) -> Iterator[None]:
+        """Install the hook (2.11 to 2.13, _dynamo/output_graph.py: `call_user_compiler`)."""
+        with ExitStack() as patches:
+
+            def install(_dynamo: ModuleType) -> None:
+                from torch._dynamo.output_graph import OutputGraph
+
+                original = OutputGraph.call_user_compiler
+
+                def call(output_graph: Any, graph: Any, inputs: Any) -> Any:
+                    if self._asked is not None:
+                        with recorder.watching("sizes that depend on values"):
+                            traced = _TracedGraph(graph, self._asked)
+                            if traced.symbols:
+                                graph.meta[RUNNER] = traced.run
+                    return original(output_graph, graph, inputs)
+
+                patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
+
+            when("torch._dynamo", install)
+            yield
+
+
+symbolic_graphs = SymbolicGraphs()
+
+
+class _TracedGraph:
+    """What Dynamo knows of a graph with unbacked symbols."""
+
+    def __init__(self, graph: Any, asked: AskedValues) -> None:
+        from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+        self._asked = asked
+        self.symbols: dict[Any, AskingPlace] = {}
+        """The unbacked symbols, each with the place that it comes from."""
+        nodes = list(graph.graph.nodes)
+        for node in nodes:
+            value = node.meta.get("example_value")
+            for symbol in free_unbacked_symbols(value) if _has_symbols(value) else ():
+                self.symbols.setdefault(symbol, _spot(node))
+        self._inputs = [(node.name, node.meta.get("example_value")) for node in nodes if node.op == "placeholder"]
+        self._results = next(node.args[0] for node in nodes if node.op == "output")
+
+    def run(self, *args: Any) -> Any:
+        """Return results without values, in place of those of the graph."""
+        import torch
+        from torch.utils import _pytree
+
+        numbers = self._numbers(args)
+        given = {name: value for (name, _), value in zip(self._inputs, args, strict=False)}
+
+        def result(node: Any) -> Any:
+            if not isinstance(node, torch.fx.Node) or node.name in given:
+                return given[node.name] if isinstance(node, torch.fx.Node) else node
+            value = node.meta.get("example_value")
+            if isinstance(value, torch.Tensor):
+                return self._tensor(value, numbers)
+            return self._number(value, numbers)
+
+        leaves, structure = _pytree.tree_flatten(self._results)
+        made = [result(leaf) for leaf in leaves]
+        inputs = [each for each in args if isinstance(each, torch.Tensor) and each.requires_grad]
+        if inputs and torch.is_grad_enabled():
+            made = _differentiable(made, [_requires_grad(leaf) for leaf in leaves], inputs)
+        return _pytree.tree_unflatten(made, structure)
+
+    def _numbers(self, args: Any) -> dict[Any, Any]:
+        """Return the numbers of the symbols: sizes of the inputs, and what the user assumes."""
+        import torch
+
+        numbers: dict[Any, Any] = {}
+        for (_, known), value in zip(self._inputs, args, strict=False):
+            pairs = (
+                zip(known.size(), value.size(), strict=True) if isinstance(known, torch.Tensor) else [(known, value)]
+            )
+            for symbol, number in pairs:
+                if isinstance(symbol, torch.SymInt | torch.SymFloat) and symbol.node.expr.is_Symbol:
+                    numbers[symbol.node.expr] = number
+        for symbol, spot in self.symbols.items():
+            assumed = self._asked.assumed(spot)
+            if assumed is None:
+                self._asked.carried(spot, str(symbol))
+            else:
+                numbers[symbol] = assumed
+        return numbers
+
+    def _tensor(self, known: Any, numbers: dict[Any, Any]) -> Any:
+        size = [self._number(each, numbers) for each in known.size()]
+        return storageless(size, [self._number(each, numbers) for each in known.stride()], known.dtype)
+
+    def _number(self, known: Any, numbers: dict[Any, Any]) -> Any:
+        import torch
+
+        if not isinstance(known, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return known
+        value = known.node.expr.subs(numbers)
+        for symbol in value.free_symbols:
+            spot = self.symbols.get(symbol)
+            if spot is not None:
+                raise self._asked.stop(spot, f"the value of `{spot.expression}`, on which the size of a result depends")
+        kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(known)]
+        return kind(value)
+
+
+def _differentiable(made: list[Any], requires: list[bool], inputs: list[Any]) -> list[Any]:
+    """Give results a gradient function, whose gradients have no values either."""
+    import torch
+
+    class WithoutValues(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *_inputs: Any) -> Any:
+            results = tuple(each for each in made if isinstance(each, torch.Tensor))
+            ctx.mark_non_differentiable(
+                *(each for each, need in zip(made, requires, strict=True) if is_plain(each, need))
+            )
+            return results
+
+        @staticmethod
+        def backward(_ctx: Any, *_gradients: Any) -> Any:
+            return tuple(storageless(each.size(), each.stride(), each.dtype) for each in inputs)
+
+    def is_plain(each: Any, need: bool) -> bool:
+        return isinstance(each, torch.Tensor) and not need
+
+    results = iter(WithoutValues.apply(*inputs))
+    return [next(results) if isinstance(each, torch.Tensor) else each for each in made]
+
+
+def _requires_grad(node: Any) -> bool:
+    value = getattr(node, "meta", {}).get("example_value")
+    return bool(getattr(value, "requires_grad", False))
+
+
+def _has_symbols(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _spot(node: Any) -> AskingPlace:
+    places = _PLACE.findall(node.meta.get("stack_trace") or "")
+    if not places:
+        return AskingPlace("<unknown>", 0, None, str(node.target))
+    file, line, text = places[-1]
+    return AskingPlace(file, int(line), None, text)
