@@ -220,7 +220,7 @@ def _run_model(
             child_door("fix").observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
         run_scenarios(
-            Loaded(loaded.model, scenarios, trial.parts, fake.values()),
+            Loaded(loaded.model, scenarios, trial.parts, without_values=fake.values()),
             request.options,
             recorder,
             ops,
