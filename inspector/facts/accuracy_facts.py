@@ -45,7 +45,7 @@ class Culprit(Struct, frozen=True):
     """The error with this change."""
     dtype: str = ""
     """Of the wrong value, such as `float32`; empty: not known."""
-    step: int | None = None
+    step: Integer | None = None
     """The training step at which it was found; None: in a single call."""
 
 
@@ -61,7 +61,7 @@ class FirstNonfinite(Struct, frozen=True):
     """Whether eager makes it as well, on the same inputs."""
     stage: str = ""
     """`forward`, `backward` or `inference`; empty: no graph makes it."""
-    step: int | None = None
+    step: Integer | None = None
     """The training step; None: in a single call."""
 
 
@@ -93,7 +93,7 @@ class NotCompared(Struct, frozen=True):
 class TrainingStep(Struct, frozen=True):
     """One step of an optimizer. Numbers are None if they are NaN, infinite or more than 1e18, or without such a run."""
 
-    step: int
+    step: Integer
     loss_eager: Number | None
     loss_compiled: Number | None
     parted: bool

@@ -60,16 +60,16 @@ def parted_text(step: TrainingStep) -> str:
 
 def where(culprit: Culprit, cwd: str) -> str:
     """Return the place of a culprit's operation."""
-    return (
-        place_of_line(f"{culprit.file}:{culprit.line}", cwd) if culprit.file is not None else "a line that is not known"
-    )
+    if culprit.file is None or culprit.line is None:
+        return "a line that is not known"
+    return fmt.place(culprit.file, culprit.line, cwd)
 
 
 def place_of_line(text: str | None, cwd: str) -> str:
-    """Shorten `file:line`."""
-    if text is None:
-        return ""
-    file, _, line = text.rpartition(":")
+    """Shorten `file:line`; a log may hold any other text, which is shown as it is."""
+    file, _, line = (text or "").rpartition(":")
+    if not line.isdecimal():
+        return fmt.one_line(text or "", 100)
     return fmt.place(file, int(line), cwd)
 
 

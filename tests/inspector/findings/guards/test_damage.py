@@ -74,6 +74,31 @@ SPECIMENS: dict[str, Any] = {
         "trial": {"settings": [["capture_scalar_outputs", True]]},
         "counts": {"graphs": 1, "breaks": 0, "recompiles": 0, "coverage": 100.0}, "seconds": 2.5, "breaks": ["a.py:3"],
     },
+    "artifact:ctrace_model_loaded": {
+        "fake": True, "parameters": 8030261248, "parameter_bytes": 16060522496, "layers": 2, "layers_cut": 30,
+    },
+    "artifact:ctrace_assumed": {
+        "file": "a.py", "line": 3, "column": 12, "expression": "x.sum() > 0", "value": "True", "origin": "user",
+    },
+    "artifact:ctrace_stopped": {
+        "file": "a.py", "line": 3, "column": 12, "asked": "x.item()", "todo": "--assume a.py:3:12=VALUE",
+    },
+    "artifact:ctrace_accuracy": {
+        "equal": False, "culprits": [{
+            "kind": "kernel", "name": "cpp_fused_relu_0", "part": 0, "stage": "forward", "scenario": "base",
+            "file": "a.py", "line": 3, "function": "forward", "ops": ["aten.relu"], "error": 1.0, "eager_error": 0.0,
+            "against": "float64", "source": "x.relu()", "dtype": "float32", "step": 2,
+        }],
+        "first_nonfinite": {"file": "a.py", "line": 3, "op": "aten.log", "name": "k", "in_eager": True},
+        "path": [{"name": "cpp_fused_relu_0", "line": "a.py:3", "error": 1.0}],
+        "promises": {"run_to_run": True, "batch_invariant": None},
+        "not_compared": [{"what": "k", "why": "it draws random numbers"}],
+        "compared": 3, "kernels": 2, "graphs": 1, "scenarios": ["base"], "result": "wrong", "device": "cpu",
+        "steps": [{
+            "step": 1, "loss_eager": 1.0, "loss_compiled": 1.5, "parted": True, "parameter": "a.weight", "error": 1.0,
+        }],
+        "training": {"loss": "mean square", "optimizer": "AdamW", "changed_bit": "a.weight[0]", "parted_by": "compiler"},
+    },
     "artifact:ctrace_inductor_guards": {"seen": True, "added": ["Eq(s0, 4)"]},
     "artifact:torch_version": {"pytorch_version": "2.13.0"},
     "artifact:recompile_reasons": ["0/0: L['n'] == 2"],
