@@ -213,7 +213,7 @@ def _run_model(
                 recorder.add(fake.size(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
-    scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
+    scenarios = {name: replace(way, make=_within(loading, way.make, fake)) for name, way in ways.items()}
     reporting = _Reporting(recorder, "run", request.path)
     with reporting, settings_of(trial):
         if request.proof is not None:
@@ -242,10 +242,10 @@ def _measure_postponed(recorder: Recorder, *, failed: bool) -> None:
         recorder.postponed.measure()
 
 
-def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:
+def _within(around: Around, make: Callable[[], Call], fake: WholeModel) -> Callable[[], Call]:
     def within() -> Call:
         with around():
-            made = make()
+            made = fake.arguments(make())
             end_if_forked()
             return made
 

@@ -129,6 +129,21 @@ def test_a_model_on_the_meta_device_needs_no_option(explained: Callable[..., Res
     assert (report["verdict"], report["fake"], report["parameters"]) == ("compiled", True, 20)
 
 
+@pytest.mark.parametrize("inputs", ["torch.randn(2, 4, device='meta')", "torch.randn(2, 4)"])
+def test_inputs_of_a_model_on_the_meta_device_may_be_there_or_not(
+    explained: Callable[..., Result], inputs: str
+) -> None:
+    text = ASKS.replace("model = Asks()", 'with torch.device("meta"): model = Asks()')
+    report = explained(text.replace("torch.randn(2, 4)", inputs), "--fast").report
+    assert (report["verdict"], report["stopped"]["line"]) == ("incomplete", 8)
+
+
+def test_tensors_of_two_devices_raise_and_read_no_memory(explained: Callable[..., Result]) -> None:
+    report = explained(CARRIED.replace("return x * number", "return x + torch.ones(4, device='meta')"), "--fake").report
+    assert report["verdict"] == "failed"
+    assert "device" in report["error"]["message"]
+
+
 def test_layers_are_cut_and_labeled(ctrace: Command) -> None:
     (ctrace.folder / "deep.py").write_text(
         "import torch\n"

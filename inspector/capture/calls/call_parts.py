@@ -9,6 +9,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.applied_trial import TrialError
 from ctrace.inspector.capture.calls.model_files import WithoutValues
+from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.facts.events.run_events import CodeLines, PartCode, PartsSeen
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 
@@ -42,6 +43,10 @@ class WholeModel:
     def made(self, model: Any, _module: Any) -> Any:
         """Return the model to call in place of the one that the file made."""
         return model
+
+    def arguments(self, call: Call) -> Call:
+        """Return the arguments to call the model with in place of those that the file made."""
+        return call
 
     def values(self) -> "WithoutValues | None":
         """Return what follows the calls if values do not exist."""

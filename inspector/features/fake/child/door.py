@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
 from ctrace.inspector.capture.calls.model_files import WithoutValues
+from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
@@ -19,7 +20,7 @@ from ctrace.inspector.features.fake.child.real_inputs import mark_real
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
-from ctrace.inspector.features.fake.child.without_storage import is_on_meta, without_storage
+from ctrace.inspector.features.fake.child.without_storage import call_without_storage, is_on_meta, without_storage
 from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 
@@ -75,6 +76,10 @@ class FakeModel(WholeModel):
                 without_storage(each)
             mark_real(module, self._values.values)
         return model
+
+    def arguments(self, call: Call) -> Call:
+        """Replace arguments on the meta device: the model is not there any more."""
+        return call if self._values is None else call_without_storage(call)
 
     def values(self) -> WithoutValues | None:
         """Return what follows the calls if values do not exist."""

@@ -79,8 +79,12 @@ class KnownValues:
         from torch.utils import _pytree
 
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
-        if not all(map(self.is_ordinary, tensors)) or not isinstance(func, self._torch._ops.OpOverload):
+        if not isinstance(func, self._torch._ops.OpOverload):
             return func(*args, **kwargs)
+        if not all(map(self.is_ordinary, tensors)):
+            # A kernel for two devices would read memory that is not there; torch's fake one says what is wrong.
+            is_mixed = any(each.device.type == "meta" for each in tensors) and any(map(has_no_memory, tensors))
+            return self._without_values(func, args, kwargs) if is_mixed else func(*args, **kwargs)
         is_unknown = any(map(self.is_unknown, tensors))
         if not is_unknown and _is_compiling():
             return func(*args, **kwargs)

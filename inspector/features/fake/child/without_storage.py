@@ -1,7 +1,10 @@
-"""Take the storage of a model's parameters, and of its tensors on the meta device."""
+"""Take the storage of a model's parameters, and of tensors on the meta device."""
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.features.fake.child.address_range import has_no_memory, storageless
 
 
@@ -28,6 +31,22 @@ def without_storage(module: Any) -> None:
                     owner[name] = replaced[id(tensor)]
                 elif owner is part._parameters and not has_no_memory(tensor):
                     tensor.data = storageless(tensor.size(), tensor.stride(), tensor.dtype)
+
+
+def call_without_storage(call: Call) -> Call:
+    """Replace the tensors on the meta device among the arguments; one that is passed twice stays one."""
+    import torch
+    from torch.utils import _pytree
+
+    replaced: dict[int, Any] = {}
+
+    def there(tensor: Any) -> Any:
+        if tensor.device.type != "meta" or not _is_plain(tensor):
+            return tensor
+        return replaced.setdefault(id(tensor), _like(tensor).requires_grad_(tensor.requires_grad))
+
+    args, kwargs = _pytree.tree_map_only(torch.Tensor, there, (call.args, call.kwargs))
+    return replace(call, args=args, kwargs=kwargs)
 
 
 def _is_plain(tensor: Any) -> bool:
