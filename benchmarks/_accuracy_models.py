@@ -9,6 +9,9 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 
 
+DEVICE = os.environ.get("ACCURACY_DEVICE", "cpu")
+
+
 class Mlp(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -201,17 +204,19 @@ class Casting(nn.Module):
         self.inner, self.dtype = inner, dtype
 
     def forward(self, *args: Any) -> Any:
-        with torch.autocast("cpu", dtype=self.dtype):
+        with torch.autocast(DEVICE, dtype=self.dtype):
             return self.inner(*args)
 
 
 def made(name: str, dtype: str) -> tuple[nn.Module, Callable[[], tuple[Any, ...]]]:
-    """Return a model and what makes its inputs; a dtype of 16 bits is that of autocast."""
+    """Return a model and what makes its inputs; a dtype of 16 bits is that of autocast, and `tf32` that of products."""
     kind, inputs = MODELS[name]
-    model: nn.Module = kind()
-    if dtype != "float32":
+    model: nn.Module = kind().to(DEVICE)
+    if dtype == "tf32":
+        torch.set_float32_matmul_precision("high")
+    elif dtype != "float32":
         model = Casting(model, getattr(torch, dtype))
-    return model, inputs
+    return model, lambda: tuple(each.to(DEVICE) for each in inputs())
 
 
 if "ACCURACY_MODEL" in os.environ:  # what `benchmarks/accuracy.py` runs, with a fault in this process or with none

@@ -3,7 +3,7 @@
 Each case is one run of the command in a process of its own, which puts in one fault (`_accuracy_faults.py`) and writes
 down what it changed; the command knows nothing of it. A fault counts as found if a culprit is a kernel that has the
 changed node; its line is right if every culprit has the line of the changed node. `--healthy` runs the same models in
-three dtypes without a fault; there, each culprit is a false alarm. `--issues` runs the models of `accuracy_issues/`,
+three dtypes without a fault; there, each culprit is a false alarm. With ACCURACY_DEVICE=cuda, all of it runs on a GPU. `--issues` runs the models of `accuracy_issues/`,
 which torch.compile computes wrongly by an issue of PyTorch: plain torch says whether it still does, and the line that
 the issue or its fix blames has the comment `# blamed`.
 
@@ -83,12 +83,12 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def faults(cases: int, seed: int, out: Path, kinds: tuple[str, ...]) -> None:
+def faults(cases: int, seed: int, out: Path, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
     draw = random.Random(seed)
     done = 0
     with out.open("a") as file:
         while done < cases:
-            model, kind, stage = draw.choice(NAMES), draw.choice(kinds), draw.choice(("forward", "forward", "backward"))
+            model, kind, stage = draw.choice(names), draw.choice(kinds), draw.choice(("forward", "forward", "backward"))
             found = case(model, kind, stage, draw.randrange(10**6))
             if found is None:
                 continue
@@ -101,10 +101,10 @@ def faults(cases: int, seed: int, out: Path, kinds: tuple[str, ...]) -> None:
 _KEPT = ("equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")
 
 
-def healthy(out: Path) -> None:
+def healthy(out: Path, names: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
     with out.open("a") as file:
-        for name in NAMES:
-            for dtype in DTYPES:
+        for name in names:
+            for dtype in dtypes:
                 found = answer({"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
                 row = {"model": name, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
                 file.write(json.dumps(row) + "\n")
@@ -173,16 +173,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--healthy", action="store_true")
+    parser.add_argument("--models", default=",".join(NAMES))
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="of healthy models; tf32, too, on a GPU")
     parser.add_argument("--issues", nargs="*", metavar="NUMBER", help="all, or those with these numbers")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "accuracy.jsonl")
     options = parser.parse_args()
+    names = tuple(options.models.split(","))
     if options.healthy:
-        healthy(options.out)
+        healthy(options.out, names, tuple(options.dtypes.split(",")))
         return
     if options.issues is not None:
         issues(options.out, options.issues)
         return
-    faults(options.cases, options.seed, options.out, tuple(options.kinds.split(",")))
+    faults(options.cases, options.seed, options.out, tuple(options.kinds.split(",")), names)
     print(table([json.loads(line) for line in options.out.read_text().splitlines()]))
 
 
