@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 
-
 DEVICE = os.environ.get("ACCURACY_DEVICE", "cpu")
 
 

@@ -3,9 +3,9 @@
 Each case is one run of the command in a process of its own, which puts in one fault (`_accuracy_faults.py`) and writes
 down what it changed; the command knows nothing of it. A fault counts as found if a culprit is a kernel that has the
 changed node; its line is right if every culprit has the line of the changed node. `--healthy` runs the same models in
-three dtypes without a fault; there, each culprit is a false alarm. With ACCURACY_DEVICE=cuda, all of it runs on a GPU. `--issues` runs the models of `accuracy_issues/`,
-which torch.compile computes wrongly by an issue of PyTorch: plain torch says whether it still does, and the line that
-the issue or its fix blames has the comment `# blamed`.
+three dtypes without a fault; there, each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
+`--issues` runs the models of `accuracy_issues/`, which torch.compile computes wrongly by an issue of PyTorch: plain
+torch says whether it still does, and the line that the issue or its fix blames has the comment `# blamed`.
 
     .venv/bin/python benchmarks/accuracy.py --cases 40
     .venv/bin/python benchmarks/accuracy.py --healthy
