@@ -1,11 +1,10 @@
 """Follow an error from the kernel that makes it to the result: each later kernel beside float64."""
 
-import math
 from typing import Any
 
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.core.node_lines import place_of
-from ctrace.inspector.facts.accuracy_facts import PathStep
+from ctrace.inspector.facts.accuracy_facts import LARGEST, PathStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import distance, stored_nodes, widened, writes_until
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
@@ -53,5 +52,5 @@ class ErrorPath(Listener):
         if number >= self._first and at is not None and not call.is_view:
             file, line, _ = place_of(at)
             where = None if file is None else f"{file}:{line}"
-            self.steps.append(PathStep(call.name, where, None if math.isinf(worst) else worst))
+            self.steps.append(PathStep(call.name, where, worst if worst <= LARGEST else None))
         self._is_done = number == len(graph.calls) - 1

@@ -28,10 +28,12 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
 from ctrace.inspector.features.accuracy.child.node_values import writes_of
 
-_MARKER = re.compile(r"\s*# \[Provenance debug handles\] .*:ctrace(?P<number>\d+)$")
-_ALLOCATES = re.compile(
-    r"^\s*(\w+ = (empty_strided|reinterpret_tensor|alloc_from_pool)\w*\(|\w+ = \w+; del |del |#|assert)"
+_MARKER = re.compile(r"\s*# \[Provenance debug handles\] (?P<name>.*):ctrace(?P<number>\d+)$")
+_LAUNCH = re.compile(r"^\s*(?P<name>\w+)(?:\.run)?\(", re.MULTILINE)
+_PREPARES = re.compile(
+    r"^\s*(\w+ = (empty_strided|reinterpret_tensor|alloc_from_pool|get_raw_stream)\w*\(|\w+ = \w+; del |del |#|assert)"
 )
+"""Lines between a mark and its call: memory and, for Triton, the stream (2.11 to 2.13, codegen/wrapper.py)."""
 _CALLS = re.compile(r"^\s*(with |return )")
 _RENAMES = re.compile(r"^\s*\w+ = \w+$")
 _HOOKS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
@@ -314,7 +316,8 @@ def _finished(graph: WatchedGraph) -> dict[Any, int]:
 def instrumented(code: str, graph: int) -> str:
     """Insert lines that tell of each marked call into the code of a graph."""
     module = "ctrace.inspector.features.accuracy.child.watched_kernels"
-    made, marked, renames = [], None, False
+    made, marked, renames, name = [], None, False, ""
+    launched = {match["name"] for match in _LAUNCH.finditer(code)}
     for line in code.splitlines():
         made.append(line)
         indent = line[: len(line) - len(line.lstrip())]
@@ -326,13 +329,18 @@ def instrumented(code: str, graph: int) -> str:
         elif match := _MARKER.match(line):
             if renames:
                 made.insert(-1, f"{indent}_called({graph}, {marked}, locals())")
-            marked, renames = match["number"], False
+            marked, renames, name = match["number"], False, match["name"]
         elif renames and line.strip().startswith("return "):
             made.insert(-1, f"{indent}_called({graph}, {marked}, locals())")
             marked, renames = None, False
         elif marked is not None and _RENAMES.match(line):  # it may be all that a call does, or come before it
             renames = True
-        elif marked is not None and not _ALLOCATES.match(line) and not _CALLS.match(line) and line.strip():
+        elif marked is not None and name in launched:  # sizes, workspaces and the stream come before
+            launch = _LAUNCH.match(line)
+            if launch is not None and launch["name"] == name:
+                made.append(f"{indent}_called({graph}, {marked}, locals())")
+                marked, renames = None, False
+        elif marked is not None and not _PREPARES.match(line) and not _CALLS.match(line) and line.strip():
             made.append(f"{indent}_called({graph}, {marked}, locals())")
             marked, renames = None, False
     return "\n".join(made) + "\n"

@@ -22,6 +22,25 @@ def call(args):
     return (buf4, )
 """
 
+TRITON = """\
+def call(args):
+    arg0_1, = args
+    args.clear()
+    with torch.cuda._DeviceGuard(0):
+        torch.cuda.set_device(0)
+        # [Provenance debug handles] triton_poi_fused_relu_0:ctrace0
+        buf0 = empty_strided_cuda((s0, 8), (8, 1), torch.float32)
+        workspace_0 = empty_strided_cuda((64, ), (1, ), torch.uint8)
+        workspace_0.zero_()
+        triton_poi_fused_relu_0_xnumel = 8*s0
+        raw_stream0 = get_raw_stream(0)
+        triton_poi_fused_relu_0.run(arg0_1, buf0, s0, stream=raw_stream0)
+        # [Provenance debug handles] extern_kernels.mm:ctrace1
+        buf1 = empty_strided_cuda((8, 8), (8, 1), torch.float32)
+        extern_kernels.mm(buf0, arg0_1, out=buf1)
+    return (buf1, )
+"""
+
 
 def test_each_call_tells_directly_after_it() -> None:
     lines = instrumented(CODE, 7).splitlines()
@@ -32,6 +51,14 @@ def test_each_call_tells_directly_after_it() -> None:
         "extern_kernels.mm", "cpp_fused_relu_0", "buf3 = torch.ops.aten.sort.default",
     ]  # fmt: skip
     assert lines[watching[2]].startswith("        _called")
+
+
+def test_a_kernel_of_triton_tells_after_its_launch_and_not_after_its_stream() -> None:
+    lines = [each.strip() for each in instrumented(TRITON, 7).splitlines()]
+    assert [lines[at - 1] for at, line in enumerate(lines) if line.startswith("_called(")] == [
+        "triton_poi_fused_relu_0.run(arg0_1, buf0, s0, stream=raw_stream0)",
+        "extern_kernels.mm(buf0, arg0_1, out=buf1)",
+    ]
 
 
 def test_arguments_are_watching_under_the_names_of_the_graph() -> None:
