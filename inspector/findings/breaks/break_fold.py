@@ -117,8 +117,8 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 
 
 _MOVED = re.compile(
-    r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\b"
-    r"(?:before the compiled (?:call|region)|outside of the compiled region)\b"
+    r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\bbefore the compiled (?:call|region)\b"
+    r"|Call \{it\} (?:once )?outside of the compiled region\b"
 )
 _ONCE = "once outside of the compiled region and keep the result"
 """What advice says of a call whose result is always the same."""
