@@ -211,7 +211,7 @@ class KernelJudge(Listener):
         writes = {node: writes_until(graph, number, node) for node in stored}
         if stored:
             self._look_for_nonfinite(graph, call, known, {node: stored[node] for node in stored if not writes[node]})
-        elif call.is_external and not _goes_on(graph, number):
+        elif call.is_external and not _goes_on(graph, number) and not lacks_bias(call):
             why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
             self._leave_out(call.name, why)
         elif not call.is_external and not _has_open_results(graph, number, names):
@@ -427,7 +427,12 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
         if nodes:
             found[nodes[-1]] = names[variable]
-        elif call.node is not None and len(call.writes) == 1 and name not in graph.buffers.values():
+        elif (
+            call.node is not None
+            and len(call.writes) == 1
+            and name not in graph.buffers.values()
+            and not lacks_bias(call)
+        ):
             found[call.node] = names[variable]
     found |= {
         base: names[variable]
@@ -439,6 +444,23 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         for node, value in found.items()
         if not any(graph.written.get(each, -1) > number and each in call.origins for each in to.get(node, ()))
     }
+
+
+def lacks_bias(call: WatchedCall) -> bool:
+    """Whether a convolution is called without its bias, which a later kernel adds.
+
+    Inductor does so on GPUs (2.11 to 2.13, _inductor/kernel/conv.py): what the call returns is no value of the graph, and
+    the later kernel is compared with both.
+    """
+    import torch
+
+    if call.node is None or call.node.target is not torch.ops.aten.convolution.default:
+        return False
+    return call.node.args[2] is not None and len({*call.reads.values()}) < _OF_CONVOLUTION
+
+
+_OF_CONVOLUTION = 3
+"""What a convolution reads: input, weight and bias."""
 
 
 def writes_until(graph: WatchedGraph, number: int, node: Any) -> tuple[Any, ...]:

@@ -10,9 +10,10 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
-from ctrace.inspector.features.accuracy.child.kernel_judge import judged_pair, judged_value  # noqa: E402
+from ctrace.inspector.features.accuracy.child.kernel_judge import judged_pair, judged_value, lacks_bias  # noqa: E402
 from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of  # noqa: E402
 from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, needed  # noqa: E402
+from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedCall  # noqa: E402
 
 
 def graph_of(function: Any, *args: Any) -> tuple[Any, Any, dict[Any, Any]]:
@@ -141,3 +142,14 @@ def test_memory_that_is_written_to_is_judged_after_the_write() -> None:
     assert judged_value(module, clone, after, known, writes=(write,)).judgement is Judgement.FINE
     assert judged_value(module, clone, X, known, writes=(write,)).judgement is Judgement.WRONG
     assert judged_value(module, clone, X, known).judgement is Judgement.FINE
+
+
+@pytest.mark.parametrize(("reads", "lacks"), [(("x", "w"), True), (("x", "w", "b"), False)])
+def test_a_convolution_without_its_bias_is_no_value_of_the_graph(reads: tuple[str, ...], lacks: bool) -> None:
+    weights = torch.randn(2, 3, 3, 3), torch.randn(2)
+    _, node, _ = graph_of(torch.nn.functional.conv2d, torch.randn(1, 3, 5, 5), *weights)
+    read = dict(zip(reads, reads, strict=True))
+    assert (
+        lacks_bias(WatchedCall("extern_kernels.convolution", True, False, read, {"buf0": "buf0"}, [node], node))
+        is lacks
+    )
