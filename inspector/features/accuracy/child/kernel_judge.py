@@ -61,6 +61,7 @@ _PART = 16
 twice as large, exist at once."""
 _SMALL = 16 << 20
 _UNKNOWN = "it is not known which operation of the graph it computes"
+_NOT_FINITE = "eager has NaN or infinity where float64 has not, too"
 _LOST = 2.0**-16
 """The relative difference of float32 values that a rounding to 16 bits leaves, and that of float32 does not."""
 
@@ -371,6 +372,8 @@ def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool
     if found.judgement is Judgement.WRONG:
         found = judged(eager, value, reference, runs.noisy(at))
     error, eager_error = distance(value, reference), distance(eager, reference)
+    if found.judgement is Judgement.WRONG and math.isinf(error) and math.isinf(eager_error):
+        return ValueJudged(Judgement.UNDECIDED, why=_NOT_FINITE)
     judgement = found.judgement
     by_measure = (found.compiled_error, found.eager_error)
     if judgement is Judgement.WRONG and error <= 2 * eager_error and None not in by_measure:
@@ -449,8 +452,8 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
 def lacks_bias(call: WatchedCall) -> bool:
     """Whether a convolution is called without its bias, which a later kernel adds.
 
-    Inductor does so on GPUs (2.11 to 2.13, _inductor/kernel/conv.py): what the call returns is no value of the graph, and
-    the later kernel is compared with both.
+    Inductor does so on GPUs (2.11 to 2.13, _inductor/kernel/conv.py): what the call returns is no value of the graph,
+    and the later kernel is compared with both.
     """
     import torch
 

@@ -106,6 +106,19 @@ def test_the_lost_rounding_has_an_operation() -> None:
     assert lost_rounding(module, needed([node], known), known, node, chain(x)) is None
 
 
+def test_what_is_not_finite_in_eager_either_convicts_nobody() -> None:
+    class Runs:
+        def reference(self, _at: Any) -> Any:
+            return torch.ones(3, dtype=torch.float64)
+
+        def noisy(self, _at: Any) -> list[Any]:
+            return [torch.ones(3)]
+
+    eager, value = torch.tensor([math.nan, 1.0, 1.0]), torch.tensor([1.0, math.inf, 1.0])
+    assert judged_pair(eager, value, Runs(), None, lost=False).judgement is Judgement.UNDECIDED
+    assert judged_pair(torch.ones(3), value, Runs(), None, lost=False).judgement is Judgement.WRONG
+
+
 def test_random_numbers_are_not_compared() -> None:
     with pytest.raises(NotComputableError, match="draws random numbers"):
         judged(lambda x: torch.rand_like(x) + x, X, X)
