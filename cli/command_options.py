@@ -80,7 +80,7 @@ TargetGpu = Annotated[
 ]
 Fake = Annotated[
     bool,
-    typer.Option("--fake", help="Load the model without weights: no parameter, buffer or random input gets storage."),
+    typer.Option("--fake", help="Load the model without weights: no parameter and no random input gets storage."),
 ]
 NoFake = Annotated[bool, typer.Option("--fake", hidden=True)]
 """The same option where it is refused: the command needs values."""

@@ -355,7 +355,7 @@ def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
         for broken in scene.breaks(cause)
         for line in lines_of(broken)
     }
-    if not new or not mine or mine & set(tried.breaks) or each.effect.gain < 0:
+    if not new or not mine or mine & set(tried.breaks) or each.effect.before != each.effect.after:
         return each
     text = f"{found.text} Alone it changes no count: the next graph break is at {short_place(new[0])}."
     return _Judged(replace(found, text=text, only_checked=False), None, None)

@@ -79,10 +79,30 @@ def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> I
 
 
 def _only_puts_out(branch: ast.If) -> bool:
-    """Whether a branch does nothing but print, log or warn, so that no value depends on it."""
+    """Whether a branch does nothing but print, log or warn, so that no value depends on its test or its body."""
     if branch.orelse or any(isinstance(node, ast.NamedExpr | ast.Await) for node in ast.walk(branch)):
         return False
-    return all(isinstance(each, ast.Expr) and is_output_call(each.value) for each in branch.body)
+    outputs = [each.value for each in branch.body if isinstance(each, ast.Expr) and is_output_call(each.value)]
+    inside = (node for node in ast.walk(branch) if isinstance(node, ast.Call) and node not in outputs)
+    return len(outputs) == len(branch.body) and all(map(_only_reads, inside))
+
+
+def _only_reads(call: ast.Call) -> bool:
+    """Whether a call only computes a value, by its name: a method of a tensor or a text, or a function of Python's."""
+    match call.func:
+        case ast.Name(id=name):
+            return name in _READERS
+        case ast.Attribute(value=ast.Name(id="self")):
+            return False  # a method of the user's may do anything
+        case ast.Attribute(attr=name):
+            return not name.endswith("_")  # `add_` writes in place
+    return False
+
+
+_READERS = frozenset(
+    ("abs", "all", "any", "bool", "float", "format", "int", "len", "max", "min", "repr", "round", "str", "sum")
+)
+"""Functions of Python that change nothing."""
 
 
 def checks(scene: DiagnosisScene) -> Iterator[Candidate]:

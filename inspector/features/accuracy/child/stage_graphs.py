@@ -63,7 +63,7 @@ class Expecting(Protocol):
     def expect(
         self, found: "DynamoGraph", inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
     ) -> None:
-        """Be told of a call that compiled code answered."""
+        """Note a call that compiled code answered."""
 
 
 class WrongStage(Struct, eq=False):

@@ -226,7 +226,7 @@ def _numbers(symbols: Any, size: int) -> list[int]:
 
 
 def _resized(tensor: Any, size: Any, **_kwargs: Any) -> Any:
-    """Give a tensor without storage another size."""
+    """Resize a tensor without storage."""
     stride, step = [], 1
     for length in reversed(size):
         stride.append(step)

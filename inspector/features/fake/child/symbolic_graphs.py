@@ -138,7 +138,7 @@ class _TracedGraph:
 
 
 def _differentiable(made: list[Any], requires: list[bool], inputs: list[Any]) -> list[Any]:
-    """Give results a gradient function, whose gradients have no values either."""
+    """Attach a gradient function to results; its gradients have no values either."""
     import torch
 
     class WithoutValues(torch.autograd.Function):

@@ -170,7 +170,10 @@ def test_other_draws_of_python_are_not_selected_on(test):
     assert not list(branch_rules.draws(scene(ran(text, broken(4, "GB0007")))))
 
 
-@pytest.mark.parametrize("inside", ["x = x + 1", "print(x := x + 1)", "self.log(x)"])
+@pytest.mark.parametrize(
+    "inside",
+    ["x = x + 1", "print(x := x + 1)", "self.log(x)", "print(self.step(x))", "print(x.add_(1))", "print(f(x))"],
+)
 def test_a_branch_that_does_more_than_print_is_not_left_out(inside):
     text = written("if x.sum() > 0:", f"    {inside}", "return x")
     assert not list(branch_rules.messages(scene(ran(text, broken(4, "GB0170")))))
