@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ctrace.inspector.install_folders import HOME
 
@@ -13,7 +14,7 @@ import sys
 loaded = frozenset(sys.modules)
 if not sys.flags.safe_path:
     del sys.path[0]
-from importlib._bootstrap_external import spec_from_file_location
+{paths}from importlib._bootstrap_external import spec_from_file_location
 from importlib._bootstrap import module_from_spec
 home, module, function = sys.argv[1:4]
 del sys.argv[1:4]
@@ -23,14 +24,36 @@ spec.loader.exec_module(sys.modules["ctrace"])
 import importlib
 getattr(importlib.import_module(module), function)(loaded)
 """
+_PACKAGES = ("site-packages", "dist-packages")
 
 
-def python(module: str, *arguments: str, function: str = "main") -> list[str]:
-    """Return the command that calls `<module>.<function>` in a new Python.
+class Interpreter(NamedTuple):
+    """A Python that is not necessarily ours, and folders of packages for its processes alone."""
+
+    executable: str
+    first: tuple[str, ...] = ()
+    """Folders whose packages come before the installed ones, but after the standard library."""
+    last: tuple[str, ...] = ()
+    """Folders for packages that are not installed."""
+
+    @property
+    def paths(self) -> str:
+        """Return the statements that put the folders on `sys.path`."""
+        if not self.first and not self.last:
+            return ""
+        ends = tuple(f"/{name}" for name in _PACKAGES)
+        at = f"next((at for at, each in enumerate(sys.path) if each.endswith({ends!r})), len(sys.path))"
+        return f"at = {at}\nsys.path[at:at] = {list(self.first)!r}\nsys.path += {list(self.last)!r}\ndel at\n"
+
+
+def python(module: str, *arguments: str, function: str = "main", interpreter: Interpreter | None = None) -> list[str]:
+    """Return the command that calls `<module>.<function>` in a new Python, by default the one that runs ctrace.
 
     The function gets the names of the modules that Python had imported before ctrace.
     """
-    return [sys.executable, *options(sys.orig_argv), "-c", _BOOT, str(HOME), module, function, *arguments]
+    found = interpreter or Interpreter(sys.executable)
+    code = _BOOT.replace("{paths}", found.paths)
+    return [found.executable, *options(sys.orig_argv), "-c", code, str(HOME), module, function, *arguments]
 
 
 def options(command: list[str]) -> list[str]:

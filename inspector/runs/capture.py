@@ -12,7 +12,7 @@ from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.installed import check_environment, check_triton
-from ctrace.inspector.runs.capture_request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting
 from ctrace.inspector.runs.checkout import Checkout, checkout_of
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
@@ -48,6 +48,7 @@ def capture(
     calls: int = 0,
     seconds: float = 0.0,
     seed: int | None = None,
+    config: tuple[TorchSetting, ...] = (),
     then: "Callable[[Session, Adds], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
@@ -55,8 +56,8 @@ def capture(
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
-    writes the result to the proof's file. `calls`, `seconds` and `seed` are those of `CaptureRequest`; a
-    run that is compared with another needs its seed, any other gets a new one. `then` adds
+    writes the result to the proof's file. `calls`, `seconds`, `seed` and `config` are those of
+    `CaptureRequest`; a run that is compared with another needs its seed, any other gets a new one. `then` adds
     to the log and the session what is found out after the run: trials of its advice, a comparison with eager.
 
     Raises:
@@ -65,12 +66,13 @@ def capture(
         TargetError: the target is not what it seemed to be; nothing is saved.
         RunError: the run's log was written by a newer ctrace.
     """
-    check_environment()
+    child = child or ChildProcess(has_terminal=True)
+    if child.interpreter is None:
+        check_environment()
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
     target = _target(resolved)
     checkout = checkout_of(resolved.path.parent if resolved.path is not None else working_folder())
-    child = child or ChildProcess(has_terminal=True)
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
         if options.caches is not None:
@@ -84,6 +86,7 @@ def capture(
                     proof=proof,
                     calls=calls,
                     seconds=seconds,
+                    config=config,
                     seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
                     records_files=child.records_files,
                 )

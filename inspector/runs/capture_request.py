@@ -51,6 +51,15 @@ class Options(Struct, frozen=True):
     """How many layers to leave of each list of modules; None: all."""
 
 
+class TorchSetting(Struct, frozen=True):
+    """A value for an option of torch's configuration."""
+
+    name: str
+    """With its module, such as `torch._inductor.config.max_fusion_size`."""
+    value: str
+    """As JSON."""
+
+
 class CaptureRequest(Struct, frozen=True):
     """One capture: what to run, how, and where the log goes."""
 
@@ -84,6 +93,8 @@ class CaptureRequest(Struct, frozen=True):
     call."""
     seconds: float = 0.0
     """The time for calls that cycle; none begins later."""
+    config: tuple[TorchSetting, ...] = ()
+    """What to set in torch's configuration before the target is loaded; the feature `upgrade` does."""
     seed: int | None = None
     """What the generators of random numbers start with; None: with what Python and torch choose."""
 

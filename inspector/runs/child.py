@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import SetupError
+from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.processes.spawned import KILLED, Forked, Process, Stream, started
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.forks.fork_client import ForkServer
@@ -33,6 +34,10 @@ class ChildProcess(Struct):
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables to add to the child's environment."""
+    withheld: tuple[str, ...] = ()
+    """Variables of ours that the child does not get."""
+    interpreter: Interpreter | None = None
+    """The Python of the child; None: the one that runs ctrace."""
     cores: int | None = None
     """How many cores the capture may use; None for all."""
     has_terminal: bool = False
@@ -86,7 +91,7 @@ class ChildProcess(Struct):
             self._process = self.server.fork(
                 request,
                 arguments,
-                {**environment, **self.environment},
+                self._variables(environment),
                 outputs,
                 inherited,
                 lambda: self.is_wanted,
@@ -128,7 +133,7 @@ class ChildProcess(Struct):
         try:
             self._process = started(
                 command,
-                {**environment, **self.environment},
+                self._variables(environment),
                 stdout,
                 stderr,
                 stdin=None if self.has_terminal else subprocess.DEVNULL,
@@ -142,6 +147,11 @@ class ChildProcess(Struct):
             yield True
         finally:
             self._process.kill()
+
+    def _variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the child's environment."""
+        kept = {name: value for name, value in environment.items() if name not in self.withheld}
+        return {**kept, **self.environment}
 
     def status(self) -> int | None:
         """Return the exit code or the negative signal, or None while the child runs.

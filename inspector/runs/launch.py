@@ -106,7 +106,8 @@ def launch(
         return child.forked(request, (*channel.arguments, *order), environment, (stdout, stderr), channel.inherited)
 
     def started(module: str, function: str, channel: Channel) -> AbstractContextManager[bool]:
-        command = python(f"ctrace.inspector.capture.{module}", *channel.arguments, *order, function=function)
+        name, arguments = f"ctrace.inspector.capture.{module}", (*channel.arguments, *order)
+        command = python(name, *arguments, function=function, interpreter=child.interpreter)
         return child.running(command, environment, stdout, stderr, channel.inherited)
 
     new_process = partial(started, "child_main", "main")

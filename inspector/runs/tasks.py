@@ -57,14 +57,16 @@ def run_task(
         TaskError: the user's code raised, crashed or ran out of time.
         SetupError: there is no supported torch, or the system cannot start a process.
     """
-    check_environment()
+    child = child or ChildProcess()
+    if child.interpreter is None:
+        check_environment()
     with scratch() as folder:
         asked, answer = folder / "request.json", folder / "result.json"
         write_text(asked, json.dumps(to_builtins(request)))
-        child = child or ChildProcess()
         deadline = None if timeout is None else time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}
-        with child.running(python(module, str(asked), str(answer)), inherited, output, output):
+        command = python(module, str(asked), str(answer), interpreter=child.interpreter)
+        with child.running(command, inherited, output, output):
             while (status := child.status()) is None:
                 observe()
                 time.sleep(_POLL_SECONDS)

@@ -1,0 +1,305 @@
+"""Carry out `ctrace upgrade`: choose models and environments, ask before anything is installed, and show the answer."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from ctrace.inspector.errors import CtraceError, TargetError, did_you_mean
+from ctrace.inspector.features.doors import require
+from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns
+from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, UpgradePlan
+from ctrace.inspector.features.upgrade.requirements import Requirement, parted
+from ctrace.inspector.features.upgrade.upgrade_model import (
+    CleanedEnvironments,
+    EnvironmentFacts,
+    ReasonKind,
+    UpgradeChange,
+    UpgradedModel,
+    UpgradeDocument,
+    UpgradeError,
+    UpgradeSide,
+    equal_of,
+)
+from ctrace.inspector.features.upgrade.upgrade_search import BothEnvironments, compared_model
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.processes.boot import Interpreter
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import resolve
+from ctrace.reports import format as fmt
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ctrace.cli.progress import Progress
+    from ctrace.inspector.facts.session import Session
+
+_RUNS = 10_000
+"""Runs of a search for reasons are kept until it is over."""
+_CONDITIONS = ("worse", "any")
+
+
+class UpgradeRequest(Struct, frozen=True):
+    """The command line."""
+
+    words: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    yes: bool = False
+    builds: bool = False
+    fail_on: str | None = None
+    allow: tuple[str, ...] = ()
+    timeout: float | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that installs without asking."""
+        pythons = [word for each in self.pythons for word in ("--python", each)]
+        builds = ["--allow-build"] if self.builds else []
+        return shlex.join(["ctrace", "upgrade", *self.words, *pythons, *builds, "--yes"])
+
+
+class Model(Struct, frozen=True):
+    """A model to compare."""
+
+    name: str
+    target: str
+    options: Options
+
+
+def upgraded(request: UpgradeRequest) -> UpgradeDocument:
+    """Compare models in two environments.
+
+    Raises:
+        CtraceError: the command line is wrong, or an environment cannot be made.
+    """
+    from ctrace.cli.progress import progress
+
+    require("compare", "ctrace upgrade")
+    requirements, targets = parted(request.words)
+    _check(request, requirements)
+    models = list(_models(targets, request))
+    with progress(is_program=False) as shown:
+        before, after = _environments(request, requirements, shown)
+        with scratch("upgrade") as folder:
+            store = Store(folder / "runs", _RUNS)
+            sides = tuple(
+                EnvironmentRuns(name, python, store, request.timeout, shown.observe)
+                for name, python in (("before", before), ("after", after))
+            )
+            shown.say("looking at both environments")
+            was, now = (_facts(side) for side in sides)
+            both = BothEnvironments(*sides, was, now, _changes, shown.say)
+            found = tuple(_compared(each, both) for each in models)
+    document = UpgradeDocument(
+        _side(was, before), _side(now, after), found, equal_of(found), notes=tuple(_notes(was, now))
+    )
+    return _judged(document, request)
+
+
+def _check(request: UpgradeRequest, requirements: list[Requirement]) -> None:
+    """Refuse a command line that names no second environment, or two of them.
+
+    Raises:
+        TargetError: it does.
+    """
+    if request.fail_on is not None and request.fail_on not in _CONDITIONS:
+        todo = did_you_mean(request.fail_on, _CONDITIONS, "choose worse or any")
+        raise TargetError(f"--fail-on {request.fail_on}: there is no such condition", todo)
+    known = [*_kinds(), *map(str, ReasonKind)]
+    for each in request.allow:
+        if each not in known:
+            raise TargetError(f"--allow {each}: there is no such kind", did_you_mean(each, known))
+    if requirements and request.pythons:
+        raise TargetError("--python names an environment, and a requirement makes one", "choose one of them")
+    if not requirements and not request.pythons:
+        todo = "name a version or an environment: ctrace upgrade torch==2.15.0"
+        raise TargetError("there is nothing to compare today's environment with", todo)
+    if len(request.pythons) > 2:
+        raise TargetError("--python was given more than twice", "name one or two environments")
+
+
+def _kinds() -> list[str]:
+    from ctrace.inspector.features.compare.diff.changes import What
+
+    return ["eager", *map(str, What)]
+
+
+def _models(targets: list[str], request: UpgradeRequest) -> Iterator[Model]:
+    """Yield the named models, or all of the policy.
+
+    Raises:
+        CtraceError: there is no policy, or a model is wrong.
+    """
+    if targets:
+        for each in targets:
+            resolve(each, has_inputs=bool(request.options.inputs))
+            yield Model(each, each, request.options)
+        return
+    require("check", "ctrace upgrade without a model")
+    from msgspec.structs import replace
+
+    from ctrace.cli.gate.check_request import CheckRequest, policy_of
+    from ctrace.inspector.features.check.jobs.jobs import jobs_of
+    from ctrace.inspector.features.check.policy.policy_model import CPU
+
+    policy, root = policy_of(CheckRequest(options=request.options, timeout=request.timeout))
+    jobs = jobs_of(policy, root)
+    for _, error in jobs.wrong:
+        raise error
+    for job in jobs.jobs:
+        if job.key.target == CPU:  # other targets of the policy are GPUs that are not there
+            options = replace(job.options, trace_only=False, inductor_guards=True)
+            yield Model(str(job.key), job.target, options)
+
+
+def _environments(
+    request: UpgradeRequest, requirements: list[Requirement], shown: "Progress"
+) -> tuple[Interpreter, Interpreter]:
+    """Return both environments; make the second one after a yes.
+
+    Raises:
+        CtraceError: it cannot be made.
+    """
+    today = Interpreter(sys.executable)
+    maker = EnvironmentMaker(Store().root, builds=request.builds, say=shown.say)
+    if request.pythons:
+        found = [maker.supported(Path(each), may_install=request.yes) for each in request.pythons]
+        return (today, found[0]) if len(found) == 1 else (found[0], found[1])
+    if (made := maker.made(requirements)) is not None:
+        return today, made
+    if not request.yes and not _can_ask():
+        raise TargetError("nothing is installed without a yes, and there is no terminal to ask", request.command)
+    plan = maker.plan(requirements)
+    if not request.yes and not _says_yes(plan):
+        raise TargetError("nothing was installed", request.command)
+    return today, maker.make(plan)
+
+
+def _can_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _says_yes(plan: UpgradePlan) -> bool:
+    """Say what is fetched, from where, how many bytes and where to, and ask."""
+    from ctrace.cli.console import say
+
+    for line in plan_lines(plan):
+        say(line)
+    print("ctrace: install it? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def plan_lines(plan: UpgradePlan) -> list[str]:
+    """Say what a plan fetches."""
+    size = "sizes not known" if plan.bytes is None else fmt.memory(plan.bytes)
+    names = fmt.listed([f"{each.name} {each.version}" for each in plan.packages], 12)
+    return [
+        f"ctrace: fetches {fmt.count(len(plan.packages), 'package')} ({size}): {names}",
+        f"  from {', '.join(plan.hosts) or 'the index that uv is set to'}, into {plan.folder}",
+        "  nothing else is written; ctrace upgrade --clean removes it",
+    ]
+
+
+def _facts(side: EnvironmentRuns) -> EnvironmentFacts:
+    found = side.facts()
+    if not found.torch:
+        raise TargetError(f"the environment {side.name} has no torch", f"{side.interpreter.executable} needs it")
+    return found
+
+
+def _compared(model: Model, both: BothEnvironments) -> UpgradedModel:
+    target = resolve(model.target, has_inputs=bool(model.options.inputs))
+    try:
+        return compared_model(model.name, target, model.options, both)
+    except CtraceError as error:
+        return UpgradedModel(model.name, error=UpgradeError("before", "target", error.what))
+
+
+def _changes(before: "Session", after: "Session") -> list[UpgradeChange]:
+    """Compare two runs as `ctrace diff` does."""
+    from ctrace.inspector.features.compare.diff.compare import compare
+
+    return [
+        UpgradeChange(str(each.what), str(each.how), each.where, each.was, each.now, each.detail, each.follows)
+        for each in compare(before, after).changes
+    ]
+
+
+def _side(facts: EnvironmentFacts, interpreter: Interpreter) -> UpgradeSide:
+    path = interpreter.first[0] if interpreter.first else interpreter.executable
+    return UpgradeSide(facts.python, facts.torch, dict(sorted(facts.packages.items())), path)
+
+
+def _notes(was: EnvironmentFacts, now: EnvironmentFacts) -> Iterator[str]:
+    import os
+
+    for name in ("PYTHONPATH", "PYTHONHOME"):
+        if os.environ.get(name):
+            yield f"{name} is set here, and was not handed on"
+    if was.python.rpartition(".")[0] != now.python.rpartition(".")[0]:
+        yield f"Python {was.python}, then {now.python}: packages of one are not tried in the other"
+
+
+def _judged(document: UpgradeDocument, request: UpgradeRequest) -> UpgradeDocument:
+    """Add the kinds of changes for which the command exits with 1."""
+    from msgspec.structs import replace
+
+    if request.fail_on is None:
+        return document
+    changes: Iterable[UpgradeChange] = (each for model in document.models for each in model.changes)
+    failed = {
+        each.what
+        for each in changes
+        if (each.worse or request.fail_on == "any") and not {each.what, str(each.reason.kind)} & {*request.allow}
+    }
+    broken = {"error" for each in document.models if each.error is not None and each.error.environment == "after"}
+    return replace(document, failed_on=tuple(sorted(failed | broken)))
+
+
+def cleaned(request: UpgradeRequest) -> CleanedEnvironments:
+    """Remove the environments that ctrace made here."""
+    if request.words or request.pythons:
+        raise TargetError("--clean removes all environments, and takes no other word", "ctrace upgrade --clean")
+    removed, kept = EnvironmentMaker(Store().root).clean()
+    return CleanedEnvironments(tuple(removed), tuple(kept))
+
+
+def show_cleaned(document: CleanedEnvironments, form: str, output: Path | None) -> None:
+    """Show what was removed."""
+    from ctrace.cli.show import Format, show_document
+    from ctrace.reports.terminal.upgrade_screen import cleaned_screen
+
+    def screen(found: CleanedEnvironments, _width: int) -> "Iterable[RenderableType]":
+        return cleaned_screen(found)
+
+    show_document(document, output, json=form == Format.JSON, screen=screen)
+
+
+def show_upgrade(
+    document: UpgradeDocument, form: str, output: Path | None, sarif: Path | None, *, all_of_it: bool
+) -> None:
+    """Show the answer as a screen, as JSON or as Markdown, and write SARIF."""
+    from ctrace.cli.console import write_report
+    from ctrace.cli.show import Format, show_document
+
+    if sarif is not None:
+        from ctrace.reports.upgrade_sarif import render_upgrade_sarif
+
+        write_report(render_upgrade_sarif(document), sarif)
+    if form == Format.MARKDOWN:
+        from ctrace.reports.upgrade_markdown import render_upgrade_markdown
+
+        write_report(render_upgrade_markdown(document), output)
+        return
+
+    def screen(found: UpgradeDocument, _width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.upgrade_screen import upgrade_screen
+
+        return upgrade_screen(found, all_of_it=all_of_it)
+
+    show_document(document, output, json=form == Format.JSON, screen=screen)

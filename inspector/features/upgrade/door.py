@@ -1,0 +1,5 @@
+"""`ctrace upgrade`."""
+
+from ctrace.inspector.features.doors import Door
+
+DOOR = Door(commands=("upgrade",))

@@ -1,0 +1,257 @@
+"""Run models in an environment: what they compile to, what eager returns, and with which packages."""
+
+import math
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.features.upgrade.upgrade_model import (
+    EagerFacts,
+    EagerRequest,
+    EagerTensor,
+    EnvironmentFacts,
+    EnvironmentRequest,
+    UpgradeChange,
+    UpgradeError,
+    UpgradeNumber,
+)
+from ctrace.inspector.processes.boot import Interpreter
+from ctrace.inspector.runs.capture import capture
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import ProgramTarget, Resolved
+from ctrace.inspector.runs.tasks import run_task
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.session import Session
+
+SEED = 0
+"""What the generators of random numbers start with in each run."""
+WITHHELD = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
+"""Variables that would mix the packages of two environments."""
+_CHILD = "ctrace.inspector.features.upgrade.child"
+_ENVIRONMENT_SECONDS = 300.0
+_TOLERANCES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4}
+"""By how much of its norm a result may differ between two correct ways to round it; half precision has 8 to 11 bits."""
+_HALF = 0.03
+
+
+class ModelRun(Struct, frozen=True):
+    """One capture of a model in an environment."""
+
+    session: "Session"
+    peak: int
+    """Peak memory of the process, in bytes; 0: not known."""
+
+
+class EnvironmentRuns(Struct, frozen=True):
+    """Runs in one environment."""
+
+    name: str
+    """`before` or `after`."""
+    interpreter: Interpreter
+    store: Store
+    timeout: float | None = None
+    observe: "Callable[[Event | None], None]" = lambda _event: None
+    output: int | IO[bytes] | None = subprocess.DEVNULL
+
+    def facts(self) -> EnvironmentFacts:
+        """Describe the environment.
+
+        Raises:
+            TaskError: its Python or its torch does not work.
+        """
+        return run_task(
+            f"{_CHILD}.environment_task",
+            EnvironmentRequest(),
+            EnvironmentFacts,
+            timeout=_ENVIRONMENT_SECONDS,
+            observe=lambda: self.observe(None),
+            output=self.output,
+            child=self._child(),
+        )
+
+    def captured(
+        self,
+        target: Resolved,
+        options: Options,
+        *,
+        config: tuple[TorchSetting, ...] = (),
+        first: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> ModelRun:
+        """Capture a model.
+
+        Args:
+            target: The model.
+            options: How to call it.
+            config: What to set in torch's configuration.
+            first: Folders whose packages come before those of the environment.
+            without: Variables that the process does not get.
+
+        Raises:
+            CtraceError: the target or the environment is wrong.
+        """
+        child = self._child(first, without)
+        session = capture(
+            target,
+            options,
+            store=self.store,
+            timeout=self.timeout,
+            stdout=self.output,
+            stderr=self.output,
+            observe=self.observe,
+            child=child,
+            seed=SEED,
+            config=config,
+        )
+        return ModelRun(session, child.peak)
+
+    def eager(self, target: Resolved, options: Options, *, first: Sequence[str] = ()) -> EagerFacts:
+        """Call a model in eager; `first` is as in `captured`.
+
+        Raises:
+            TaskError: it raises.
+        """
+        path = None if target.path is None else str(target.path)
+        name = None if isinstance(target, ProgramTarget) else target.name
+        request = EagerRequest(CaptureRequest("model", path, target.module, name, (), options, log="", seed=SEED))
+        return run_task(
+            f"{_CHILD}.eager_task",
+            request,
+            EagerFacts,
+            timeout=self.timeout,
+            observe=lambda: self.observe(None),
+            output=self.output,
+            child=self._child(first),
+        )
+
+    def _child(self, first: Sequence[str] = (), without: Sequence[str] = ()) -> ChildProcess:
+        python = self.interpreter
+        mine = Interpreter(python.executable, (*first, *python.first), python.last)
+        environment = {"PYTHONDONTWRITEBYTECODE": "1"}  # the environment is the user's
+        return ChildProcess(environment, withheld=(*WITHHELD, *without), interpreter=mine)
+
+
+def error_of(run: ModelRun, environment: str) -> UpgradeError | None:
+    """Return why a run says nothing about the model; None: it does."""
+    failure = run.session.failure
+    if failure is None:
+        return None
+    message = f"{failure.type}: {failure.message}" if failure.type not in failure.message else failure.message
+    where = f" (at {failure.file}:{failure.line})" if failure.file else ""
+    return UpgradeError(environment, str(failure.phase), f"{message}{where}")
+
+
+def refusal_of(error: CtraceError, environment: str, phase: str) -> UpgradeError:
+    """Return a refusal as the error of a model."""
+    return UpgradeError(environment, phase, error.what)
+
+
+def eager_changes(before: EagerFacts, after: EagerFacts) -> Iterator[UpgradeChange]:
+    """Yield the results of eager calls that differ by more than rounding."""
+    olds = {each.scenario: each.tensors for each in before.calls}
+    for call in after.calls:
+        was = olds.get(call.scenario)
+        if was is None:
+            continue
+        where = f"scenario {call.scenario}"
+        if len(was) != len(call.tensors):
+            yield UpgradeChange("eager", "changed", where, f"{len(was)} tensors", f"{len(call.tensors)} tensors")
+            continue
+        for number, (old, new) in enumerate(zip(was, call.tensors, strict=True)):
+            if text := _difference(old, new):
+                yield UpgradeChange("eager", "changed", f"{where}, result {number}", *text)
+
+
+def _difference(old: EagerTensor, new: EagerTensor) -> tuple[str, str] | None:
+    one, other = (f"{each.dtype}{list(each.sizes)}" for each in (old, new))
+    if one != other:
+        return one, other
+    if old.digest == new.digest or not _differ(old, new):
+        return None
+    return f"{one}, norm {_short(old.norm)}", f"{other}, norm {_short(new.norm)}"
+
+
+def _short(number: str) -> str:
+    try:
+        return f"{float(number):.6g}"
+    except ValueError:
+        return number
+
+
+def _differ(old: EagerTensor, new: EagerTensor) -> bool:
+    """Whether two results differ by more than two correct ways to round do."""
+    if "float" not in old.dtype and "complex" not in old.dtype:
+        return True
+    if not old.sample:
+        return False
+    tolerance = _TOLERANCES.get(old.dtype, _HALF)
+    one, other = ([complex(each) for each in side.sample] for side in (old, new))
+    finite = [(a, b) for a, b in zip(one, other, strict=True) if _is_finite(a) and _is_finite(b)]
+    if any(_is_finite(a) != _is_finite(b) for a, b in zip(one, other, strict=True)):
+        return True
+    scale = math.sqrt(sum(abs(a) ** 2 for a, _ in finite))
+    apart = math.sqrt(sum(abs(a - b) ** 2 for a, b in finite))
+    norms = abs(float(old.norm) - float(new.norm)) if math.isfinite(float(old.norm)) else 0.0
+    return apart > tolerance * scale or norms > tolerance * abs(float(old.norm))
+
+
+def _is_finite(number: complex) -> bool:
+    return math.isfinite(number.real) and math.isfinite(number.imag)
+
+
+def numbers_of(before: ModelRun, after: ModelRun) -> tuple[UpgradeNumber, ...]:
+    """Return the numbers of a model in both environments, in the order of the stages."""
+    one, other = _numbers(before), _numbers(after)
+    return tuple(UpgradeNumber(name, value, other[name]) for name, value in one.items())
+
+
+def _numbers(run: ModelRun) -> dict[str, str | None]:
+    session = run.session
+    costs = [each.cost.warm for each in session.guards.values() if each.cost is not None]
+    guards = [each.guards for each in session.compilations if each.guards is not None]
+    launches = [launch for kernel in session.kernels for launch in kernel.launches]
+    moved = [(each.read or 0) + (each.written or 0) for each in launches if each.read is not None]
+    nodes = [(each.before, each.after) for each in session.fusions]
+    coverage = session.coverage
+    total = session.time.phases
+    return {
+        "verdict": str(session.verdict),
+        "ops in eager": _text(coverage.ops),
+        "ops compiled": _text(coverage.compiled),
+        "graphs": str(len(session.graphs)),
+        "breaks": str(len(session.breaks)),
+        "skipped": str(len(session.skips)),
+        "recompilations": str(len(session.recompiles)),
+        "guards": str(sum(guards)) if guards else None,
+        "guard cost": f"{sum(costs):.1f} us" if costs else None,
+        "kernels": str(sum(each.calls for each in session.kernels)),
+        "bytes moved": f"{sum(moved):,}" if moved else None,
+        "fused nodes": _fused(nodes),
+        "peak memory": f"{run.peak / 1e6:,.0f} MB" if run.peak else None,
+        "compile time": f"{sum(total.values()):.1f} s" if total else None,
+        "wrong results": None if session.compared is None else str(len(session.dangers)),
+    }
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _fused(nodes: Iterable[tuple[int, int]]) -> str | None:
+    pairs = list(nodes)
+    return f"{sum(was for was, _ in pairs)} to {sum(now for _, now in pairs)}" if pairs else None
+
+
+def imported_packages(facts: EnvironmentFacts, eager: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the packages of which a model loaded modules."""
+    loaded = {name.partition(".")[0] for name in eager}
+    return tuple(
+        name for name, tops in facts.modules.items() if not loaded.isdisjoint(top.removesuffix(".py") for top in tops)
+    )

@@ -1,0 +1,508 @@
+"""Make the second environment: a folder with the packages that an upgrade would install, beside those of today.
+
+pip or uv says which packages an upgrade of this environment would install (a dry run, which installs nothing); these go
+into a folder of ctrace's own, which comes first on the path of the processes that run models in it. What would not
+change is read where it is, and nothing is written there.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import ssl
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import CtraceError, RunError, SetupError, TargetError
+from ctrace.inspector.features.upgrade.requirements import Requirement, normalized
+from ctrace.inspector.features.upgrade.upgrade_model import MadeEnvironment
+from ctrace.inspector.files.disk_errors import reason, remedy
+from ctrace.inspector.files.lock import in_use, unused
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.typed_json import read_object
+from ctrace.inspector.files.writing import write_json, write_text
+from ctrace.inspector.processes.boot import Interpreter
+from ctrace.inspector.runs.child import ChildProcess
+
+_FOLDER = "environments"
+_READY = "environment.json"
+_PACKAGES = "site-packages"
+_POLL_SECONDS = 0.1
+_SIZE_SECONDS = 10.0
+_NEEDS = ("msgspec", "libcst", "PyYAML", "typing_extensions")
+"""What ctrace's side in the child process imports."""
+_CHECK = "import msgspec, libcst, yaml; assert tuple(map(int, msgspec.__version__.split('.')[:2])) >= (0, 19)"
+_SUFFIX = "import sysconfig, sys; print(sysconfig.get_config_var('EXT_SUFFIX'), '%d.%d' % sys.version_info[:2])"
+
+
+class Fetched(Struct, frozen=True):
+    """A package that an upgrade would install."""
+
+    name: str
+    version: str
+    url: str = ""
+    bytes: int | None = None
+    """The size of its wheel; None: the index does not say."""
+
+    @property
+    def pin(self) -> str:
+        """The package as a requirement of this version."""
+        return f"{self.name}=={self.version}"
+
+
+class UpgradePlan(Struct, frozen=True):
+    """What is fetched for an environment, and where to."""
+
+    folder: Path
+    packages: tuple[Fetched, ...]
+    requirements: tuple[str, ...]
+
+    @property
+    def bytes(self) -> int | None:
+        """The bytes of all wheels; None: not known of each."""
+        sizes = [each.bytes for each in self.packages]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where the packages come from."""
+        found = (urlsplit(each.url) for each in self.packages if each.url)
+        return tuple(dict.fromkeys(each.hostname or "this machine" for each in found))
+
+
+class InstallError(CtraceError):
+    """pip or uv refused."""
+
+
+class EnvironmentMaker:
+    """Makes environments in a folder.
+
+    Args:
+        root: ctrace's folder, `.ctrace`.
+        builds: Whether packages without a wheel may be built.
+        say: Reports progress.
+    """
+
+    def __init__(self, root: Path, *, builds: bool = False, say: Callable[[str], None] = lambda _text: None) -> None:
+        self._root = (root / _FOLDER).absolute()
+        self._builds = builds
+        self._say = say
+
+    def made(self, requirements: Sequence[Requirement]) -> Interpreter | None:
+        """Return the environment of an earlier call for the same requirements and packages; None: there is none."""
+        folder = self._folder(requirements)
+        return _interpreter(folder) if (folder / _READY).is_file() else None
+
+    def plan(self, requirements: Sequence[Requirement]) -> UpgradePlan:
+        """Find out what would be installed; this asks the index, and installs nothing.
+
+        Raises:
+            InstallError: there is no such version, the pins conflict, or the index does not answer.
+        """
+        texts = tuple(each.text for each in requirements)
+        self._say(f"asking for {', '.join(texts)}")
+        with scratch("upgrade") as folder:
+            report = folder / "report.json"
+            words = [*texts, *dependents({each.name for each in requirements})]
+            installer = Installer(self._say, texts)
+            output = installer.run(installer.dry_run(report, words, builds=self._builds))
+            found = _reported(report) if report.exists() else _listed(output)
+        self._say("asking for sizes")
+        with ThreadPoolExecutor(8) as pool:
+            sizes = list(pool.map(_size, [each.url for each in found]))
+        packages = [Fetched(each.name, each.version, each.url, size) for each, size in zip(found, sizes, strict=True)]
+        return UpgradePlan(self._folder(requirements), tuple(sorted(packages, key=lambda each: each.name)), texts)
+
+    def make(self, plan: UpgradePlan) -> Interpreter:
+        """Install what a plan says, and return the environment; remove it again if that fails.
+
+        Raises:
+            InstallError: pip or uv failed.
+            RunError: the folder cannot be written, or the disk is full.
+        """
+        self._check_room(plan)
+        self.remove_incomplete()
+        with self._making(plan.folder):
+            installer = Installer(self._say, plan.requirements)
+            pins = [each.pin for each in plan.packages]
+            urls = [text for text in plan.requirements if "@" in text]
+            named = {normalized(text.partition("@")[0].strip()) for text in urls}
+            pins = [*urls, *(pin for pin in pins if normalized(pin.partition("==")[0]) not in named)]
+            if pins:
+                installer.run(installer.install(plan.folder / _PACKAGES, pins, builds=self._builds))
+            write_json(plan.folder / _READY, {"requirements": plan.requirements, "created": time.time()})
+        return _interpreter(plan.folder)
+
+    def supported(self, python: Path, *, may_install: bool) -> Interpreter:
+        """Return a Python with what ctrace's side in its processes needs, in a folder of its own if it lacks that.
+
+        Raises:
+            TargetError: it is no Python.
+            SetupError: it lacks msgspec, and installing is not allowed.
+            InstallError: installing failed.
+        """
+        path = _python_of(python)
+        answer = _asked(path, _SUFFIX)
+        if answer is None:
+            raise TargetError(f"--python {python}: it does not start", "name the Python of an environment")
+        suffix, version = answer.split()
+        if tuple(map(int, version.split("."))) < (3, 11):
+            raise TargetError(f"--python {python} is Python {version}", "name a Python from 3.11 on")
+        if _asked(path, _CHECK) is not None:
+            return Interpreter(path)
+        if suffix == sysconfig.get_config_var("EXT_SUFFIX"):
+            return Interpreter(path, last=(str(self._linked()),))
+        folder = self._root / f"support-{version}{suffix.removesuffix('.so')}"
+        if not (folder / _READY).is_file():
+            if not may_install:
+                what = f"--python {python} needs msgspec and libcst for Python {version}, in a folder of ctrace's own"
+                raise SetupError(what, "add --yes, and ctrace fetches them")
+            with self._making(folder):
+                installer = Installer(self._say, _NEEDS)
+                installer.run(installer.install(folder / _PACKAGES, _NEEDS, python=path, version=version))
+                write_json(folder / _READY, {"requirements": _NEEDS, "created": time.time()})
+        return Interpreter(path, last=(str(folder / _PACKAGES),))
+
+    def _linked(self) -> Path:
+        """Return a folder with links to our own copies of what ctrace needs, for another environment of this Python."""
+        folder = self._root / f"support-{sys.version_info[0]}.{sys.version_info[1]}-links" / _PACKAGES
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for each in _NEEDS:
+                found = metadata.distribution(each)
+                tops = {file.parts[0] for file in found.files or () if len(file.parts) > 1 or file.suffix == ".py"}
+                for top in sorted(tops - {"..", "__pycache__"}):
+                    if not (folder / top).is_symlink():
+                        (folder / top).symlink_to(str(found.locate_file(top)))
+            write_json(folder.parent / _READY, {"requirements": _NEEDS, "created": time.time()})
+        except OSError as error:
+            raise RunError(f"{folder} cannot be written: {reason(error)}", remedy(error)) from None
+        return folder
+
+    @contextmanager
+    def _making(self, folder: Path) -> Iterator[None]:
+        """Make a folder, keep others from removing it, and remove it if the block fails.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            ignore = self._root.parent / ".gitignore"
+            if not ignore.exists():
+                write_text(ignore, "*\n")
+        except OSError as error:
+            raise RunError(f"{folder} cannot be written: {reason(error)}", remedy(error)) from None
+        try:
+            with in_use(folder):
+                yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _check_room(self, plan: UpgradePlan) -> None:
+        """Refuse what certainly does not fit on the disk.
+
+        Raises:
+            RunError: the wheels have more bytes than are free.
+        """
+        at = next(each for each in (self._root, *self._root.parents) if each.exists())
+        free = shutil.disk_usage(at).free
+        if plan.bytes is not None and plan.bytes > free:
+            what = f"{at} has {free / 1e9:.1f} GB free, and {plan.bytes / 1e9:.1f} GB are fetched"
+            raise RunError(what, "free some room, or name another folder: CTRACE_DIR=/other/.ctrace")
+
+    def _folder(self, requirements: Sequence[Requirement]) -> Path:
+        """Return the folder for requirements on top of what is installed today."""
+        texts = [each.text for each in requirements]
+        today = sorted(f"{each.metadata['Name']}=={each.version}" for each in metadata.distributions())
+        content = json.dumps([sorted(texts), sys.version, sys.prefix, today, self._builds])
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(texts))[:60]
+        return self._root / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+
+    def environments(self) -> list[MadeEnvironment]:
+        """List all environments, also incomplete ones, the oldest first."""
+        found = [_described(each) for each in self._folders()]
+        return sorted(found, key=lambda each: (each.created or 0.0, each.name))
+
+    def clean(self) -> tuple[list[MadeEnvironment], list[MadeEnvironment]]:
+        """Remove all environments that no other process uses; return the removed ones, and those in use."""
+        removed, kept = list[MadeEnvironment](), list[MadeEnvironment]()
+        for folder in self._folders():
+            found = _described(folder)
+            (removed if _remove(folder) else kept).append(found)
+        with suppress(OSError):
+            self._root.rmdir()
+        return removed, kept
+
+    def remove_incomplete(self) -> None:
+        """Remove what killed installations left."""
+        for folder in self._folders():
+            if not (folder / _READY).is_file():
+                _remove(folder)
+
+    def _folders(self) -> list[Path]:
+        try:
+            return sorted(each for each in self._root.iterdir() if each.is_dir() and not each.is_symlink())
+        except OSError:
+            return []
+
+
+def _remove(folder: Path) -> bool:
+    with unused(folder) as is_free:
+        if is_free:
+            shutil.rmtree(folder, ignore_errors=True)
+        return is_free
+
+
+def _described(folder: Path) -> MadeEnvironment:
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118
+    try:
+        data: dict[str, Any] = read_object(folder / _READY)
+        created, texts = float(data["created"]), tuple(map(str, data["requirements"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        created, texts = None, ()
+    return MadeEnvironment(folder.name, size, created, texts)
+
+
+def _interpreter(folder: Path) -> Interpreter:
+    return Interpreter(sys.executable, first=(str(folder / _PACKAGES),))
+
+
+def _python_of(path: Path) -> str:
+    """Return the Python that a path names; a folder is an environment.
+
+    Raises:
+        TargetError: there is none.
+    """
+    inside = path / "bin" / "python"
+    found = inside if path.is_dir() and inside.exists() else path
+    if not found.is_file():
+        raise TargetError(f"--python {path}: there is no Python", "name one, such as .venv/bin/python")
+    return os.path.abspath(found)  # noqa: PTH100 - a resolved link would leave the environment
+
+
+def _asked(python: str, code: str) -> str | None:
+    """Return what another Python prints; None: it fails."""
+    with scratch("upgrade") as folder, (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        child = ChildProcess(withheld=("PYTHONPATH", "PYTHONHOME"))
+        try:
+            with child.running([python, "-c", code], os.environ, out, err):
+                while (status := child.status()) is None:
+                    time.sleep(0.02)
+        except SetupError:
+            return None
+        return (folder / "out").read_text("utf-8", "replace").strip() if status == 0 else None
+
+
+def dependents(names: set[str]) -> list[str]:
+    """Return pins of the installed packages that require some packages: an upgrade must not break them unnoticed."""
+    pins = []
+    for each in metadata.distributions():
+        name = normalized(str(each.metadata["Name"] or ""))
+        needs = {normalized(_name_of(text)) for text in each.requires or () if "extra ==" not in text}
+        if name and name not in {*names, "ctrace"} and not names.isdisjoint(needs) and not _is_local(each):
+            pins.append(f"{name}=={each.version}")
+    return sorted(pins)
+
+
+def _name_of(requirement: str) -> str:
+    match = re.match(r"[\w.-]+", requirement)
+    return match[0] if match else ""
+
+
+def _is_local(found: metadata.Distribution) -> bool:
+    """Whether a package was installed from a folder or an address, and no index has it."""
+    return found.read_text("direct_url.json") is not None
+
+
+def _reported(report: Path) -> list[Fetched]:
+    """Read the report of pip's dry run."""
+    try:
+        data: dict[str, Any] = json.loads(report.read_text("utf-8"))
+        return [
+            Fetched(normalized(each["metadata"]["name"]), each["metadata"]["version"], each["download_info"]["url"])
+            for each in data["install"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InstallError(f"pip's report cannot be read: {error}", "update pip: it needs 22.2 or newer") from None
+
+
+def _listed(output: str) -> list[Fetched]:
+    """Read what uv's dry run prints: ` + torch==2.15.0`."""
+    pairs = re.findall(r"^ [+~] ([\w.-]+)==(\S+)", output, re.MULTILINE)
+    return [Fetched(normalized(name), version) for name, version in pairs]
+
+
+def _size(url: str) -> int | None:
+    """Return the size of a file; None: not known."""
+    parts = urlsplit(url)
+    try:
+        if parts.scheme == "file":
+            return Path(unquote(parts.path)).stat().st_size
+        if parts.scheme not in ("http", "https"):
+            return None
+        certificates = os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE") or None
+        context = ssl.create_default_context(cafile=certificates)
+        asked = urllib.request.Request(url, method="HEAD")
+        with urllib.request.urlopen(asked, timeout=_SIZE_SECONDS, context=context) as answer:
+            return int(answer.headers["Content-Length"])
+    except (OSError, ValueError, TypeError, urllib.error.URLError):
+        return None
+
+
+class Installer:
+    """pip or uv, run as a process that ends with this one.
+
+    Args:
+        say: Reports progress.
+        requirements: What the user asked for, for messages.
+    """
+
+    def __init__(self, say: Callable[[str], None], requirements: Iterable[str]) -> None:
+        self._say = say
+        self._asked = ", ".join(requirements)
+        uv = shutil.which("uv")
+        self._is_uv = uv is not None and (_is_made_by_uv() or find_spec("pip") is None)
+        if self._is_uv:
+            self._command = [str(uv), "pip", "install"]
+        elif find_spec("pip") is not None:
+            self._command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        else:
+            raise SetupError("neither pip nor uv is here", "python -m ensurepip installs pip")
+
+    def dry_run(self, report: Path, words: Sequence[str], *, builds: bool) -> list[str]:
+        """Return the command that finds out what an upgrade would install."""
+        if self._is_uv:
+            return [*self._command, "--dry-run", "--python", sys.executable, *self._wheels(builds), *words]
+        return [*self._command, "--dry-run", "--report", str(report), *self._wheels(builds), *words]
+
+    def install(
+        self, folder: Path, words: Sequence[str], *, builds: bool = False, python: str = "", version: str = ""
+    ) -> list[str]:
+        """Return the command that installs packages, without what they require, into a folder."""
+        more = ["--no-deps", "--target", str(folder), *self._wheels(builds)]
+        if self._is_uv:
+            return [*self._command, *more, "--python", python or sys.executable, *words]
+        other = ["--python-version", version, "--implementation", "cp"] if version else []
+        return [*self._command, "--no-warn-conflicts", *more, *other, *words]
+
+    def _wheels(self, builds: bool) -> list[str]:
+        return [] if builds else ["--only-binary", ":all:"]
+
+    def run(self, command: Sequence[str]) -> str:
+        """Run a command, and return its output.
+
+        Raises:
+            InstallError: it fails.
+        """
+        environment = dict(os.environ)
+        config = Path(sys.prefix) / "pip.conf"
+        if not self._is_uv and config.is_file():
+            environment.setdefault("PIP_CONFIG_FILE", str(config))
+        environment["PIP_PROGRESS_BAR"] = "off"
+        child = ChildProcess(withheld=("PYTHONPATH", "PYTHONHOME"))
+        with scratch("upgrade") as folder:
+            file = folder / "output"
+            with file.open("wb") as out, child.running(self._executable(command), environment, out, out):
+                seen = 0
+                while (status := child.status()) is None:
+                    time.sleep(_POLL_SECONDS)
+                    seen = self._show(file, seen)
+            text = file.read_text("utf-8", "replace")
+        if status:
+            raise _refused(text, status, self._asked)
+        return text
+
+    def _executable(self, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    def _show(self, file: Path, seen: int) -> int:
+        """Report the last line that says what is fetched."""
+        with file.open("rb") as opened:
+            opened.seek(seen)
+            data = opened.read()
+        lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
+        steps = [line for line in lines if line.startswith(("Collecting", "Downloading", "Using cached", "Installing"))]
+        self._say(steps[-1].partition(" (from")[0] if steps else "")
+        return seen + len(data)
+
+
+def _is_made_by_uv() -> bool:
+    try:
+        return re.search(r"^uv\s*=", (Path(sys.prefix) / "pyvenv.cfg").read_text("utf-8"), re.MULTILINE) is not None
+    except OSError:
+        return False
+
+
+_NO_NETWORK = re.compile(
+    r"NewConnectionError|NameResolutionError|Temporary failure in name resolution|Connection refused"
+    r"|Network is unreachable|ConnectTimeout|ReadTimeout|Failed to fetch|error sending request|dns error|ProxyError"
+)
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|os error 28")
+_VERSIONS = re.compile(r"satisfies the requirement (?P<asked>\S+)[^(]*\(from versions: (?P<versions>[^)]*)\)")
+_NO_MATCH = re.compile(r"No matching distribution found for (?P<asked>\S+)")
+_OTHER_PYTHON = re.compile(r"that require a different python version: (?P<versions>.+)")
+
+
+def _refused(text: str, status: int, asked: str) -> InstallError:
+    """Say in two lines why pip or uv failed."""
+    if status < 0:
+        return InstallError(f"the installation of {asked} was killed by signal {-status}", "run the command again")
+    if _FULL.search(text):
+        todo = "free some room, or name another folder: CTRACE_DIR=/other/.ctrace"
+        return InstallError(f"the disk is full: {asked} was removed again", todo)
+    if "ResolutionImpossible" in text or "No solution found" in text:
+        return InstallError(
+            f"{asked} conflicts with what is installed: {_conflict(text)}", "name versions that fit together"
+        )
+    match = _VERSIONS.search(text)
+    known = [each for each in (match["versions"] if match else "").split(", ") if each not in ("", "none")]
+    if not known and _NO_NETWORK.search(text):
+        return InstallError(
+            f"{asked} cannot be fetched: the index does not answer", "check the network, or pip's index"
+        )
+    if match or (match := _NO_MATCH.search(text)):
+        python = ".".join(map(str, sys.version_info[:2]))
+        other = _OTHER_PYTHON.search(text)
+        if other and not known:
+            return InstallError(
+                f"{match['asked']} has no version for Python {python}", "use another Python, or another version"
+            )
+        what = f"the index has no wheel of {match['asked']} for Python {python} on this machine"
+        return InstallError(what, f"it has: {', '.join(known[-8:])}" if known else "check the name of the package")
+    errors = [line for line in text.splitlines() if line.startswith(("ERROR", "error", "  ×"))]
+    last = (errors or [line for line in text.splitlines() if line.strip()] or [f"exit code {status}"])[-1]
+    return InstallError(f"{asked} cannot be installed: {last.removeprefix('ERROR: ')}", "see what pip says about it")
+
+
+def _conflict(text: str) -> str:
+    """Return the requirements that conflict, in one line."""
+    _, found, rest = text.partition("The conflict is caused by:")
+    if not found:
+        lines = [line.strip(" │╰─▶") for line in text.splitlines() if "because" in line.lower()]
+        return " ".join(lines)[:300] or "see pip's output"
+    lines = []
+    for line in rest.splitlines()[1:]:
+        if not line.startswith("    "):
+            break
+        lines.append(line.strip())
+    return "; ".join(dict.fromkeys(lines))[:300]

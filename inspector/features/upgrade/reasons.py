@@ -1,0 +1,314 @@
+"""Find the reason of each change by trying: put a difference back in the later environment, and see what is gone.
+
+A *difference* is an option of torch's configuration, a package or an environment variable in which the two environments
+differ. Differences are put back all at once first; only for changes that are gone then, halves are tried, down to a
+single difference. What stays with everything put back is torch's own, if torch differs, and unknown if it does not.
+"""
+
+import difflib
+import filecmp
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
+from ctrace.inspector.runs.capture_request import TorchSetting
+
+MOST_TRIALS = 48
+"""How many further runs of one model may look for reasons; each costs about as much as the first."""
+_MOST_FILES = 4000
+_LONGEST = 200
+_OF_TORCH = re.compile(r"torch|torchgen|functorch|triton|pytorch-triton|nvidia-.*|cuda-.*|intel-.*|mkl|tbb")
+"""Packages that are torch, or that each torch brings along."""
+_OURS = frozenset(("ctrace", "msgspec", "libcst", "pip", "setuptools", "wheel", "uv"))
+Key = tuple[str, str, str, str]
+
+
+class Difference(Struct, frozen=True):
+    """One thing in which the environments differ, and what puts it back."""
+
+    reason: Reason
+    setting: TorchSetting | None = None
+    tops: tuple[tuple[str, str], ...] = ()
+    """The files and folders of the earlier package, by the names under which they are imported."""
+    variable: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the option, package or variable."""
+        return self.reason.name or ""
+
+
+def differences_of(before: EnvironmentFacts, after: EnvironmentFacts, imported: Collection[str]) -> list[Difference]:
+    """Return what differs between two environments and can be put back; of packages, those in `imported`."""
+    return [*_options(before, after), *_libraries(before, after, imported)]
+
+
+def _options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Difference]:
+    for name, was in before.config.items():
+        now = after.config.get(name)
+        if now is not None and now != was:
+            line, advice = after.lines.get(name), f"{name} = {_shown(was)} keeps the old behavior"
+            reason = Reason(ReasonKind.CONFIG, name, _shown(was), _shown(now), line, advice=advice)
+            yield Difference(reason, TorchSetting(name, was))
+
+
+def _shown(value: str) -> str:
+    """Write a value of an option as in Python."""
+    return repr(json.loads(value))
+
+
+def _libraries(before: EnvironmentFacts, after: EnvironmentFacts, imported: Collection[str]) -> Iterator[Difference]:
+    for name in sorted(imported):
+        if name in _OURS or _OF_TORCH.fullmatch(name) or name not in before.packages or name not in after.packages:
+            continue
+        tops = tuple(_existing(before, name))
+        changed = list(changed_files(before, after, name))
+        if tops and changed:
+            was, now = before.packages[name], after.packages[name]
+            pin = f"{name}=={was} keeps the old behavior" if was != now else f"the {name} of before keeps the old one"
+            yield Difference(Reason(ReasonKind.LIBRARY, name, was, now, changed[0], advice=pin), tops=tops)
+
+
+def _existing(facts: EnvironmentFacts, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the files and folders of a package that can be imported from elsewhere, and its metadata."""
+    folder = Path(facts.folders[name])
+    for top in facts.modules.get(name, ()):
+        if (folder / top).exists() and top not in ("bin", "share", "include"):
+            yield top, str(folder / top)
+    pattern = f"{name.replace('-', '_')}-{facts.packages[name]}.dist-info"
+    for each in folder.glob("*.dist-info"):
+        if each.name.lower().replace("-", "_") == pattern.replace("-", "_"):
+            yield each.name, str(each)
+
+
+def changed_files(before: EnvironmentFacts, after: EnvironmentFacts, name: str) -> Iterator[str]:
+    """Yield the Python files of a package that differ, relative to the folder of packages."""
+    one, other = Path(before.folders[name]), Path(after.folders[name])
+    if one == other:
+        return
+    tops = sorted({*before.modules.get(name, ()), *after.modules.get(name, ())})
+    for top in tops:
+        for file in sorted({*_python_files(one, top), *_python_files(other, top)})[:_MOST_FILES]:
+            if not _is_same(one / file, other / file):
+                yield file
+
+
+def _python_files(folder: Path, top: str) -> Iterator[str]:
+    at = folder / top
+    if at.suffix == ".py":
+        yield top
+    elif at.is_dir():
+        yield from (str(file.relative_to(folder)) for file in at.rglob("*.py"))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
+
+
+def library_reason(
+    reason: Reason, change: UpgradeChange, before: EnvironmentFacts, after: EnvironmentFacts, loaded: Collection[str]
+) -> Reason:
+    """Return a package's reason with the line that differs, nearest to the change; versions where no line is known.
+
+    Args:
+        reason: The reason, which names the package.
+        change: What it explains.
+        before: The earlier environment.
+        after: The later one.
+        loaded: The files that the model loads, of the later environment.
+    """
+    name = str(reason.name)
+    one, other = Path(before.folders[name]), Path(after.folders[name])
+    files = list(changed_files(before, after, name))
+    place, _, rest = change.where.partition(":")
+    line = int(digits[0]) if (digits := re.match(r"\d+", rest)) else 0
+    named = [file for file in files if file == place]
+    used = [file for file in files if str(other / file) in loaded]
+    for file in (*named, *used, *files):
+        found = _nearest_lines(_read(one / file), _read(other / file), line if file == place else 0)
+        if found is not None:
+            at, was, now = found
+            return replace(reason, before=was, after=now, source=f"{file}:{at}")
+    return reason
+
+
+def _read(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError):
+        return []
+
+
+def _nearest_lines(before: list[str], after: list[str], line: int) -> tuple[int, str | None, str | None] | None:
+    """Return the differing lines nearest to a line of the later file: its number, the old text, the new text."""
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    found = [
+        (low2 + 1, _text(before[low:high]), _text(after[low2:high2]))
+        for tag, low, high, low2, high2 in blocks
+        if tag != "equal"
+    ]
+    real = [each for each in found if each[1] or each[2]]
+    return min(real, key=lambda each: abs(each[0] - line) if line else 0, default=None)
+
+
+def _text(lines: Iterable[str]) -> str | None:
+    """Return the first lines of code among some lines, without comments."""
+    code = [each.strip() for each in lines if each.strip() and not each.strip().startswith("#")]
+    text = "; ".join(code[:3])
+    return (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…") or None
+
+
+def variables_gone(before: EnvironmentFacts, after: EnvironmentFacts) -> list[Difference]:
+    """Return the environment variables that are set and that only the earlier torch reads."""
+    return [
+        Difference(
+            Reason(
+                ReasonKind.ENVIRONMENT,
+                name,
+                "read by torch",
+                "not read by torch",
+                advice=f"{name} has no effect any more: look for an option of torch that took its place",
+            ),
+            variable=name,
+        )
+        for name in before.variables
+        if name not in after.variables
+    ]
+
+
+class ReasonSearch:
+    """Tries differences on one model until it is known which change each of them explains.
+
+    Args:
+        changes_with: Runs the model with some differences put back, and returns what still differs from before; None:
+            the run failed, and says nothing.
+        most: How many runs it may make.
+    """
+
+    def __init__(self, changes_with: Callable[[tuple[Difference, ...]], set[Key] | None], most: int) -> None:
+        self._changes_with = changes_with
+        self._most = most
+        self.trials = 0
+        self.explained: dict[Key, tuple[Difference, ...]] = {}
+        self.is_complete = True
+        """Whether a run with everything put back says what is left."""
+
+    def search(self, keys: Collection[Key], differences: Sequence[Difference]) -> None:
+        """Find the differences that explain some changes."""
+        if keys and differences:
+            self._narrow(set(keys), tuple(differences), is_all=True)
+
+    def _narrow(self, keys: set[Key], among: tuple[Difference, ...], *, is_all: bool = False) -> set[Key]:
+        """Explain changes by differences among some; return the changes that are gone with all of these."""
+        left = self._left(among)
+        if left is None and is_all:
+            self.is_complete = False
+        gone = keys if left is None else keys - left
+        if not gone or (left is None and len(among) == 1):
+            return set()
+        if len(among) == 1:
+            self.explained |= dict.fromkeys(gone, among)
+            return gone
+        middle = len(among) // 2
+        explained = self._narrow(gone, among[:middle])
+        if gone - explained:
+            explained |= self._narrow(gone - explained, among[middle:])
+        together = gone - explained
+        if together and left is not None:
+            self.explained |= dict.fromkeys(together, self._fewest(together, among))
+            explained |= together
+        return explained
+
+    def _fewest(self, keys: set[Key], among: tuple[Difference, ...]) -> tuple[Difference, ...]:
+        """Return a small set of differences that only together explain changes."""
+        step = max(1, len(among) // 2)
+        while step:
+            at = 0
+            while at < len(among) and len(among) > 1:
+                without = (*among[:at], *among[at + step :])
+                left = self._left(without) if without else None
+                if left is not None and not keys & left:
+                    among = without
+                else:
+                    at += step
+            step //= 2
+        return among
+
+    def _left(self, among: tuple[Difference, ...]) -> set[Key] | None:
+        if self.trials >= self._most:
+            return None
+        self.trials += 1
+        return self._changes_with(among)
+
+
+def reason_of(found: tuple[Difference, ...]) -> Reason:
+    """Return one reason for differences that explain a change together."""
+    if len(found) == 1:
+        return replace(found[0].reason, note="put back alone, the change is gone")
+    first = found[0].reason
+    names = ", ".join(each.name for each in found)
+    advice = "; ".join(dict.fromkeys(each.reason.advice for each in found if each.reason.advice))
+    return replace(first, name=names, before=None, after=None, source=None, note="only together", advice=advice or None)
+
+
+def remaining_reason(
+    before: EnvironmentFacts, after: EnvironmentFacts, tried: Sequence[Difference], *, is_complete: bool
+) -> Reason:
+    """Return the reason of what stays with everything put back: torch itself, if it differs, else unknown."""
+    count = f"{len(tried)} other differences" if len(tried) != 1 else "the one other difference"
+    with_all = f"with {count} put back" if tried else "the environments differ in nothing else that was loaded"
+    if not is_complete:
+        return Reason(note="the model does not run with the other differences put back")
+    if before.torch == after.torch:
+        return Reason(note=f"it stays {with_all}" if tried else "no difference of the environments was found")
+    if before.python.rpartition(".")[0] != after.python.rpartition(".")[0]:
+        return Reason(note=f"Python {before.python} and {after.python} differ, too")
+    return Reason(
+        ReasonKind.TORCH,
+        "torch",
+        before.torch,
+        after.torch,
+        note=f"it stays {with_all}" if tried else with_all,
+        advice=f"torch=={before.torch} keeps the old behavior",
+    )
+
+
+_GB = re.compile(r"\bGB\d{4,}\b")
+
+
+def located_in_torch(
+    reason: Reason, change: UpgradeChange, before: EnvironmentFacts, after: EnvironmentFacts
+) -> Reason:
+    """Return torch's reason with the place in its source, for a graph break whose code only one of the two has."""
+    gbs = _GB.findall(f"{change.was or ''} {change.now or ''}")
+    for gb in dict.fromkeys(gbs):
+        places = [_break_place(Path(facts.torch_folder), gb) for facts in (before, after)]
+        if (places[0] is None) != (places[1] is None):
+            was, now = places
+            source = (now or was or ("", ""))[0]
+            return replace(reason, name=f"graph break {gb}", before=was and was[1], after=now and now[1], source=source)
+    return reason
+
+
+def _break_place(torch: Path, gb: str) -> tuple[str, str] | None:
+    """Return where torch raises a graph break, as `file:line`, and its title; None: it does not."""
+    try:
+        registry: Mapping[str, list[dict[str, str]]] = json.loads(
+            (torch / "_dynamo" / "graph_break_registry.json").read_text(encoding="utf-8")
+        )
+        title = registry[gb][0]["Gb_type"]
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
+    for file in sorted((torch / "_dynamo").rglob("*.py")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+            if title in line and "gb_type" in line:
+                return f"torch/{file.relative_to(torch)}:{number}", title
+    return None

@@ -1,0 +1,266 @@
+"""Compare one model in two environments, and find the reasons of what changed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.features.upgrade.change_direction import worse
+from ctrace.inspector.features.upgrade.environment_runs import (
+    EnvironmentRuns,
+    ModelRun,
+    eager_changes,
+    error_of,
+    imported_packages,
+    numbers_of,
+    refusal_of,
+)
+from ctrace.inspector.features.upgrade.reasons import (
+    MOST_TRIALS,
+    Difference,
+    Key,
+    ReasonSearch,
+    differences_of,
+    library_reason,
+    located_in_torch,
+    reason_of,
+    remaining_reason,
+    variables_gone,
+)
+from ctrace.inspector.features.upgrade.upgrade_model import (
+    EagerFacts,
+    EnvironmentFacts,
+    Reason,
+    ReasonKind,
+    UpgradeChange,
+    UpgradedModel,
+    UpgradeError,
+)
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.target import ModelTarget, Resolved
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
+
+Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
+"""Returns how two runs differ, without reasons."""
+_EAGER = "eager"
+
+
+class BothEnvironments(Struct, frozen=True):
+    """Two environments, and how to run models in them."""
+
+    before: EnvironmentRuns
+    after: EnvironmentRuns
+    was: EnvironmentFacts
+    now: EnvironmentFacts
+    compare: Compare
+    say: Callable[[str], None] = lambda _text: None
+    most: int = MOST_TRIALS
+
+
+class _StoppedError(Exception):
+    """A model cannot be compared."""
+
+    def __init__(self, error: UpgradeError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def compared_model(name: str, target: Resolved, options: Options, both: BothEnvironments) -> UpgradedModel:
+    """Run a model in both environments, compare the runs, and find the reasons.
+
+    Raises:
+        TargetError: the options do not fit the target.
+    """
+    check_options(target, options)
+    try:
+        return _ModelComparison(name, target, options, both).compared()
+    except _StoppedError as stopped:
+        return UpgradedModel(name, error=stopped.error)
+
+
+class _ModelComparison:
+    """One model in both environments."""
+
+    def __init__(self, name: str, target: Resolved, options: Options, both: BothEnvironments) -> None:
+        self._name = name
+        self._target = target
+        self._options = options
+        self._both = both
+        self._has_eager = isinstance(target, ModelTarget)
+        self._before: ModelRun
+        self._eager_before: EagerFacts | None = None
+
+    def compared(self) -> UpgradedModel:
+        """Compare, and find the reasons.
+
+        Raises:
+            _StoppedError: the model does not run in one of the environments.
+        """
+        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget))
+        both = self._both
+        both.say(f"{self._name} before")
+        self._before = self._ran(both.before, measured)
+        self._eager_before = self._eager(both.before)
+        both.say(f"{self._name} after")
+        after = self._ran(both.after, measured)
+        eager = self._eager(both.after)
+        changes = list(self._changes(after, eager))
+        numbers = numbers_of(self._before, after)
+        if not changes:
+            return UpgradedModel(self._name, numbers=numbers)
+        loaded = {**(eager.modules if eager else {}), **(self._eager_before.modules if self._eager_before else {})}
+        imported = {*imported_packages(both.was, loaded), *imported_packages(both.now, loaded)}
+        if eager is None:  # a program: which packages it loads is not known
+            imported = set(both.was.packages)
+        search, tried = self._searched(changes, imported)
+        files = frozenset(eager.modules.values()) if eager else frozenset()
+        found = tuple(self._with_reason(each, search, tried, files) for each in changes)
+        return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
+
+    def _ran(self, side: EnvironmentRuns, options: Options) -> ModelRun:
+        try:
+            run = side.captured(self._target, options)
+        except CtraceError as error:
+            raise _StoppedError(refusal_of(error, side.name, "target")) from None
+        if (failed := error_of(run, side.name)) is not None:
+            raise _StoppedError(failed)
+        return run
+
+    def _eager(self, side: EnvironmentRuns) -> EagerFacts | None:
+        if not self._has_eager:
+            return None
+        try:
+            return side.eager(self._target, self._options)
+        except CtraceError as error:
+            raise _StoppedError(refusal_of(error, side.name, "eager")) from None
+
+    def _changes(self, after: ModelRun, eager: EagerFacts | None) -> Iterator[UpgradeChange]:
+        if eager is not None and self._eager_before is not None:
+            yield from eager_changes(self._eager_before, eager)
+        yield from self._both.compare(self._before.session, after.session)
+
+    def _searched(
+        self, changes: Sequence[UpgradeChange], imported: set[str]
+    ) -> tuple[ReasonSearch, Sequence[Difference]]:
+        """Try the environment variables that are gone, then the options and packages."""
+        both = self._both
+        keys = {each.key for each in changes}
+        with_eager = any(each.what == _EAGER for each in changes)
+        with scratch("upgrade") as folder:
+            runs = _Trials(self._target, self._options, both, self._before, self._eager_before, folder, with_eager)
+            variables = variables_gone(both.was, both.now)
+            search = ReasonSearch(runs.without_variables, both.most)
+            search.search(keys, variables)
+            first = search
+            tried = differences_of(both.was, both.now, imported)
+            search = ReasonSearch(runs.put_back, both.most - first.trials)
+            search.search(keys - set(first.explained), tried)
+            search.explained |= first.explained
+            search.trials += first.trials
+        return search, (*variables, *tried)
+
+    def _with_reason(
+        self, change: UpgradeChange, search: ReasonSearch, tried: Sequence[Difference], loaded: frozenset[str]
+    ) -> UpgradeChange:
+        both = self._both
+        direction = worse(change)
+        found = search.explained.get(change.key)
+        if found is None:
+            reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete)
+            if reason.kind is ReasonKind.TORCH:
+                reason = located_in_torch(reason, change, both.was, both.now)
+        else:
+            reason = reason_of(found)
+            if len(found) == 1 and reason.kind is ReasonKind.LIBRARY:
+                reason = library_reason(reason, change, both.was, both.now, loaded)
+        return replace(change, reason=_advised(reason, direction), worse=direction)
+
+
+def _advised(reason: Reason, direction: bool | None) -> Reason:
+    """Leave the advice out of a change for the better, and to stay with an old torch unless something is worse."""
+    is_idle = direction is False or (reason.kind is ReasonKind.TORCH and direction is None)
+    return replace(reason, advice=None) if is_idle else reason
+
+
+class _Trials:
+    """Runs a model again with differences put back."""
+
+    def __init__(
+        self,
+        target: Resolved,
+        options: Options,
+        both: BothEnvironments,
+        before: ModelRun,
+        eager_before: EagerFacts | None,
+        folder: Path,
+        with_eager: bool,
+    ) -> None:
+        self._target = target
+        self._options = options
+        self._both = both
+        self._before = before
+        self._eager_before = eager_before
+        self._folder = folder
+        self._with_eager = with_eager
+        self._number = 0
+        self._after: ModelRun | None = None
+
+    def put_back(self, among: tuple[Difference, ...]) -> set[Key] | None:
+        """Return what still differs from before when some differences are put back in the environment after."""
+        self._number += 1
+        self._both.say(f"trying {_named(among)}")
+        config = tuple(each.setting for each in among if each.setting is not None)
+        first = self._overlay([top for each in among for top in each.tops])
+        side = self._both.after
+        try:
+            run = side.captured(self._target, self._options, config=config, first=first)
+            eager = self._eager(side, first)
+        except CtraceError:
+            return None
+        return None if run.session.failure is not None else self._keys(self._before, run, self._eager_before, eager)
+
+    def without_variables(self, among: tuple[Difference, ...]) -> set[Key] | None:
+        """Return what still differs when the environment before does not get some variables."""
+        self._both.say(f"trying without {_named(among)}")
+        names = [each.variable for each in among]
+        try:
+            run = self._both.before.captured(self._target, self._options, without=names)
+            if self._after is None:
+                self._after = self._both.after.captured(self._target, self._options)
+        except CtraceError:
+            return None
+        if run.session.failure is not None or self._after.session.failure is not None:
+            return None
+        return self._keys(run, self._after, self._eager_before, self._eager(self._both.after, ()))
+
+    def _eager(self, side: EnvironmentRuns, first: Sequence[str]) -> EagerFacts | None:
+        return side.eager(self._target, self._options, first=first) if self._with_eager else None
+
+    def _keys(
+        self, before: ModelRun, after: ModelRun, eager_before: EagerFacts | None, eager: EagerFacts | None
+    ) -> set[Key]:
+        changes = list(self._both.compare(before.session, after.session))
+        if eager is not None and eager_before is not None:
+            changes += eager_changes(eager_before, eager)
+        return {each.key for each in changes}
+
+    def _overlay(self, tops: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Return a folder of packages with links to those of the environment before."""
+        if not tops:
+            return ()
+        folder = self._folder / str(self._number) / "site-packages"
+        folder.mkdir(parents=True)
+        for name, path in tops:
+            (folder / name).symlink_to(path)
+        return (str(folder),)
+
+
+def _named(among: tuple[Difference, ...]) -> str:
+    return among[0].name if len(among) == 1 else f"{len(among)} differences put back"
