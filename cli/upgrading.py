@@ -87,13 +87,11 @@ def upgraded(request: UpgradeRequest) -> UpgradeDocument:
         before, after = _environments(request, requirements, shown)
         with scratch("upgrade") as folder:
             store = Store(folder / "runs", _RUNS)
-            sides = tuple(
-                EnvironmentRuns(name, python, store, request.timeout, shown.observe)
-                for name, python in (("before", before), ("after", after))
-            )
+            one = EnvironmentRuns("before", before, store, request.timeout, shown.observe)
+            other = EnvironmentRuns("after", after, store, request.timeout, shown.observe)
             shown.say("looking at both environments")
-            was, now = (_facts(side) for side in sides)
-            both = BothEnvironments(*sides, was, now, _changes, shown.say)
+            was, now = _facts(one), _facts(other)
+            both = BothEnvironments(one, other, was, now, _changes, shown.say)
             found = tuple(_compared(each, both) for each in models)
     document = UpgradeDocument(
         _side(was, before), _side(now, after), found, equal_of(found), notes=tuple(_notes(was, now))

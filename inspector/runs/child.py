@@ -34,10 +34,6 @@ class ChildProcess(Struct):
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables to add to the child's environment."""
-    withheld: tuple[str, ...] = ()
-    """Variables of ours that the child does not get."""
-    interpreter: Interpreter | None = None
-    """The Python of the child; None: the one that runs ctrace."""
     cores: int | None = None
     """How many cores the capture may use; None for all."""
     has_terminal: bool = False
@@ -54,6 +50,10 @@ class ChildProcess(Struct):
     """Peak memory of the child so far, in bytes; 0 if not known."""
     left: tuple[str, ...] = ()
     """Processes that the program left running and that ctrace killed, each as `command (pid)`."""
+    withheld: tuple[str, ...] = ()
+    """Variables of ours that the child does not get."""
+    interpreter: Interpreter | None = None
+    """The Python of the child; None: the one that runs ctrace."""
     _process: Process | None = None
     _end: threading.Event = field(default_factory=threading.Event)
 

@@ -142,6 +142,15 @@ INSTEAD = {
 }  # fmt: skip
 """What runs in the place of a command: for words that stand for something, and for less work of the same kind."""
 NOT_RUN = {
+    "upgrade": "installs torch; tests/integration/test_upgrade.py compares two environments",
+    "upgrade --python a/.venv --python b/.venv model.py": "tests/integration/test_upgrade.py does",
+    "upgrade --python other/.venv model.py": "tests/integration/test_upgrade.py does",
+    "upgrade torch==2.15.0": "installs torch",
+    "upgrade torch==2.15.0 --yes --fail-on worse --markdown": "installs torch",
+    "upgrade torch==2.15.0 --yes --fail-on worse --markdown -o upgrade.md --sarif upgrade.sarif": "installs torch",
+    "upgrade torch==2.15.0 model.py": "installs torch",
+    "upgrade transformers==5.2.0 model.py": "installs a package",
+    "upgrade transformers==5.2.0 model.py --yes": "installs a package",
     "autotune model.py --mode max-autotune --build": "builds every choice; tests/integration/test_autotune.py does",
     "browse": "needs a terminal",
     "browse before": "needs a terminal",

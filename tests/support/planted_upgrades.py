@@ -73,7 +73,7 @@ scenarios = {"wide": lambda: (torch.randn(12, 16),), "wider": lambda: (torch.ran
 IDLE = (f"{TORCH}_dynamo/config.py", "accumulated_recompile_limit = 256", "accumulated_recompile_limit = 300")
 """An option that the model does not come near."""
 Edit = tuple[str, str, str]
-"""A file below the folder of packages, a text in it, and the text in its place."""
+"""A file in the folder of packages, a text in it, and the text in its place."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ PLANTED = (
         "torch",
         "torch",
         (
-            (f"{TORCH}_decomp/decompositions.py", _HARDSWISH := "return self * torch.clamp(torch.clamp(self + 3, min=0), max=6) / 6", "return self * (torch.clamp(self + 3, min=0, max=6) / 6)"),  # noqa: E501
+            (f"{TORCH}_decomp/decompositions.py", _HARDSWISH := "return self * torch.clamp(torch.clamp(self + 3, min=0), max=6) / 6", "return self * (torch.clamp(self + 3, min=0, max=6) / 6)"),
             (f"{TORCH}version.py", "__version__ = '", "__version__ = '9."),
         ),
     ),
@@ -235,8 +235,9 @@ def _environment(folder: Path, edits: tuple[Edit, ...], version: str) -> Path:
         module = "layers.py" if name == "planted" else "__init__.py"
         _write(packages / name / "__init__.py", "")
         _write(packages / name / module, text)
-        info = packages / f"{name}-{version}.dist-info"
-        _write(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        number = version if name == "planted" else "1.0"
+        info = packages / f"{name}-{number}.dist-info"
+        _write(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
         _write(info / "RECORD", f"{name}/__init__.py,,\n{name}/{module},,\n{info.name}/METADATA,,\n")
     for file in sorted(edited):
         _edit(packages / file, [(old, new) for each, old, new in edits if each == file])

@@ -5,6 +5,7 @@ differ. Differences are put back all at once first; only for changes that are go
 single difference. What stays with everything put back is torch's own, if torch differs, and unknown if it does not.
 """
 
+import ast
 import difflib
 import filecmp
 import json
@@ -45,7 +46,7 @@ class Difference(Struct, frozen=True):
 
 def differences_of(before: EnvironmentFacts, after: EnvironmentFacts, imported: Collection[str]) -> list[Difference]:
     """Return what differs between two environments and can be put back; of packages, those in `imported`."""
-    return [*_options(before, after), *_libraries(before, after, imported)]
+    return [*_libraries(before, after, imported), *_options(before, after)]
 
 
 def _options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Difference]:
@@ -68,10 +69,11 @@ def _libraries(before: EnvironmentFacts, after: EnvironmentFacts, imported: Coll
             continue
         tops = tuple(_existing(before, name))
         changed = list(changed_files(before, after, name))
-        if tops and changed:
-            was, now = before.packages[name], after.packages[name]
+        was, now = before.packages[name], after.packages[name]
+        is_elsewhere = before.folders[name] != after.folders[name]
+        if tops and (changed or (was != now and is_elsewhere)):  # without a changed file, it is a compiled one
             pin = f"{name}=={was} keeps the old behavior" if was != now else f"the {name} of before keeps the old one"
-            yield Difference(Reason(ReasonKind.LIBRARY, name, was, now, changed[0], advice=pin), tops=tops)
+            yield Difference(Reason(ReasonKind.LIBRARY, name, was, now, (*changed, None)[0], advice=pin), tops=tops)
 
 
 def _existing(facts: EnvironmentFacts, name: str) -> Iterator[tuple[str, str]]:
@@ -107,10 +109,27 @@ def _python_files(folder: Path, top: str) -> Iterator[str]:
 
 
 def _is_same(one: Path, other: Path) -> bool:
+    """Whether two files have the same code; comments, docstrings and layout do not count."""
     try:
-        return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
-    except OSError:
+        if one.samefile(other) or filecmp.cmp(one, other, shallow=False):
+            return True
+        return _code(one) == _code(other)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return False
+
+
+def _code(file: Path) -> str:
+    """Return the code of a file without comments and docstrings.
+
+    Raises:
+        SyntaxError: it is for another Python.
+    """
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            is_text = ast.get_docstring(node, clean=False) is not None
+            node.body = node.body[is_text:] or [ast.Pass()]
+    return ast.dump(tree)
 
 
 def library_reason(
@@ -200,6 +219,15 @@ class ReasonSearch:
         self.explained: dict[Key, tuple[Difference, ...]] = {}
         self.is_complete = True
         """Whether a run with everything put back says what is left."""
+        self.is_cut = False
+        """Whether there were too many runs to finish."""
+
+    def followed_by(self, changes_with: Callable[[tuple[Difference, ...]], set[Key] | None]) -> "ReasonSearch":
+        """Return a search that tries in another way, and knows what this one found."""
+        other = ReasonSearch(changes_with, self._most)
+        other.trials, other.explained = self.trials, self.explained
+        other.is_complete, other.is_cut = self.is_complete, self.is_cut
+        return other
 
     def search(self, keys: Collection[Key], differences: Sequence[Difference]) -> None:
         """Find the differences that explain some changes."""
@@ -209,8 +237,8 @@ class ReasonSearch:
     def _narrow(self, keys: set[Key], among: tuple[Difference, ...], *, is_all: bool = False) -> set[Key]:
         """Explain changes by differences among some; return the changes that are gone with all of these."""
         left = self._left(among)
-        if left is None and is_all:
-            self.is_complete = False
+        if is_all:
+            self.is_complete = left is not None
         gone = keys if left is None else keys - left
         if not gone or (left is None and len(among) == 1):
             return set()
@@ -222,9 +250,11 @@ class ReasonSearch:
         if gone - explained:
             explained |= self._narrow(gone - explained, among[middle:])
         together = gone - explained
-        if together and left is not None:
-            self.explained |= dict.fromkeys(together, self._fewest(together, among))
-            explained |= together
+        if together and left is not None and not self.is_cut:
+            fewest = self._fewest(together, among)
+            if not self.is_cut:  # else it is not known which of them matter
+                self.explained |= dict.fromkeys(together, fewest)
+                explained |= together
         return explained
 
     def _fewest(self, keys: set[Key], among: tuple[Difference, ...]) -> tuple[Difference, ...]:
@@ -244,6 +274,7 @@ class ReasonSearch:
 
     def _left(self, among: tuple[Difference, ...]) -> set[Key] | None:
         if self.trials >= self._most:
+            self.is_cut = True
             return None
         self.trials += 1
         return self._changes_with(among)
@@ -266,7 +297,7 @@ def remaining_reason(
     count = f"{len(tried)} other differences" if len(tried) != 1 else "the one other difference"
     with_all = f"with {count} put back" if tried else "the environments differ in nothing else that was loaded"
     if not is_complete:
-        return Reason(note="the model does not run with the other differences put back")
+        return Reason(note="the model does not run with the other differences put back, or it takes too many runs")
     if before.torch == after.torch:
         return Reason(note=f"it stays {with_all}" if tried else "no difference of the environments was found")
     if before.python.rpartition(".")[0] != after.python.rpartition(".")[0]:

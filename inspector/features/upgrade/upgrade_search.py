@@ -158,12 +158,14 @@ class _ModelComparison:
             variables = variables_gone(both.was, both.now)
             search = ReasonSearch(runs.without_variables, both.most)
             search.search(keys, variables)
-            first = search
             tried = differences_of(both.was, both.now, imported)
-            search = ReasonSearch(runs.put_back, both.most - first.trials)
-            search.search(keys - set(first.explained), tried)
-            search.explained |= first.explained
-            search.trials += first.trials
+            packages = [each for each in tried if each.tops]
+            options = [each for each in tried if not each.tops]
+            # Packages first: what they explain is mostly all, and an option of torch changes nothing in eager.
+            for some in (packages, options, tried if packages and options else []):
+                eager = {each.key for each in changes if each.what == _EAGER and some is options}
+                search = search.followed_by(runs.put_back)
+                search.search(keys - set(search.explained) - eager, some)
         return search, (*variables, *tried)
 
     def _with_reason(
@@ -173,7 +175,7 @@ class _ModelComparison:
         direction = worse(change)
         found = search.explained.get(change.key)
         if found is None:
-            reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete)
+            reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete and not search.is_cut)
             if reason.kind is ReasonKind.TORCH:
                 reason = located_in_torch(reason, change, both.was, both.now)
         else:

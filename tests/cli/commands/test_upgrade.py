@@ -1,0 +1,188 @@
+"""`ctrace upgrade` without any run: what it refuses, and how its answer is shown."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ctrace.cli.upgrading import UpgradeRequest, _judged, plan_lines
+from ctrace.inspector.features.upgrade.environments import Fetched, UpgradePlan
+from ctrace.inspector.features.upgrade.upgrade_model import (
+    Reason,
+    ReasonKind,
+    UpgradeChange,
+    UpgradedModel,
+    UpgradeDocument,
+    UpgradeError,
+    UpgradeNumber,
+    UpgradeSide,
+    equal_of,
+)
+from ctrace.reports.json.printer import render
+from ctrace.reports.terminal.upgrade_screen import upgrade_screen
+from ctrace.reports.upgrade_markdown import render_upgrade_markdown
+from ctrace.reports.upgrade_sarif import render_upgrade_sarif
+from tests.support.golden import drawn
+from tests.support.inprocess import ctrace
+from tests.support.places import DATA, ROOT
+
+CONFIG = Reason(
+    ReasonKind.CONFIG,
+    "torch._dynamo.config.recompile_limit",
+    "8",
+    "1",
+    "torch/_dynamo/config.py:121",
+    "put back alone, the change is gone",
+    "torch._dynamo.config.recompile_limit = 8 keeps the old behavior",
+)
+MODELS = (
+    UpgradedModel("models/mlp.py", numbers=(UpgradeNumber("graphs", "1", "1"),)),
+    UpgradedModel(
+        "models/net.py:Net",
+        (
+            UpgradeChange("verdict", "changed", "run", "compiled", "partial", reason=CONFIG, worse=True),
+            UpgradeChange("guard", "added", "models/net.py:3 f", now="x is <b>y</b>", reason=Reason(note="it stays")),
+        ),
+        numbers=(UpgradeNumber("graphs", "3", "1"), UpgradeNumber("compile time", "3.0 s", "9.0 s")),
+    ),
+    UpgradedModel(
+        "models/other.py", error=UpgradeError("after", "load", "ModuleNotFoundError: No module named 'einops'")
+    ),
+)
+
+
+def document(*models: UpgradedModel) -> UpgradeDocument:
+    sides = (
+        UpgradeSide("3.11.7", torch, {"torch": torch, "einops": "0.8.0"}, "/env") for torch in ("2.13.0", "2.15.0")
+    )
+    return UpgradeDocument(*sides, models, equal_of(models))
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "todo"),
+    [
+        ([], "nothing to compare today's environment with", "ctrace upgrade torch==2.15.0"),
+        (["torch=2.15.0"], "neither a requirement nor a model", "write torch==2.15.0"),
+        (["torch=="], "torch== is no requirement", "torch==2.15.0"),
+        (["torch==2.15.0", "--python", "x"], "--python names an environment", "choose one"),
+        (["--python", "a", "--python", "b", "--python", "c"], "more than twice", "one or two"),
+        (["torch==2.15.0", "none.py"], "none.py", ""),
+        (["torch==2.15.0", "--fail-on", "bad"], "there is no such condition", "worse or any"),
+        (["torch==2.15.0", "--allow", "kernl"], "--allow kernl: there is no such kind", "did you mean kernel?"),
+        (["--clean", "torch==2.15.0"], "--clean removes all environments", "ctrace upgrade --clean"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_two_lines(
+    words: list[str], what: str, todo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    ran = ctrace("upgrade", *words)
+    assert ran.code == 2
+    first, second = ran.err.strip().splitlines()
+    assert what in first
+    assert todo in second
+
+
+def test_without_a_terminal_nothing_is_asked_and_nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("model = abs\ninputs = (1,)\n")
+    ran = ctrace("upgrade", "torch==2.15.0", "model.py")
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1].strip() == "ctrace upgrade torch==2.15.0 model.py --yes"
+    assert not (tmp_path / ".ctrace").exists()
+
+
+def test_clean_lists_what_it_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CTRACE_DIR", str(tmp_path / ".ctrace"))
+    assert "no environment" in ctrace("upgrade", "--clean").out
+    folder = tmp_path / ".ctrace" / "environments" / "torch-2.15.0-abc"
+    folder.mkdir(parents=True)
+    (folder / "environment.json").write_text('{"requirements": ["torch==2.15.0"], "created": 1.0}')
+    found = json.loads(ctrace("upgrade", "--clean", "--json").out)
+    assert [(each["name"], each["requirements"]) for each in found["removed"]] == [
+        ("torch-2.15.0-abc", ["torch==2.15.0"])
+    ]
+    assert not folder.exists()
+
+
+def test_what_is_fetched_is_said_before_the_question(tmp_path: Path):
+    packages = (Fetched("torch", "2.15.0", "https://example.org/torch.whl", 2 << 30), Fetched("triton", "3.9.0"))
+    lines = plan_lines(UpgradePlan(tmp_path / "env", packages[:1], ("torch==2.15.0",)))
+    assert lines[0] == "ctrace: fetches 1 package (2.0 GiB): torch 2.15.0"
+    assert lines[1] == f"  from example.org, into {tmp_path / 'env'}"
+    assert "sizes not known" in plan_lines(UpgradePlan(tmp_path, packages, ()))[0]
+
+
+def test_the_screen_has_the_answer_then_each_reason():
+    text = drawn(upgrade_screen(document(*MODELS), all_of_it=False), 140)
+    assert text.startswith("WORSE  torch 2.13.0 → 2.15.0")
+    assert "1 of 3 models changed: 1 verdict, 1 guard; 1 for the worse; 1 model could not be compared" in text
+    assert "config torch._dynamo.config.recompile_limit: 8 → 1 (torch/_dynamo/config.py:121)" in text
+    assert "→ torch._dynamo.config.recompile_limit = 8 keeps the old behavior" in text
+    assert "reason not found: it stays" in text
+    assert "after, load: ModuleNotFoundError: No module named 'einops'" in text
+    assert "compile time" not in text
+
+
+@pytest.mark.parametrize(
+    ("models", "equal", "word"), [(MODELS[:1], True, "EQUAL"), (MODELS[:2], False, "WORSE"), (MODELS, None, "WORSE")]
+)
+def test_equal_is_null_if_a_model_could_not_be_compared(
+    models: tuple[UpgradedModel, ...], equal: bool | None, word: str
+):
+    found = document(*models)
+    assert found.equal is equal
+    assert drawn(upgrade_screen(found, all_of_it=False), 100).startswith(word)
+
+
+def test_json_follows_its_schema_with_the_fixed_names():
+    data = json.loads(render(document(*MODELS)))
+    schema = json.loads((ROOT / "reports" / "schemas" / "upgrade.json").read_text())
+    jsonschema.validate(data, schema)
+    assert {"before", "after", "models", "equal"} <= set(data)
+    assert {"python", "torch", "packages"} <= set(data["before"])
+    change = data["models"][1]["changes"][0]
+    assert {"what", "change", "where", "was", "now", "detail", "follows", "reason", "worse"} == set(change)
+    assert {"kind", "name", "before", "after", "source"} <= set(change["reason"])
+    assert data["models"][2]["error"] == {
+        "environment": "after",
+        "phase": "load",
+        "message": "ModuleNotFoundError: No module named 'einops'",
+    }
+
+
+def test_markdown_escapes_what_it_shows():
+    text = render_upgrade_markdown(document(*MODELS))
+    assert "### ctrace upgrade: " in text
+    assert "| `models/net.py:Net` | 1 | 0 | 1 | graphs 3 → 1 |" in text
+    assert "<b>" not in text.replace("`guard added: models/net.py:3 f: x is <b>y</b>`", "")
+
+
+def test_sarif_has_each_change_at_its_line():
+    data = json.loads(render_upgrade_sarif(document(*MODELS)))
+    jsonschema.validate(data, json.loads((DATA / "sarif.json").read_text()))
+    results = data["runs"][0]["results"]
+    assert [(each["ruleId"], each["level"]) for each in results] == [
+        ("upgrade-verdict", "warning"),
+        ("upgrade-guard", "note"),
+        ("upgrade-error", "error"),
+    ]
+    assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "models/net.py"
+    assert results[1]["locations"][0]["physicalLocation"]["region"] == {"startLine": 3}
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "allow", "failed"),
+    [
+        (None, (), ()),
+        ("worse", (), ("error", "verdict")),
+        ("worse", ("verdict",), ("error",)),
+        ("worse", ("config",), ("error",)),
+        ("any", (), ("error", "guard", "verdict")),
+        ("any", ("config", "guard"), ("error",)),
+    ],
+)
+def test_fail_on_worse_leaves_allowed_kinds_out(fail_on: str | None, allow: tuple[str, ...], failed: tuple[str, ...]):
+    assert _judged(document(*MODELS), UpgradeRequest(fail_on=fail_on, allow=allow)).failed_on == failed

@@ -1,0 +1,183 @@
+"""What pip's answers mean, and the folders that ctrace makes; nothing is downloaded."""
+
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.errors import CtraceError, RunError, TargetError
+from ctrace.inspector.features.upgrade.environment_runs import eager_changes
+from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, Fetched, UpgradePlan, _refused, dependents
+from ctrace.inspector.features.upgrade.requirements import parted
+from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerTensor
+
+NO_NETWORK = """\
+WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(': Failed to establish')': /simple/x/
+ERROR: Could not find a version that satisfies the requirement torch==2.15.0 (from versions: none)
+ERROR: No matching distribution found for torch==2.15.0
+"""
+NO_VERSION = """\
+ERROR: Could not find a version that satisfies the requirement torch==99.0 (from versions: 2.13.0, 2.14.1, 2.15.0)
+ERROR: No matching distribution found for torch==99.0
+"""
+OTHER_PYTHON = """\
+ERROR: Ignored the following versions that require a different python version: 1.2 Requires-Python >=3.14
+ERROR: Could not find a version that satisfies the requirement small==1.2 (from versions: none)
+ERROR: No matching distribution found for small==1.2
+"""
+CONFLICT = """\
+ERROR: Cannot install torch==2.15.0 and torchvision==0.28.0 because these package versions have conflicting dependencies.
+
+The conflict is caused by:
+    The user requested torch==2.15.0
+    torchvision 0.28.0 depends on torch==2.13.0
+
+To fix this you could try to:
+ERROR: ResolutionImpossible: for help visit ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "what"),
+    [
+        (NO_NETWORK, 1, "x==1 cannot be fetched: the index does not answer"),
+        (NO_VERSION, 1, "the index has no wheel of torch==99.0 for Python"),
+        (OTHER_PYTHON, 1, "small==1.2 has no version for Python"),
+        (CONFLICT, 1, "The user requested torch==2.15.0; torchvision 0.28.0 depends on torch==2.13.0"),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", 1, "disk is full"),
+        ("Collecting torch", -9, "the installation of x==1 was killed by signal 9"),
+        ("ERROR: something else", 1, "x==1 cannot be installed: something else"),
+        ("", 1, "x==1 cannot be installed: exit code 1"),
+    ],
+)
+def test_a_refusal_is_two_lines(text: str, status: int, what: str):
+    error = _refused(text, status, "x==1")
+    assert what in error.what
+    assert error.todo
+    assert "\n" not in error.what + error.todo
+    assert error.exit_code == 2
+
+
+def test_the_known_versions_are_named():
+    assert _refused(NO_VERSION, 1, "torch==99.0").todo == "it has: 2.13.0, 2.14.1, 2.15.0"
+
+
+def test_an_upgrade_must_fit_what_requires_the_package():
+    pins = dependents({"click"})
+    assert any(each.startswith("typer==") or each.startswith("uvicorn==") for each in pins)
+    assert not any(each.startswith("ctrace==") for each in dependents({"torch", "msgspec"}))
+
+
+def wheel(folder: Path, name: str, version: str) -> Path:
+    """Write a small wheel."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{name}/__init__.py", f"VERSION = {version!r}\n")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return path
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let pip know a folder of wheels, and nothing else."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return tmp_path
+
+
+def test_an_environment_is_made_reused_listed_and_removed(offline: Path):
+    path = wheel(offline / "wheels", "smallpackage", "1.5")
+    requirements, _ = parted(["smallpackage==1.5"])
+    maker = EnvironmentMaker(offline / ".ctrace")
+    assert maker.made(requirements) is None
+    plan = maker.plan(requirements)
+    assert [(each.name, each.version, each.bytes) for each in plan.packages] == [
+        ("smallpackage", "1.5", path.stat().st_size)
+    ]
+    assert plan.hosts == ("this machine",)
+    found = maker.make(plan)
+    assert found.executable == sys.executable
+    assert (Path(found.first[0]) / "smallpackage" / "__init__.py").is_file()
+    assert Path(found.first[0]).is_relative_to(offline / ".ctrace" / "environments")
+    assert maker.made(requirements) == found
+    (listed,) = maker.environments()
+    assert (listed.requirements, listed.created is not None, listed.bytes > 100) == (("smallpackage==1.5",), True, True)
+    removed, kept = maker.clean()
+    assert ([each.name for each in removed], kept) == ([listed.name], [])
+    assert maker.environments() == []
+
+
+def test_a_failed_installation_is_removed(offline: Path):
+    (offline / "wheels").mkdir()
+    maker = EnvironmentMaker(offline / ".ctrace")
+    folder = offline / ".ctrace" / "environments" / "gone"
+    with pytest.raises(CtraceError, match=r"no wheel of gone==1\.0"):
+        maker.make(UpgradePlan(folder, (Fetched("gone", "1.0"),), ("gone==1.0",)))
+    assert not folder.exists()
+
+
+def test_what_a_killed_installation_left_is_removed_before_the_next(offline: Path):
+    wheel(offline / "wheels", "smallpackage", "1.5")
+    left = offline / ".ctrace" / "environments" / "torch-2.15.0-0123456789"
+    (left / "site-packages").mkdir(parents=True)
+    maker = EnvironmentMaker(offline / ".ctrace")
+    assert [(each.name, each.created) for each in maker.environments()] == [(left.name, None)]
+    maker.make(maker.plan(parted(["smallpackage==1.5"])[0]))
+    assert not left.exists()
+    assert len(maker.environments()) == 1
+
+
+def test_what_cannot_fit_is_not_begun(tmp_path: Path):
+    maker = EnvironmentMaker(tmp_path / ".ctrace")
+    plan = UpgradePlan(tmp_path / ".ctrace" / "environments" / "x", (Fetched("x", "1", bytes=1 << 60),), ("x==1",))
+    with pytest.raises(RunError, match="GB free"):
+        maker.make(plan)
+    assert not plan.folder.exists()
+
+
+def test_a_python_that_is_none_is_refused(tmp_path: Path):
+    maker = EnvironmentMaker(tmp_path / ".ctrace")
+    with pytest.raises(TargetError, match="there is no Python"):
+        maker.supported(tmp_path / "python", may_install=False)
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(TargetError, match="does not start"):
+        maker.supported(broken, may_install=False)
+
+
+def test_our_own_python_needs_nothing(tmp_path: Path):
+    maker = EnvironmentMaker(tmp_path / ".ctrace")
+    assert maker.supported(Path(sys.executable), may_install=False).last == ()
+    assert not (tmp_path / ".ctrace").exists()
+
+
+def tensor(*sample: float, dtype: str = "float32", digest: str = "") -> EagerTensor:
+    norm = sum(each * each for each in sample) ** 0.5
+    return EagerTensor(dtype, (len(sample),), digest or json.dumps(sample), repr(norm), tuple(map(repr, sample)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changes"),
+    [
+        (tensor(1.0, 2.0), tensor(1.0, 2.0), 0),
+        (tensor(1.0, 2.0), tensor(1.0, 2.000001), 0),
+        (tensor(1.0, 2.0), tensor(1.0, 2.1), 1),
+        (tensor(1.0, 2.0), tensor(1.0, 2.0, dtype="float64"), 1),
+        (tensor(1.0, 2.0), tensor(1.0, 2.0, 3.0), 1),
+        (tensor(1.0, float("nan")), tensor(1.0, 2.0), 1),
+        (tensor(1, 2, dtype="int64"), tensor(1, 3, dtype="int64"), 1),
+        (tensor(1.0, 2.0, dtype="bfloat16"), tensor(1.0, 2.02, dtype="bfloat16"), 0),
+    ],
+)
+def test_eager_results_differ_if_more_than_rounding_does(old: EagerTensor, new: EagerTensor, changes: int):
+    before, after = (EagerFacts((EagerOutputs("base", (each,)),), {}) for each in (old, new))
+    assert len(list(eager_changes(before, after))) == changes

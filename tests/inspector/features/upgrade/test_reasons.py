@@ -1,0 +1,212 @@
+"""Reasons are found by putting differences back; here, a function stands for the runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.features.upgrade.change_direction import worse
+from ctrace.inspector.features.upgrade.reasons import (
+    Difference,
+    Key,
+    ReasonSearch,
+    differences_of,
+    library_reason,
+    located_in_torch,
+    reason_of,
+    remaining_reason,
+    variables_gone,
+)
+from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
+from ctrace.inspector.runs.capture_request import TorchSetting
+
+KEYS = [("graph", "changed", f"net.py:{number}", "") for number in range(4)]
+
+
+def option(name: str) -> Difference:
+    return Difference(Reason(ReasonKind.CONFIG, name, advice=f"set {name}"), TorchSetting(name, "1"))
+
+
+def causes(*needed: set[str]) -> Callable[[tuple[Difference, ...]], set[Key] | None]:
+    """Stand for runs in which each change is gone if all differences of its cause are put back."""
+
+    def changes_with(among: tuple[Difference, ...]) -> set[Key]:
+        names = {each.name for each in among}
+        return {key for key, cause in zip(KEYS, needed, strict=False) if not cause or not cause <= names}
+
+    return changes_with
+
+
+def found(search: ReasonSearch) -> dict[Key, set[str]]:
+    return {key: {each.name for each in some} for key, some in search.explained.items()}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8, 33])
+def test_each_change_gets_its_own_cause(number: int):
+    names = [f"option{at}" for at in range(number)]
+    needed = [{names[0]}, {names[-1]}, {names[number // 2]}, set[str]()]
+    search = ReasonSearch(causes(*needed), 100)
+    search.search(KEYS, [option(name) for name in names])
+    assert found(search) == dict(zip(KEYS[:3], needed[:3], strict=True))
+    assert search.is_complete
+
+
+def test_nothing_is_tried_further_if_everything_put_back_changes_nothing():
+    search = ReasonSearch(causes(set(), set(), set(), set()), 100)
+    search.search(KEYS, [option(f"option{at}") for at in range(20)])
+    assert (search.explained, search.trials) == ({}, 1)
+
+
+def test_two_that_explain_a_change_only_together_are_both_named():
+    names = [f"option{at}" for at in range(6)]
+    search = ReasonSearch(causes({names[1], names[4]}, {names[2]}), 100)
+    search.search(KEYS[:2], [option(name) for name in names])
+    assert found(search) == {KEYS[0]: {names[1], names[4]}, KEYS[1]: {names[2]}}
+    joint = reason_of(search.explained[KEYS[0]])
+    assert (joint.name, joint.note, joint.advice) == (
+        "option1, option4",
+        "only together",
+        "set option1; set option4",
+    )
+
+
+def test_an_option_that_cannot_be_put_back_does_not_hide_others():
+    plain = causes({"option2"})
+
+    def changes_with(among: tuple[Difference, ...]) -> set[Key] | None:
+        return None if any(each.name == "broken" for each in among) else plain(among)
+
+    search = ReasonSearch(changes_with, 100)
+    search.search(KEYS[:1], [option("broken"), *(option(f"option{at}") for at in range(5))])
+    assert found(search) == {KEYS[0]: {"option2"}}
+    assert not search.is_complete
+
+
+def test_the_number_of_runs_is_bounded():
+    names = [f"option{at}" for at in range(64)]
+    search = ReasonSearch(causes({names[5]}), 3)
+    search.search(KEYS[:1], [option(name) for name in names])
+    assert search.trials == 3
+    assert search.is_cut
+    assert not search.explained
+
+
+SOURCE = '"""A docstring."""\n\nimport torch\n\n\ndef f(x):\n    # a comment\n    return torch.relu(x)\n\n\ndef g(x):\n    return x\n'
+
+
+def facts(folder: Path, source: str, version: str, **changes: object) -> EnvironmentFacts:
+    packages = folder / "site-packages"
+    (packages / "small").mkdir(parents=True)
+    (packages / "small" / "__init__.py").write_text("")
+    (packages / "small" / "layers.py").write_text(source)
+    (packages / f"small-{version}.dist-info").mkdir()
+    values: dict[str, object] = {
+        "python": "3.11.7",
+        "suffix": ".so",
+        "torch": "2.13.0",
+        "torch_folder": str(folder),
+        "packages": {"small": version, "torch": "2.13.0"},
+        "folders": {"small": str(packages), "torch": str(packages)},
+        "modules": {"small": ("small",), "torch": ("torch",)},
+        "config": {},
+        "lines": {},
+        "variables": (),
+    }
+    return EnvironmentFacts(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_differences_are_options_that_both_have_and_packages_with_other_code(tmp_path: Path):
+    config = {"torch._inductor.config.a": "1", "torch._inductor.config.same": "true"}
+    before = facts(tmp_path / "a", SOURCE, "1.0", config={**config, "torch._inductor.config.gone": "1"})
+    after = facts(
+        tmp_path / "b",
+        SOURCE.replace("relu", "gelu"),
+        "1.1",
+        config={**config, "torch._inductor.config.a": "2"},
+        lines={"torch._inductor.config.a": "torch/_inductor/config.py:7"},
+    )
+    package, setting = differences_of(before, after, ["small", "torch"])
+    assert (package.name, dict(package.tops)) == (
+        "small",
+        {
+            "small": str(tmp_path / "a/site-packages/small"),
+            "small-1.0.dist-info": str(tmp_path / "a/site-packages/small-1.0.dist-info"),
+        },
+    )
+    assert setting.setting == TorchSetting("torch._inductor.config.a", "1")
+    assert (setting.reason.before, setting.reason.after) == ("1", "2")
+    assert setting.reason.source == "torch/_inductor/config.py:7"
+    assert differences_of(before, after, []) == [setting]
+
+
+def test_comments_and_docstrings_are_no_difference(tmp_path: Path):
+    before = facts(tmp_path / "a", SOURCE, "1.0")
+    other = SOURCE.replace("A docstring.", "Another one.").replace("# a comment\n", "# two\n    # comments\n")
+    assert differences_of(before, facts(tmp_path / "b", other, "1.0"), ["small"]) == []
+
+
+def test_the_reason_of_a_package_has_the_line_nearest_to_the_change(tmp_path: Path):
+    before = facts(tmp_path / "a", SOURCE, "1.0")
+    after = facts(tmp_path / "b", SOURCE.replace("relu", "gelu").replace("    return x\n", "    return x + 1\n"), "1.1")
+    reason = differences_of(before, after, ["small"])[0].reason
+    near = library_reason(reason, UpgradeChange("graph", "changed", "small/layers.py:12"), before, after, ())
+    assert (near.source, near.before, near.after) == ("small/layers.py:12", "return x", "return x + 1")
+    first = library_reason(reason, UpgradeChange("eager", "changed", "scenario base"), before, after, ())
+    assert (first.source, first.before, first.after) == (
+        "small/layers.py:8",
+        "return torch.relu(x)",
+        "return torch.gelu(x)",
+    )
+
+
+def test_a_variable_that_only_the_earlier_torch_reads_is_a_difference(tmp_path: Path):
+    before = facts(tmp_path / "a", SOURCE, "1.0", variables=("TORCH_OLD", "TORCH_SAME"))
+    after = facts(tmp_path / "b", SOURCE, "1.0", variables=("TORCH_SAME",))
+    assert [each.variable for each in variables_gone(before, after)] == ["TORCH_OLD"]
+
+
+def test_what_stays_is_of_torch_only_if_nothing_else_is_left(tmp_path: Path):
+    before = facts(tmp_path / "a", SOURCE, "1.0")
+    same = facts(tmp_path / "b", SOURCE, "1.0")
+    newer = facts(tmp_path / "c", SOURCE, "1.0", torch="2.15.0")
+    other = facts(tmp_path / "d", SOURCE, "1.0", torch="2.15.0", python="3.12.1")
+    tried = [option("a")]
+    assert remaining_reason(before, newer, tried, is_complete=True).kind is ReasonKind.TORCH
+    assert remaining_reason(before, same, tried, is_complete=True).kind is ReasonKind.UNKNOWN
+    assert remaining_reason(before, newer, tried, is_complete=False).kind is ReasonKind.UNKNOWN
+    assert remaining_reason(before, other, tried, is_complete=True).kind is ReasonKind.UNKNOWN
+
+
+def test_a_break_that_only_one_torch_raises_has_its_place(tmp_path: Path):
+    for name, title in (("a", "Old title"), ("b", "New title")):
+        (tmp_path / name / "_dynamo").mkdir(parents=True)
+        (tmp_path / name / "_dynamo" / "graph_break_registry.json").write_text(
+            '{"GB0001": [{"Gb_type": "Old title"}]}' if name == "a" else "{}"
+        )
+        (tmp_path / name / "_dynamo" / "variables.py").write_text(f'x = 1\nunimplemented(gb_type="{title}")\n')
+    before = facts(tmp_path / "x", SOURCE, "1.0", torch_folder=str(tmp_path / "a"))
+    after = facts(tmp_path / "y", SOURCE, "1.0", torch_folder=str(tmp_path / "b"))
+    change = UpgradeChange("break", "removed", "net.py:3", was="print(x) (GB0001)")
+    reason = located_in_torch(Reason(ReasonKind.TORCH, "torch"), change, before, after)
+    assert (reason.name, reason.source) == ("graph break GB0001", "torch/_dynamo/variables.py:2")
+    assert (reason.before, reason.after) == ("Old title", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (UpgradeChange("break", "added", "a", now="x"), True),
+        (UpgradeChange("recompile", "removed", "a", was="x"), False),
+        (UpgradeChange("recompile", "changed", "a", "x (size, 2 times)", "x (size, 3 times)"), True),
+        (UpgradeChange("verdict", "changed", "run", "compiled", "partial"), True),
+        (UpgradeChange("verdict", "changed", "run", "incomplete", "compiled"), None),
+        (UpgradeChange("coverage", "changed", "run", "3 of 9 ops compiled", "8 of 9 ops compiled"), False),
+        (UpgradeChange("coverage", "changed", "run", "9 of 9 ops compiled", "8 of 8 ops compiled"), None),
+        (UpgradeChange("kernel", "changed", "a", "k: 1,024 bytes", "k: 2,048 bytes"), True),
+        (UpgradeChange("kernel", "changed", "a", "k", "k2"), None),
+        (UpgradeChange("guard", "added", "a", now="x"), None),
+        (UpgradeChange("eager", "changed", "a", "f32[2]", "f64[2]"), None),
+    ],
+)
+def test_what_is_worse(change: UpgradeChange, expected: bool | None):
+    assert worse(change) is expected

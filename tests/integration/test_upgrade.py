@@ -1,0 +1,92 @@
+"""`ctrace upgrade` in real environments: planted changes are found with their reason, and equal ones have none."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.planted_upgrades import EQUAL, MODEL, PLANTED, Planted, make_pair
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+SMALL = """\
+import torch
+from planted.layers import Block
+
+model = Block(16)
+
+
+def inputs():
+    return (torch.randn(8, 16),)
+"""
+
+
+def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, model: str = MODEL) -> dict[str, Any]:
+    """Run the command on both environments of a planted change; return its JSON."""
+    before, after = make_pair(folder, planted, idle=idle)
+    (folder / "model.py").write_text(model)
+    command = [sys.executable, "-m", "ctrace", "upgrade", "--python", str(before), "--python", str(after), "model.py"]
+    done = subprocess.run(
+        [*command, "--json", *words],
+        cwd=folder,
+        env={**os.environ, **planted.variables, "CTRACE_DIR": str(folder / ".ctrace")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1, 3), done.stderr
+    return {**json.loads(done.stdout), "code": done.returncode}
+
+
+def state(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and time of each file of an environment."""
+    return {
+        str(each): (each.lstat().st_size, each.lstat().st_mtime_ns) for each in folder.rglob("*") if not each.is_dir()
+    }
+
+
+def test_an_edited_line_of_a_package_is_found_and_the_environments_are_not_written_to(tmp_path: Path):
+    planted = next(each for each in PLANTED if each.name == "graph-break")
+    found = upgraded(tmp_path, planted, "--fail-on", "worse", model=SMALL)
+    (model,) = found["models"]
+    assert (found["code"], found["equal"], model["error"]) == (1, False, None)
+    breaks = [each for each in model["changes"] if each["what"] == "break"]
+    assert [(each["change"], each["worse"]) for each in breaks] == [("added", True)]
+    assert {each["reason"]["kind"] for each in model["changes"]} == {"library"}
+    reason = breaks[0]["reason"]
+    assert (reason["name"], reason["source"]) == ("planted", "planted/layers.py:15")
+    assert (reason["before"], reason["after"]) == (None, 'print("layer", end="")')
+    made = {each.name for each in (tmp_path / "before").rglob("*.pyc") if each.parent.parent.name == "planted"}
+    assert made == set()
+
+
+@pytest.mark.slow
+def test_equal_environments_have_no_change(tmp_path: Path):
+    found = upgraded(tmp_path, EQUAL, idle=False)
+    assert (found["equal"], found["models"][0]["changes"]) == (True, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)
+def test_a_planted_change_is_found_with_its_reason(planted: Planted, tmp_path: Path):
+    found = upgraded(tmp_path, planted)
+    (model,) = found["models"]
+    assert (found["equal"], model["error"]) == (False, None)
+    changes = [each for each in model["changes"] if each["what"] == planted.what]
+    assert changes
+    for each in model["changes"]:
+        reason = each["reason"]
+        assert (reason["kind"], planted.cause in f"{reason['name']} {reason['source']}") == (planted.kind, True), each
+    if planted.worse is not None:
+        assert planted.worse in [each["worse"] for each in model["changes"]]
+
+
+def test_a_missing_package_is_named(tmp_path: Path):
+    found = upgraded(tmp_path, EQUAL, idle=False, model="import not_installed_here\n" + SMALL)
+    (model,) = found["models"]
+    assert (found["code"], found["equal"], model["changes"]) == (3, None, [])
+    assert (model["error"]["environment"], model["error"]["phase"]) == ("before", "load")
+    assert "No module named 'not_installed_here'" in model["error"]["message"]
