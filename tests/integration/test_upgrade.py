@@ -41,13 +41,6 @@ def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, mod
     return {**json.loads(done.stdout), "code": done.returncode}
 
 
-def state(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and time of each file of an environment."""
-    return {
-        str(each): (each.lstat().st_size, each.lstat().st_mtime_ns) for each in folder.rglob("*") if not each.is_dir()
-    }
-
-
 def test_an_edited_line_of_a_package_is_found_and_the_environments_are_not_written_to(tmp_path: Path):
     planted = next(each for each in PLANTED if each.name == "graph-break")
     found = upgraded(tmp_path, planted, "--fail-on", "worse", model=SMALL)

@@ -53,10 +53,10 @@ MODELS = (
 
 
 def document(*models: UpgradedModel) -> UpgradeDocument:
-    sides = (
+    before, after = (
         UpgradeSide("3.11.7", torch, {"torch": torch, "einops": "0.8.0"}, "/env") for torch in ("2.13.0", "2.15.0")
     )
-    return UpgradeDocument(*sides, models, equal_of(models))
+    return UpgradeDocument(before, after, models, equal_of(models))
 
 
 @pytest.mark.parametrize(
