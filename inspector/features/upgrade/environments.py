@@ -471,9 +471,8 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
         todo = "free some room, or name another folder: CTRACE_DIR=/other/.ctrace"
         return InstallError(f"the disk is full: {asked} was removed again", todo)
     if "ResolutionImpossible" in text or "No solution found" in text:
-        return InstallError(
-            f"{asked} conflicts with what is installed: {_conflict(text)}", "name versions that fit together"
-        )
+        what = f"{asked} does not fit what else is required: {_conflict(text)}"
+        return InstallError(what, "name versions that fit together")
     match = _VERSIONS.search(text)
     known = [each for each in (match["versions"] if match else "").split(", ") if each not in ("", "none")]
     if not known and _NO_NETWORK.search(text):
