@@ -34,14 +34,17 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
             branch = _if_at(text, each.line) if torch and scene.is_users(each.file) else None
             sides = _sides(text, branch) if branch is not None else None
-            drawn = _drawn(text, branch.test) if branch is not None else ""
-            if branch is None or sides is None or not drawn or _draws(sides.yes) or _draws(sides.no):
+            if branch is None or sides is None or _draws(sides.yes) or _draws(sides.no):
                 continue
-            test = source_of(text, branch.test).replace(drawn, f"{torch}.rand(())")
-            changes, shown = _selecting(branch, _selection(text, torch, test, sides), sides)
+            guard, condition = _guarded(text, branch)
+            drawn = _drawn(text, condition)
+            if not drawn:
+                continue
+            test = source_of(text, condition).replace(drawn, f"{torch}.rand(())")
+            changes, shown = _selecting(branch, _selection(text, torch, test, sides), sides, guard)
             edits = line_edits(each.file, text, changes)
             advice = (
-                f"{at_break(each)}: draw with torch and replace the branch by {shown}. It computes both sides; "
+                f"{at_break(each)}: draw with torch and {_replacing(guard, shown)}. It computes both sides; "
                 f"`{drawn}` draws from Python's generator, which Dynamo does not trace."
             )
             if edits:
@@ -293,21 +296,21 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
         return
     if _draws(found.yes) or _draws(found.no):
         return
-    condition, sides = branch.test, found
+    (guard, condition), sides = _guarded(text, branch), found
+    if isinstance(condition, ast.BoolOp):
+        return  # torch.where takes no Python bool, which one operand may be
     # `not` asks for a Python bool, as the branch does.
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         condition, sides = condition.operand, found._replace(yes=found.no, no=found.yes)
     chosen = _selection(text, torch, _without_number(text, condition), sides)
-    changes, shown = _selecting(branch, chosen, found)
-    advice = f"{at_break(each)}: replace the branch by {shown}."
+    changes, shown = _selecting(branch, chosen, found, guard)
+    advice = f"{at_break(each)}: {_replacing(guard, shown)}."
     if read is not None:
         kept = source_of(text, _tensor(read.value))
         changes.append((read.value, kept))
         name = source_of(text, read.targets[0])
-        advice = (
-            f"{at_break(each)}: keep `{name}` a tensor (`{name} = {kept}`), and replace the branch at line "
-            f"{branch.lineno} by {shown}."
-        )
+        replacing = _replacing(guard, shown, branch.lineno)
+        advice = f"{at_break(each)}: keep `{name}` a tensor (`{name} = {kept}`), and {replacing}."
     edits = line_edits(each.file, text, changes)
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
@@ -353,11 +356,33 @@ def _selection(text: str, torch: str, test: str, sides: _Sides) -> _Selection:
     return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
 
 
-def _selecting(branch: ast.If, chosen: _Selection, sides: _Sides) -> tuple[list[Change], str]:
+def _guarded(text: str, branch: ast.If) -> tuple[str, ast.expr]:
+    """Split `if guard and test:` into the guard, which stays a test of Python's, and the test; no guard: empty.
+
+    torch.where takes tensors only: with `self.training and test` it raises in evaluation.
+    """
+    match branch.test:
+        case ast.BoolOp(op=ast.And(), values=[*guards, test]):
+            texts = [source_of(text, each) for each in guards]
+            loose = (ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda)
+            parts = [f"({one})" if isinstance(each, loose) else one for each, one in zip(guards, texts, strict=True)]
+            return " and ".join(parts), test
+    return "", branch.test
+
+
+def _replacing(guard: str, shown: str, line: int | None = None) -> str:
+    """Say which statements replace a branch, which the sentence has not named if there is a line."""
+    at = f" at line {line}" if line is not None else ""
+    if guard:
+        return f"test `if {guard}:` only{at}, and below it select with {shown}"
+    return f"replace the branch{at} by {shown}"
+
+
+def _selecting(branch: ast.If, chosen: _Selection, sides: _Sides, guard: str) -> tuple[list[Change], str]:
     """Return the changes that replace a branch by a selection, and its statements for a sentence."""
     statements = (*chosen.before, sides.start + chosen.value)
     shown = " and ".join(f"`{statement}`" for statement in statements)
-    return [(branch.test, "True"), (sides.place, "; ".join(statements))], shown
+    return [(branch.test, guard or "True"), (sides.place, "; ".join(statements))], shown
 
 
 def _condition_names() -> Iterator[str]:

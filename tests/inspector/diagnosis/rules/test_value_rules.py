@@ -153,6 +153,33 @@ def test_a_branch_on_a_number_of_python_selects_on_one_of_torch():
     (found,) = branch_rules.draws(scene(ran(text, broken(4, "GB0007"))))
     assert "`y = torch.where(torch.rand(()) < self.p, x, x + 1)`" in found.text
     assert found.only_checked
+    (found,) = branch_rules.draws(scene(ran(text.replace("if ", "if self.on and "), broken(4, "GB0007"))))
+    assert edited(found) == ["if self.on:", "y = torch.where(torch.rand(()) < self.p, x, x + 1)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "edits"),
+    [
+        (
+            ("if self.training and torch.rand(()) < p:", "    x = x * 2", "return x"),
+            ["if self.training:", "x = torch.where(torch.rand(()) < p, x * 2, x)"],
+        ),
+        (
+            ("if (a or b) and c and x.sum() > 0:", "    y = x", "else:", "    y = -x"),
+            ["if (a or b) and c:", "y = torch.where(x.sum() > 0, x, -x)"],
+        ),
+    ],
+)
+def test_what_python_tests_first_stays_outside_of_the_selection(lines, edits):
+    """torch.where raises TypeError for a bool, so with `self.training and ...` it would raise in evaluation."""
+    (found,) = branch_rules.choices(scene(ran(written(*lines), broken(4, "GB0170"))))
+    assert edited(found) == edits
+    assert f"test `{edits[0]}` only, and below it select with `{edits[1]}`" in found.text
+
+
+def test_a_test_that_may_be_a_bool_of_python_selects_nothing():
+    text = written("if self.training or x.sum() > 0:", "    x = x + 1", "return x")
+    assert not list(branch_rules.choices(scene(ran(text, broken(4, "GB0170")))))
 
 
 def test_a_branch_that_returns_none_is_for_the_caller():

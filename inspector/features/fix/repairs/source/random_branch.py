@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source.tensor_branch import selected
-from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at
+from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at, guarded_branch_at
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
@@ -30,15 +30,18 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
     code = code_of(place)
     statement = code.statement(place.line) if code is not None else None
-    branch = branch_at(code, statement) if code is not None and statement is not None else None
-    if code is None or branch is None:
+    if code is None or statement is None:
+        return
+    branch = branch_at(code, statement)
+    if branch is not None and isinstance(branch.test, cst.BooleanOperation):
+        # Python may skip one side, which would draw: only `if guard and drawn:` skips it as before.
+        branch = guarded_branch_at(code, statement)
+    if branch is None or isinstance(branch.test, cst.BooleanOperation):
         return
     test = cast("cst.BaseExpression", branch.test)
     drawing = [full_name(code, each.func) for each in walk(test) if isinstance(each, cst.Call)]
     if not {f"torch.{name}" for name in _DRAWS}.intersection(drawing):
         return
-    if isinstance(test, cst.BooleanOperation):
-        return  # Python may skip one side, which would draw
     condition = as_tensor(code, test, drawing=_DRAWS)
     if condition is not None:
         yield from selected(code, branch, condition)

@@ -1,8 +1,9 @@
 """Select with torch.where instead of branching on a tensor's value.
 
 Matches `if test:` with assignments on both sides, or on one side to a name that has a value already; two `return`;
-and `a if test else b`. Both sides are computed then, and the values of one are used. What may overflow or divide by
-zero where it is not selected computes with ones there.
+and `a if test else b`. Of `if guard and test:`, where the guard is no tensor, `if guard:` stays. Both sides are
+computed then, and the values of one are used. What may overflow or divide by zero where it is not selected computes
+with ones there.
 
 Leaves alone what would show that both sides ran: calls it does not know, assignments to attributes, changes in place,
 random numbers, ops whose gradient may be infinite or NaN also for ones, or that may raise, sides that are no
@@ -13,10 +14,11 @@ changed in place or compared by identity. If it is only returned, and something 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.branches import BranchSide, PureBranch, branch_at
+from ctrace.inspector.features.fix.repairs.syntax.branches import BranchSide, PureBranch, branch_at, guarded_branch_at
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, masked, needs_mask
 from ctrace.inspector.features.fix.repairs.syntax.shared_names import doubtful, escaping, is_unshared, returned_as_is
@@ -39,10 +41,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if code is None:
         return
     statement = code.statement(place.line)
-    branch = branch_at(code, statement) if statement is not None else None
-    condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
-    if branch is not None and condition is not None:
-        yield from selected(code, branch, condition)
+    for known in (branch_at, guarded_branch_at) if statement is not None else ():
+        branch = known(code, statement)
+        condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
+        if branch is not None and condition is not None:
+            yield from selected(code, branch, condition)
+            break
     for node in code.head(place.line):
         if isinstance(node, cst.IfExp):
             yield from _ternary(code, node)
@@ -79,7 +83,7 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
         if text is None or text in texts or not isinstance(replaced, cst.BaseStatement):
             return
         texts.append(text)
-        edits.statement(replaced, text)
+        edits.statement(replaced, _behind_guard(code, branch, text))
         for one in branch.removed:
             edits.remove(cast("cst.BaseStatement", one))
         summary = f"Replace the branch on `{shown}` by torch.where"
@@ -89,6 +93,17 @@ def selected(code: ParsedFile, branch: PureBranch, condition: str) -> Iterator[S
             question=question,
             needs_inputs=(shown,),
         )
+
+
+def _behind_guard(code: ParsedFile, branch: PureBranch, text: str) -> str:
+    """Return statements below the condition that Python goes on testing first, if there is one."""
+    import libcst as cst
+
+    if not isinstance(branch.guard, cst.BaseExpression):
+        return text
+    guard = code.text(branch.guard)
+    head = f"if ({guard}):" if "\n" in guard else f"if {guard}:"
+    return f"{head}\n{indent(text, '    ')}"
 
 
 def _text(

@@ -37,6 +37,8 @@ class PureBranch(Struct, frozen=True):
     """The statement that the new ones replace."""
     removed: tuple[object, ...] = ()
     """Statements after it that they replace as well."""
+    guard: object = None
+    """A condition that Python goes on testing first, as an `if` around the new statements."""
 
 
 def branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | None:
@@ -47,6 +49,22 @@ def branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | None:
         return None
     returned = _returned(code, statement)
     return returned or _assigned(code, statement)
+
+
+def guarded_branch_at(code: ParsedFile, statement: cst.CSTNode) -> PureBranch | None:
+    """Return the branch on the last condition of `if guard and test:`, without an `else`; None: it is none.
+
+    Python evaluates the test only where the guard holds, and so does `if guard:` around what replaces the branch.
+    """
+    import libcst as cst
+
+    branch = branch_at(code, statement)
+    if branch is None or not isinstance(statement, cst.If) or statement.orelse is not None:
+        return None
+    match statement.test:
+        case cst.BooleanOperation(operator=cst.And(), left=guard, right=test):
+            return PureBranch(test, branch.sides, statement, guard=guard)
+    return None
 
 
 def _is_elif(code: ParsedFile, node: cst.If) -> bool:
