@@ -144,15 +144,16 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
 
 def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
-    left = [each for each in fixes.findings if not each.expected and each.id not in tried]
-    not_asked = [each for each in left if each.id in fixes.not_asked]
+    untouched = [each for each in fixes.findings if not each.expected and each.id not in tried]
+    not_asked = [each for each in untouched if each.id in fixes.not_asked]
+    left = [each for each in untouched if each.id not in fixes.not_asked]
     advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
     advised: dict[str, Suggestion] = {}
     for suggestion in filter(lambda each: each.checked, fixes.advice):
         for id_ in suggestion.causes:
             advised.setdefault(id_, suggestion)
     known = [each for each in left if each.id in advised]
-    left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
+    left = [each for each in left if each.id not in advised]
     if known:
         yield section("No patch that can be proved; explain has advice")
         for each in known[:_MOST]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause, RootKind, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.repair_result import (
@@ -149,6 +149,15 @@ def test_a_patch_that_only_saves_does_not_deny_what_it_saves():
 def test_a_repair_that_does_not_go_with_the_others_is_not_a_librarys():
     left = replace(FIXES, findings=(BRANCH, NUMBER), combined=replace(TOGETHER, findings=(BRANCH.id,)))
     assert "; 1 more by a repair that is not in this patch." in answer(left)
+
+
+def test_a_finding_that_was_left_out_is_not_called_unprovable():
+    advice = Suggestion("model.py:14: call `print` in eager.", (PRINT.id,), True, Effect(BEFORE, BEFORE))
+    fixes = replace(SPENT, findings=(PRINT, OTHER), advice=(advice,), not_asked=(PRINT.id,), budget_spent=False)
+    screen = drawn(fix_screen(fixes, 80, target="model.py"), 80)
+    assert "Not tried: --only and --finding leave them out" in screen
+    assert "No patch that can be proved" not in screen
+    assert screen.count("A print in compiled code") == 1
 
 
 def test_hostile_text_is_harmless():
