@@ -158,7 +158,7 @@ class _Runs:
         for index in range(self._calls):
             last = index == self._calls - 1
             counted, left = self._once(name, index, way, last=last, counted=in_eager is not None)
-            in_eager = in_eager or counted
+            in_eager = counted or in_eager
         if self._stopped is not None:
             self._done(name, way, self._calls, Outcome.UNFINISHED, self._stopped)
             return
@@ -181,17 +181,24 @@ class _Runs:
     def _once(
         self, name: str, index: int, way: Way, *, last: bool, counted: bool
     ) -> tuple[OpCounts | None, OpCounts | None]:
-        """Make one compiled call, after an eager one; `counted` says whether the scenario's eager ops are known."""
+        """Make one compiled call, after an eager one; `counted` says whether the scenario's eager ops are known.
+
+        Both counts are those of the last call: on other inputs, a loop may take more turns.
+        """
         call = way.make()
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
             self._recorder.add(CallBegan(name, index))
             called(self._compiled, call, way, train=self._options.train)
             return None, None
-        counting = nullcontext if counted else self._ops.everywhere
+        counts = last or not counted
+        counting = self._ops.everywhere if counts else nullcontext
         order, self._order = self._order, Order.EAGER_FIRST
         before = None
-        # Without a comparison, one eager call counts the ops; it also warms up what libraries keep, as elsewhere.
-        if self._options.compare and order is not Order.COMPILED_FIRST and (self._compares or not counted):
+        # Without a comparison, the first eager call only warms up what libraries keep, as elsewhere. Without values, no
+        # number of ops depends on them, and an eager call of a large model is slow.
+        once = not self._compares and self._without_values is not None
+        wanted = self._compares or (not counted if once else counts)
+        if self._options.compare and order is not Order.COMPILED_FIRST and wanted:
             is_first = order is Order.EAGER_FIRST_IF_EQUAL
             before = self._called_eagerly(name, index, call, way, counting, is_first=is_first)
             counted = counted or (before is not None and before.counts is not None)

@@ -127,6 +127,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     for first, *others in steps(session):
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
     yield from _of_comprehensions(session)
+    yield from _of_objects_in_the_way(session)
     yield from _of_generation(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
     yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
@@ -220,6 +221,24 @@ def _of_comprehensions(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
         for lead, broken in leading:
             frames = chain.from_iterable(broken.paths)
             if any((frame.file, frame.function) in around for frame in frames):
+                yield Symptom(Finding.BREAK, lead), Symptom(Finding.BREAK, index)
+                break
+
+
+_NOT_REMADE = "GB0092"
+"""The id of a break for an object that Dynamo cannot make again in Python."""
+
+
+def _is_in_the_way(found: Break) -> bool:
+    return _NOT_REMADE in found.gb
+
+
+def _of_objects_in_the_way(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join an object that cannot be made again to the break at its line, for which alone Dynamo would make it."""
+    for index, found in enumerate(session.breaks):
+        for lead, broken in enumerate(session.breaks) if _is_in_the_way(found) else ():
+            is_at = (broken.file, broken.line) == (found.file, found.line)
+            if is_at and not _is_in_the_way(broken) and set(broken.compilations) & set(found.compilations):
                 yield Symptom(Finding.BREAK, lead), Symptom(Finding.BREAK, index)
                 break
 
@@ -337,7 +356,7 @@ def _lead(each: Symptom, session: Session) -> tuple[int, bool, bool, int, int]:
         found = session.breaks[each.index]
         ops = found.cost.ops or 0
         writes = break_kind(found) is RootKind.OUTPUT
-        follows = _is_of_comprehension(found)
+        follows = _is_of_comprehension(found) or _is_in_the_way(found)
     return _RANK.get(each.what, 9), follows, not writes, -ops, each.index
 
 

@@ -11,7 +11,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.store import SavedRun
-from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved, holds
+from ctrace.inspector.runs.target import FOLDER, ModelTarget, ProgramTarget, Resolved, holds
 
 _TODO = "name the target: ctrace kernels model.py --target GPU"
 
@@ -43,7 +43,9 @@ def resolved_of(request: CaptureRequest) -> Resolved:
 def what_of(request: CaptureRequest) -> str:
     """Return the target of a request in the spelling of the command line."""
     name = f":{request.name}" if request.name else ""
-    return f"{request.path or request.module}{name}"
+    # A folder is a target only as one of transformers.
+    prefix = FOLDER if request.path is not None and holds(Path(request.path).is_dir) else ""
+    return f"{prefix}{request.path or request.module}{name}"
 
 
 def refuse_foreign(run: SavedRun, request: CaptureRequest, options: str) -> None:

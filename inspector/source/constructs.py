@@ -52,9 +52,17 @@ def construct_at(
     elif columns is None or isinstance(node, ast.BinOp | ast.Compare):
         # Torch's columns of a call may extend to the operation on its result, as in `perf_counter() - start`.
         node = _call_of(callee, node)
+    node = _updated(chain, node)
     needs, has_passed = _needed(tree, node)
     around, columns_shown = tuple(_around(chain)), _span(lines[line - 1], line, node)
     return Construct(_kind(chain, node), _shown(text, node), around, columns_shown, needs, not has_passed and not needs)
+
+
+def _updated(chain: list[ast.AST], node: ast.AST) -> ast.AST:
+    """Return the statement `x += 1` for the `1` in it, which is where Python 3.11 places the operation."""
+    if not isinstance(node, ast.Constant):
+        return node
+    return next((each for each in chain if isinstance(each, ast.AugAssign) and each.value is node), node)
 
 
 def _needed(tree: ast.AST, node: ast.AST) -> tuple[tuple[str, ...], bool]:

@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     construct_rules.made_with_gradients,
     construct_rules.symbolic_conditions,
     output_rules.clocks,
+    output_rules.counters,
     output_rules.printing,
     output_rules.loggers,
     output_rules.warnings_of_libraries,

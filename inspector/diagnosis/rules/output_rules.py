@@ -1,9 +1,9 @@
-"""Advice on printing, logging, warnings and clocks in compiled code."""
+"""Advice on printing, logging, warnings, clocks and counting in compiled code."""
 
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of
+from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
@@ -55,6 +55,33 @@ def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
             if edits:
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=81, only_checked=True)
             break
+
+
+def counters(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to count in eager only, for a statement such as `Op.calls += 1` that Dynamo cannot trace; the trial does.
+
+    Attributes of modules are no such case: they are traced, and other rules advise on the recompilations.
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text = scene.session.listings.get(each.file, "")
+            statement = statement_at(text, each.line) if scene.is_users(each.file) else None
+            edit = _guarded(scene, each, statement) if statement is not None and _counts(statement) else None
+            if edit is None:
+                continue
+            advice = (
+                f"{at(cause)}: count in eager only, `{edit.text.strip()}`: compiled calls then leave it out. To count "
+                "compiled calls too, do so around the compiled call."
+            )
+            yield Candidate(advice, (cause.id,), Trial(edits=(edit,)), worth=78, only_checked=True)
+
+
+def _counts(statement: ast.stmt) -> bool:
+    """Whether a statement changes an attribute of something other than `self` by a constant."""
+    match statement:
+        case ast.AugAssign(target=ast.Attribute(value=ast.Name(id=owner)), value=ast.Constant()):
+            return owner != "self"
+    return False
 
 
 def _clocks_around(text: str, line: int) -> list[ast.Call]:
@@ -133,9 +160,13 @@ def _all_users(scene: DiagnosisScene) -> bool:
 
 def _edit(scene: DiagnosisScene, each: Break) -> LineEdit | None:
     """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
-    line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
-    if not name or statement is None or statement.lineno != each.line:
+    return _guarded(scene, each, statement) if statement is not None else None
+
+
+def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdit | None:
+    line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
+    if not name or statement.lineno != each.line:
         return None
     indent = line[: len(line) - len(line.lstrip())]
     if len(indent.encode()) != statement.col_offset:

@@ -28,6 +28,8 @@ _OF_MODULES = frozenset(
 """Kinds of causes in which two modules of one class may differ."""
 _OF_CALLS = frozenset((CauseKind.TYPE, CauseKind.IDENTITY))
 """Kinds of causes in which two calls of one function may differ; a number may as well be counted up within a call."""
+_OF_INPUTS = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.STRIDE, CauseKind.DTYPE))
+"""Kinds of causes in which the inputs of two modules may differ in one call: a wider layer gets a wider tensor."""
 OBJECTS = "calls"
 """What shares a function that is no method of a module."""
 
@@ -35,22 +37,24 @@ OBJECTS = "calls"
 def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str | None) -> str:
     """Return what shares the code, such as `Layer modules`, if a recompilation is for another one; empty if not.
 
-    A module that was not compiled for before is another one, if all that differs belongs to it. For a function, two
-    objects in the same call of the model are two uses of it; torch's own log does not say which call it was.
+    A module that was not compiled for before is another one, if all that differs belongs to it, or is a size of its
+    inputs in the same call of the model. For a function, two objects in the same call are two uses of it; torch's own
+    log does not say which call it was.
     """
     if not causes or nearest is None:
         return ""
     mine = _module(raw, compile_id)
+    kinds = {cause.kind for cause in causes}
+    during = raw.during.get(compile_id)
+    in_one_call = during is not None and during == raw.during.get(nearest)
     if mine is None:
-        kinds = {cause.kind for cause in causes}
-        during = raw.during.get(compile_id)
-        in_one_call = during is not None and during == raw.during.get(nearest)
         return OBJECTS if in_one_call and kinds <= _OF_CALLS and _module(raw, nearest) is None else ""
     frame = compile_id.partition("/")[0]
     earlier = takewhile(lambda each: each != compile_id, raw.seen)
     before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
     is_other = None not in before and mine not in before
-    return f"{mine.rpartition(' ')[0]} modules" if is_other and all(map(_is_of_module, causes)) else ""
+    differ = all(map(_is_of_module, causes)) or (in_one_call and kinds <= _OF_INPUTS)
+    return f"{mine.rpartition(' ')[0]} modules" if is_other and differ else ""
 
 
 def _module(raw: Raw, compile_id: str) -> str | None:

@@ -282,3 +282,11 @@ def test_a_comprehension_that_breaks_alone_follows_from_the_break_around_it() ->
     assert (cause.line, len(cause.symptoms)) == (3, 2)
     (only,) = root_causes(ran(text, alone))
     assert only.line == 4
+
+
+def test_an_object_that_cannot_be_made_again_follows_from_the_break_at_its_line() -> None:
+    text = "def forward(self, x):\n    for layer in self.layers:\n        if x.sum() > 0:\n            return x"
+    alone = broken(3, "GB0092", cost=Cost(9))
+    (cause,) = root_causes(ran(text, broken(3, "GB0170"), alone))
+    assert (cause.kind, len(cause.symptoms)) == (RootKind.TENSOR_BRANCH, 2)
+    assert len(root_causes(ran(text, broken(3, "GB0170", compilations=("1/0",)), alone))) == 2

@@ -9,7 +9,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.session import Target
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
-from ctrace.inspector.runs.rerun import merged, request_of, resolved_of, same_but_for_gpu
+from ctrace.inspector.runs.rerun import merged, request_of, resolved_of, same_but_for_gpu, what_of
 from ctrace.inspector.runs.store import SavedRun, Store
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget
 
@@ -31,6 +31,12 @@ def test_a_model_and_a_program(tmp_path: Path) -> None:
     program = replace(request, kind="program", args=("--fast",))
     assert resolved_of(program) == ProgramTarget(tmp_path / "model.py", None, ("--fast",))
     assert resolved_of(replace(request, path=None, module="a.b")) == ModelTarget(None, "a.b", "net")
+
+
+def test_a_folder_of_transformers_is_named_as_on_the_command_line(tmp_path: Path) -> None:
+    _, request = made(tmp_path)
+    assert what_of(request) == f"{tmp_path / 'model.py'}:net"
+    assert what_of(replace(request, path=str(tmp_path), name="")) == f"hf:{tmp_path}"
 
 
 def test_an_older_order_without_a_gpu(tmp_path: Path) -> None:

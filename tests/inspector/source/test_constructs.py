@@ -125,6 +125,12 @@ def test_columns_tell_what_else_is_in_the_line(body: str, piece: str):
     assert line[slice(*found.span)] == piece
 
 
+def test_an_update_by_a_constant_is_shown_whole():
+    """Python 3.11 places the addition of `x += 1` at the 1."""
+    assert look("Clip.calls += 1", "1").expression == "Clip.calls += 1"
+    assert look("Clip.calls += f(1)", "f(1)").expression == "f(1)"
+
+
 def test_torchs_columns_may_reach_beyond_a_condition():
     found = look("if x.sum() > 0: x = -x", "x.sum() > 0:")
     assert (found.kind, found.expression) == ("if", "x.sum() > 0")

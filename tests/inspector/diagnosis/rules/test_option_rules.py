@@ -80,3 +80,14 @@ def test_clocks_are_read_in_eager_only_all_of_the_function():
     assert edited(found) == [f"began = {eager}", f"self.times.append({eager} - began)"]
     assert "net.py:5: remove the clock, or read it in eager only, also at line 7" in found.text
     assert found.only_checked
+
+
+def test_a_counter_of_a_class_counts_in_eager_only():
+    text = "import torch\n\nclass Clip(torch.autograd.Function):\n    def forward(ctx, x):\n        Clip.calls += 1\n"
+    (found,) = output_rules.counters(scene(ran(text, broken(5, "GB4841"))))
+    assert found.trial is not None
+    assert [each.text.strip() for each in found.trial.edits] == [
+        "if not torch.compiler.is_compiling(): Clip.calls += 1"
+    ]
+    other = text.replace("Clip.calls += 1", "self.calls += 1")
+    assert not list(output_rules.counters(scene(ran(other, broken(5, "GB4841")))))

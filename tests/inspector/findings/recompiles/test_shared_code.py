@@ -57,6 +57,20 @@ def test_an_input_of_another_module_that_changes_is_no_sharing():
     assert only(layers("Layer 0", "Layer 1", guard="L['n'] == 2")).shared_by == ""
 
 
+def test_a_wider_layer_gets_a_wider_tensor():
+    guard = "tensor 'x' size mismatch at index 1. expected 2, actual 3"
+    log = layers("Layer 0", "Layer 1", guard=guard)
+    assert only(log).shared_by == "Layer modules"
+    assert root_causes(log.session())[0].title == (
+        "forward of Layer modules is compiled once for each of 2 values of x.size(1): 2, 3"
+    )
+    later = Log().started().listing(SOURCE).compiled("1/0", line=8)
+    later.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 0"}, at="1/0")
+    later.ctrace("call", {"scenario": "base", "index": 1}).recompile("1/1", f"1/0: {guard}").compiled("1/1", line=8)
+    later.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 1"}, at="1/1")
+    assert only(later).shared_by == ""
+
+
 def test_objects_of_one_call_share_a_function():
     log = layers(None, None, guard="___check_obj_id(L['fn'], 123), type=<class 'function'>")
     assert only(log).shared_by == "calls"
