@@ -335,14 +335,14 @@ def _is_head(block: ast.AST, inner: ast.AST) -> bool:
 
 
 def _shown(text: str, node: ast.AST) -> str:
-    if not isinstance(node, ast.expr):
+    if not isinstance(node, ast.expr | ast.AugAssign):
         return ""
     shown = " ".join((ast.get_source_segment(text, node) or ast.unparse(node)).split())
     return shown if len(shown) <= _LONG else f"{shown[: _LONG - 1]}…"
 
 
 def _span(source: str, line: int, node: ast.AST) -> tuple[int, int] | None:
-    if not isinstance(node, ast.expr) or (node.lineno, node.end_lineno) != (line, line):
+    if not isinstance(node, ast.expr | ast.AugAssign) or (node.lineno, node.end_lineno) != (line, line):
         return None
     indent = len(source) - len(source.lstrip())
     begin, end = (
