@@ -29,7 +29,14 @@ from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.comparing.eager import Around, EagerError
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
-from ctrace.inspector.capture.core.exception_text import kind_and_message, message, text_of, traceback_text, type_name
+from ctrace.inspector.capture.core.exception_text import (
+    NO_MESSAGE,
+    kind_and_message,
+    message,
+    text_of,
+    traceback_text,
+    type_name,
+)
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
@@ -334,7 +341,9 @@ class _Reporting:
         raise _Reported(1) from None
 
     def _note(self, phase: str, error: BaseException) -> None:
-        self._record(phase, type_name(error), message(error) or phase, place_of_failure(error), _TODO.get(phase, ""))
+        self._record(
+            phase, type_name(error), message(error) or NO_MESSAGE, place_of_failure(error), _TODO.get(phase, "")
+        )
         _show(error)
 
     def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:

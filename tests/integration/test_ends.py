@@ -28,8 +28,6 @@ ENDINGS = [
     pytest.param("os.execv('/bin/true', ['true'])", marks=pytest.mark.slow),
     pytest.param("os.kill(os.getpid(), signal.SIGKILL)", marks=pytest.mark.slow),
     pytest.param("import ctypes; ctypes.CDLL(None)._exit(0)", marks=pytest.mark.slow),
-    pytest.param("raise MemoryError", marks=pytest.mark.slow),
-    pytest.param("(lambda f: f(f))(lambda f: f(f))", marks=pytest.mark.slow),
 ]
 
 
@@ -47,6 +45,21 @@ def test_a_model_file_cannot_end_the_process(code: str, ctrace: Command) -> None
     shown = ctrace("breaks")
     assert (shown.code, shown.out.split()[0]) == (0, "FAILED")
     assert "Not run: scenarios first, last." in shown.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "name", "said"),
+    [
+        ("raise MemoryError", "MemoryError", "no message"),
+        ("(lambda f: f(f))(lambda f: f(f))", "RecursionError", "maximum recursion depth exceeded"),
+    ],
+)
+def test_an_exception_leaves_the_other_scenarios(code: str, name: str, said: str, ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL.format(code=code))
+    report = ctrace("explain", "model.py", "--json").report
+    assert [(each["name"], each["calls"]) for each in report["scenarios"]] == [("base", 2), ("first", 1), ("last", 2)]
+    assert (report["error"]["type"], report["error"]["message"]) == (name, said)
 
 
 @pytest.mark.slow

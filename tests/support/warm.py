@@ -59,11 +59,10 @@ class WarmServer:
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         command = boot.python("ctrace.inspector.capture.fork_server", str(theirs.fileno()), str(reading))
-        at = command.index(boot._BOOT)
         call = "getattr(importlib.import_module(module), function)(loaded)\n"
-        assert boot._BOOT.endswith(call)
+        (at,) = [index for index, each in enumerate(command) if each.endswith(call)]
         server = Path(__file__).with_name("warm_server.py")
-        command[at] = boot._BOOT.replace(call, f"import runpy; runpy.run_path({str(server)!r})['serve'](loaded)\n")
+        command[at] = command[at].replace(call, f"import runpy; runpy.run_path({str(server)!r})['serve'](loaded)\n")
         self._process = subprocess.Popen(
             command,
             env={**os.environ, "KINETO_LOG_LEVEL": "99"},  # as measurements set it; read while torch is imported

@@ -10,6 +10,8 @@ from typing import Any
 
 LONGEST = 100_000
 """How many characters of a message the log keeps; the rest is counted."""
+NO_MESSAGE = "no message"
+"""What is recorded as the message of an exception that has none."""
 _LONGEST_PRINTED = 10_000
 
 

@@ -14,7 +14,7 @@ from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.core.callers import without_our_frames
-from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
+from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.compilations import Compilations
@@ -211,7 +211,9 @@ def _within(phase: str, record: Callable[[Event], None], scenario: str | None, w
         )
     except Exception as error:
         file, line = place_of_failure(error) or (None, None)
-        record(Failed(phase, type_name(error), message(error) or phase, scenario, file, line, _TODO.get(phase, "")))
+        record(
+            Failed(phase, type_name(error), message(error) or NO_MESSAGE, scenario, file, line, _TODO.get(phase, ""))
+        )
         if scenario is None or phase == "eager":
             trimmed = without_our_frames(error.__traceback__)
             print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)

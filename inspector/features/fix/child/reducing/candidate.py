@@ -13,7 +13,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.core.environment import environment
-from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
+from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
@@ -66,7 +66,7 @@ def _run_file(file: str, recorder: Recorder) -> int:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except BaseException as error:
         at, line = place_of_failure(error) or (None, None)
-        recorder.add(Failure(FailurePhase.RUN, type_name(error), message(error) or "run", at, line))
+        recorder.add(Failure(FailurePhase.RUN, type_name(error), message(error) or NO_MESSAGE, at, line))
         print(traceback_text(error, error.__traceback__), end="", file=sys.stderr, flush=True)
         return _RAISED
     return 0
