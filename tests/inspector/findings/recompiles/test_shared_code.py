@@ -66,7 +66,8 @@ def test_a_wider_layer_gets_a_wider_tensor():
     )
     later = Log().started().listing(SOURCE).compiled("1/0", line=8)
     later.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 0"}, at="1/0")
-    later.ctrace("call", {"scenario": "base", "index": 1}).recompile("1/1", f"1/0: {guard}").compiled("1/1", line=8)
+    later.ctrace("call", {"scenario": "base", "index": 1}).recompile("1/1", unmet(guard, entry="1/0", now="3"))
+    later.compiled("1/1", line=8)
     later.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 1"}, at="1/1")
     assert only(later).shared_by == ""
 

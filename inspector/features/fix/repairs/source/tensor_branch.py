@@ -41,8 +41,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if code is None:
         return
     statement = code.statement(place.line)
-    for known in (branch_at, guarded_branch_at) if statement is not None else ():
-        branch = known(code, statement)
+    for known in (branch_at, guarded_branch_at):
+        branch = known(code, statement) if statement is not None else None
         condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
         if branch is not None and condition is not None:
             yield from selected(code, branch, condition)
