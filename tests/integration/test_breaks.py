@@ -95,3 +95,47 @@ def test_a_mode_that_ignores_compiled_code_adds_no_recompile(ctrace: Command) ->
     ctrace.write("model.py", MODEL)
     report = ctrace("explain", "model.py", "--json").report
     assert report["recompiles"] == []
+
+
+FLOATS = """
+import torch
+
+
+def model(x, scale):
+    return x * scale
+
+
+inputs = (torch.ones(3), 1.0)
+scenarios = {"half": lambda: (torch.ones(3), 0.5), "third": lambda: (torch.ones(3), 0.3)}
+"""
+TURNS = """
+import itertools
+import torch
+
+turns = itertools.count(1)
+
+
+def model(x, n):
+    for _ in range(9):
+        if (x.sum() - n).item() >= 0:
+            break
+        x = x + 1
+    return x
+
+
+def inputs():
+    return torch.zeros(1), torch.tensor(next(turns))
+"""
+
+
+def test_a_float_that_a_graph_takes_as_a_tensor_is_no_op_of_the_user(ctrace: Command) -> None:
+    ctrace.write("model.py", FLOATS)
+    report = ctrace("explain", "model.py", "--json", "--fast").report
+    assert report["coverage"] == {"ops": 3, "compiled": 3}
+
+
+def test_both_counts_of_ops_are_of_one_call(ctrace: Command) -> None:
+    """A loop that takes more turns in each call has no op in a graph."""
+    ctrace.write("model.py", TURNS)
+    report = ctrace("explain", "model.py", "--json", "--fast").report
+    assert (report["verdict"], report["coverage"]["compiled"]) == ("not_compiled", 0)

@@ -20,10 +20,14 @@ from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_
 from ctrace.inspector.facts.events.run_events import FunctionOps, LeftOps, OpsCounted
 
 _MOST_STACKS = 500
-_CONVERSION = "to_numpy_helper"
-_CONVERSION_DEPTH = 3
-"""The frames in which to search: the helper calls Tensor.numpy(), which dispatches."""
-_DYNAMO = f"torch{os.sep}_dynamo{os.sep}"
+_CONVERSIONS = {
+    "to_numpy_helper": f"torch{os.sep}_dynamo{os.sep}utils.py",
+    "_as_tensor_fullprec": f"torch{os.sep}__init__.py",
+}
+"""Functions that the code that Dynamo makes calls, which dispatch, and their files (2.11 to 2.13): results of a graph
+become arrays of NumPy, and Python floats whose value a graph takes as an input become tensors."""
+_CONVERSION_DEPTH = 5
+"""The frames in which to search: the functions call a method of a tensor, below wrappers of torch."""
 _WRAPPERS = (f"torch{os.sep}_compile.py", f"torch{os.sep}_dynamo{os.sep}eval_frame.py")
 """The files of the frames between an op and a dispatch mode, which torch keeps from being compiled (2.13)."""
 _FUNCTION = f"torch{os.sep}autograd{os.sep}function.py"
@@ -159,14 +163,15 @@ def countable(code: CodeType) -> CodeType:
 
 
 def _is_conversion(frame: FrameType | None) -> bool:
-    """Whether Dynamo dispatched an op to convert a graph's results to the NumPy arrays of the user's code, whose
-    operations the graph captured as torch's (torch/_dynamo/utils.py:to_numpy_helper, 2.11 to 2.13).
-    """
+    """Whether code of Dynamo dispatched an op to pass on a graph's inputs or results, as no code of the user does."""
     for _ in range(_CONVERSION_DEPTH):
-        if frame is None or frame.f_code.co_name == _CONVERSION:
-            break
+        if frame is None:
+            return False
+        file = _CONVERSIONS.get(frame.f_code.co_name)
+        if file is not None and frame.f_code.co_filename.endswith(file):
+            return True
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_name == _CONVERSION and _DYNAMO in frame.f_code.co_filename
+    return False
 
 
 def _saves_output(op: Any, frame: FrameType | None) -> bool:

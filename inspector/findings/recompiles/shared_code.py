@@ -28,8 +28,9 @@ _OF_MODULES = frozenset(
 """Kinds of causes in which two modules of one class may differ."""
 _OF_CALLS = frozenset((CauseKind.TYPE, CauseKind.IDENTITY))
 """Kinds of causes in which two calls of one function may differ; a number may as well be counted up within a call."""
-_OF_INPUTS = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.STRIDE, CauseKind.DTYPE))
-"""Kinds of causes in which the inputs of two modules may differ in one call: a wider layer gets a wider tensor."""
+_OF_INPUTS = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.STRIDE, CauseKind.DTYPE, CauseKind.REQUIRES_GRAD))
+"""Kinds of causes in which the inputs of two modules may differ in one call: a wider layer gets a wider tensor, and the
+second layer one that depends on weights."""
 OBJECTS = "calls"
 """What shares a function that is no method of a module."""
 
@@ -53,7 +54,9 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     earlier = takewhile(lambda each: each != compile_id, raw.seen)
     before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
     is_other = None not in before and mine not in before
-    differ = all(map(_is_of_module, causes)) or (in_one_call and kinds <= _OF_INPUTS)
+    differ = all(_is_of_module(each) or (in_one_call and each.kind in _OF_INPUTS) for each in causes)
+    # Layers of one width differ in gradients only between the first and all others: two graphs, however many they are.
+    differ = differ and kinds != {CauseKind.REQUIRES_GRAD}
     return f"{mine.rpartition(' ')[0]} modules" if is_other and differ else ""
 
 
