@@ -89,7 +89,8 @@ Assume = Annotated[
     typer.Option(
         "--assume",
         metavar="PLACE=VALUES",
-        help='With --fake, what an expression is that has no value, call by call: "model.py:31:12=True,False".',
+        help="With --fake or --world, what an expression is that has no value, call by call: "
+        '"model.py:31:12=True,False".',
     ),
 ]
 Layers = Annotated[
@@ -108,7 +109,20 @@ Name = Annotated[
 ]
 Rank = Annotated[
     int | None,
-    typer.Option("--rank", metavar="N", min=0, help="Of a folder with the logs of several ranks, read rank N."),
+    typer.Option(
+        "--rank",
+        metavar="N",
+        min=0,
+        help="Of a folder with the logs of several ranks, read rank N; with --world, be it.",
+    ),
+]
+World = Annotated[
+    int | None,
+    typer.Option("--world", metavar="N", min=1, help="Run as one rank of a job of N ranks, without the others."),
+]
+Mesh = Annotated[
+    str | None,
+    typer.Option("--mesh", metavar="NAME=K,...", help="The mesh of the ranks, if not the program's own: dp=128,tp=8."),
 ]
 
 

@@ -61,6 +61,8 @@ def _parameters(
     layers: opt.Layers = None,
     timeout: opt.Timeout = None,
     rank: opt.Rank = None,
+    world: opt.World = None,
+    mesh: opt.Mesh = None,
 ) -> Request:
     options = {
         "inputs": tuple(inputs or ()),
@@ -77,7 +79,11 @@ def _parameters(
         "assume": tuple(assume or ()),
         "layers": layers,
     }
-    return Request(target, tuple(args or ()), timeout, options, rank=rank)
+    if world is None and mesh is None:
+        return Request(target, tuple(args or ()), timeout, options, rank=rank)
+    # With a world, the rank is one of it, and not one of a folder of logs.
+    options |= {"world": world, "mesh": mesh, "rank": rank}
+    return Request(target, tuple(args or ()), timeout, options)
 
 
 def on_a_run(command: Callable[..., None]) -> Callable[..., None]:

@@ -88,6 +88,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
     "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
     "autotune": (Form("ctrace.inspector.findings.autotuning.autotuning_view:AutotuningDocument"),),
+    "collectives": (Form("ctrace.inspector.features.cluster.collective_view:CollectivesDocument"),),
     "diff": (Form("ctrace.inspector.features.compare.diff.changes:DiffDocument"),),
     "upgrade": (
         Form("ctrace.inspector.features.upgrade.upgrade_model:UpgradeDocument"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.features.compare.ranks.job import Job
@@ -15,6 +16,9 @@ EXAMPLES = """\b
 Examples:
   ctrace ranks logs/                  compare the logs of all ranks
   ctrace ranks logs/ --world-size 8   also name the ranks without a log
+  ctrace ranks train.py --world 1024 -- --steps 2    before the job runs
+  ctrace ranks model.py --world 64 --mesh dp=8,tp=8 --train
+  ctrace ranks train.py --world 1024 --ranks 0,7,1023
   ctrace ranks logs/ --fail           exit with 1 unless all ranks agree
   ctrace ranks logs/ --json           the first divergence as data
   ctrace ranks logs/ --perfetto t.json   a time line over all ranks
@@ -22,18 +26,28 @@ Examples:
   ctrace explain logs/ --rank 3       what one of the ranks compiled
 """
 
-Folder = Annotated[Path | None, typer.Argument(metavar="DIR", help="A folder with the logs that TORCH_TRACE wrote.")]
-WorldSize = Annotated[int | None, typer.Option("--world-size", metavar="N", min=1, help="How many ranks the job had.")]
+WorldSize = Annotated[
+    int | None, typer.Option("--world-size", metavar="N", min=1, help="How many ranks the job of a folder of logs had.")
+]
 Fail = Annotated[bool, typer.Option("--fail", help="Exit with 1 unless all ranks are known to agree.")]
 Perfetto = Annotated[
     Path | None, typer.Option("--perfetto", metavar="FILE", help="Write a trace that Perfetto opens, ranks as tracks.")
 ]
-All = Annotated[bool, typer.Option("--all", help="Show every compilation and every group of ranks.")]
+All = Annotated[
+    bool,
+    typer.Option("--all", help="Show every compilation and every group of ranks; with --world, capture every rank."),
+]
+Ranks = Annotated[
+    str | None,
+    typer.Option("--ranks", metavar="LIST", help="With --world, capture these ranks, such as 0,7,1020-1023."),
+]
 
 
+@on_a_run
 def ranks(
-    folder: Folder = None,
+    request: Request,
     world_size: WorldSize = None,
+    named: Ranks = None,
     fail: Fail = False,
     all_of_it: All = False,
     perfetto: Perfetto = None,
@@ -44,30 +58,78 @@ def ranks(
     """Compare the ranks of a job: which ones compiled the same, and where the first one differs."""
     from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import check_output
-    from ctrace.cli.progress import reading
     from ctrace.cli.show import show_document
-    from ctrace.inspector.errors import Exit, TargetError
-    from ctrace.inspector.features.compare.ranks.job import read_job
-    from ctrace.inspector.runs.target import holds
+    from ctrace.inspector.errors import Exit
     from ctrace.reports.terminal.ranks_screen import ranks_screen
 
     check_output(output)
     if perfetto is not None:
         naming_perfetto(lambda: check_output(perfetto))
-    if folder is None:
-        raise TargetError("ranks needs a folder of logs", "name the folder that TORCH_TRACE wrote to")
-    if not holds(folder.is_dir):
-        what = "is a file" if holds(folder.is_file) else "does not exist"
-        todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
-        raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
-    engine = opt.engine_of(on)
-    with reading("logs") as progress:
-        job = read_job(folder, world_size, progress, engine)
+    if request.options.get("world") is not None:
+        job = _before(request, world_size, named, is_all=all_of_it)
+    else:
+        job = _from_logs(request, world_size, named, on)
     if perfetto is not None:
         _write_trace(job, perfetto)
     show_document(job, output, json=json, screen=partial(ranks_screen, all_of_it=all_of_it))
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
+
+
+def _from_logs(request: Request, world_size: int | None, named: str | None, on: str | None) -> "Job":
+    """Compare the logs of a job that ran.
+
+    Raises:
+        CtraceError: there is no folder of logs, an option is for a target, or the logs are not one job's.
+    """
+    from ctrace.cli.progress import reading
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.features.compare.ranks.job import read_job
+    from ctrace.inspector.runs.target import holds
+
+    if request.target is None:
+        raise TargetError("ranks needs a folder of logs", "name the folder that TORCH_TRACE wrote to")
+    folder = Path(request.target)
+    if not holds(folder.is_dir):
+        if world_size is not None and folder.suffix == ".py":
+            what = f"--world-size {world_size} is for a folder of logs, and {folder} is a target"
+            raise TargetError(what, f"run it as one rank of a job: ctrace ranks {folder} --world {world_size}")
+        what = "is a file" if holds(folder.is_file) else "does not exist"
+        if what == "is a file" and folder.suffix == ".py":
+            todo = f"say how many ranks its job has: ctrace ranks {folder} --world N"
+        elif what == "is a file":
+            todo = f"one log is one rank; read it: ctrace explain {folder}"
+        else:
+            todo = "check its name"
+        raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
+    if named is not None:
+        raise TargetError(f"--ranks {named} is for a target with --world", "leave it out: all logs are compared")
+    if any(value not in (None, False, ()) for value in request.options.values()) or request.args:
+        raise TargetError(f"{folder} has logs, and an option is for a target that runs", "leave that option out")
+    engine = opt.engine_of(on)
+    with reading("logs") as progress:
+        return read_job(folder, world_size, progress, engine)
+
+
+def _before(request: Request, world_size: int | None, named: str | None, *, is_all: bool) -> "Job":
+    """Compare the ranks of a job that has not run.
+
+    Raises:
+        CtraceError: the target, or an option, is wrong.
+    """
+    from ctrace.cli.world_runs import job_before_it_runs
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.runs.target import holds
+
+    world = request.options["world"]
+    if request.target is None:
+        raise TargetError("ranks --world needs a target", "name a model file or a program")
+    if world_size is not None or holds(Path(request.target).is_dir):
+        what = f"--world {world} runs a target as ranks that do not exist, and {request.target} has logs of ranks"
+        if world_size is not None:
+            what = "--world is for a target, and --world-size for a folder of logs"
+        raise TargetError(what, f"on logs, say how many ranks the job had: --world-size {world_size or world}")
+    return job_before_it_runs(request, named, is_all=is_all)
 
 
 def _write_trace(job: "Job", perfetto: Path) -> None:

@@ -30,6 +30,10 @@ def run(
     output: opt.Output = None,
     build: opt.Build = False,
     gpu: opt.TargetGpu = None,
+    world: opt.World = None,
+    mesh: opt.Mesh = None,
+    rank: opt.Rank = None,
+    assume: opt.Assume = None,
     timeout: opt.Timeout = None,
     name: opt.Name = None,
 ) -> None:
@@ -40,6 +44,7 @@ def run(
     from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
+    from ctrace.inspector.runs.options import check_options
     from ctrace.inspector.runs.store import Store
 
     form = shown_format(json=json, markdown=markdown)
@@ -49,7 +54,9 @@ def run(
     stdout = 2 if form is not Format.TERMINAL and output is None else None
     store = Store()
     refuse_name(Request(module or context.args[0], name=name), store)
-    child, options = ChildProcess(has_terminal=True), Options(build=build, target=gpu_name)
+    options = Options(build=build, target=gpu_name, world=world, mesh=mesh, rank=rank, assume=tuple(assume or ()))
+    check_options(target, options)
+    child = ChildProcess(has_terminal=True)
     try:
         session = capture(target, options, store=store, timeout=timeout, stdout=stdout, name=name, child=child)
     finally:
@@ -71,7 +78,7 @@ def separated(words: list[str]) -> list[str]:
     return words
 
 
-_WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name")
+_WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name", "--world", "--mesh", "--rank", "--assume")
 
 
 def _gpu(text: str | None, *, build: bool) -> str | None:

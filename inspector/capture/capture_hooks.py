@@ -42,6 +42,7 @@ from ctrace.inspector.capture.torch_log.record_caches import no_caches, own_auto
 from ctrace.inspector.capture.torch_log.structured import structured
 from ctrace.inspector.facts.events.run_events import Ended, ModeChosen
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.runs.capture_request import Options
 
 
 @contextmanager
@@ -61,6 +62,7 @@ def capturing(
     caches: str | None = None,
     seed: int | None = None,
     is_whole: bool = False,
+    virtual: Options | None = None,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
@@ -79,6 +81,7 @@ def capturing(
         caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
         seed: what the generators of random numbers start with; None: what Python and torch choose.
         is_whole: the process runs nothing after this block.
+        virtual: the options that make the process one rank of a job; None: it is no such rank.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -87,7 +90,9 @@ def capturing(
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.add(ModeChosen(build, fast))
             sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, gpu=gpu, cores=cores)
-            started = (environment(owned, seed), seeded(seed))
+            started = [environment(owned, seed), seeded(seed)]
+            if virtual is not None:
+                started += child_door("cluster").sources(virtual)
             for source in (*started, *(sources if caches is None else _few_sources(caches))):
                 active.enter_context(source(recorder, when))
             if files:

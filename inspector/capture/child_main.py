@@ -93,6 +93,7 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
             caches=options.caches,
             seed=request.seed,
             is_whole=True,
+            virtual=options if options.world is not None else None,
         ) as recorder,
         exits(recorder),
     ):

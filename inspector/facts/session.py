@@ -13,6 +13,7 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import TunedKernel, TunedOperation
 from ctrace.inspector.facts.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.bytecode_facts import Rewritten
+from ctrace.inspector.facts.cluster_facts import ClusterFacts
 from ctrace.inspector.facts.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.facts.cuda_graphs import CudaGraph
 from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
@@ -300,6 +301,8 @@ class Session(Struct, frozen=True):
     """What the run assumed about values that do not exist (`--fake`)."""
     stopped: Stopped | None = None
     """The first place where a call stopped because a value does not exist (`--fake`)."""
+    cluster: ClusterFacts | None = None
+    """What this rank of a virtual cluster (`--world N`) did; None: no such rank."""
     calls: int = 0
     """All calls of the compiled model in a model file's scenarios."""
     problems: tuple[Problem, ...] = ()

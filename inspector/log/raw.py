@@ -19,6 +19,14 @@ from ctrace.inspector.facts.built import (
     KernelRefusal,
     LaunchTiming,
 )
+from ctrace.inspector.facts.cluster_facts import (
+    CollectiveCalled,
+    CollectivesCut,
+    GraphCalled,
+    MeshMade,
+    RankBegan,
+    UnevenShard,
+)
 from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, Speed, TorchCachesUsed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import compile_time_events as ct
@@ -153,6 +161,12 @@ class Raw(Struct):
     model: ModelLoaded | None = None
     assumed: list[Assumed] = field(default_factory=list)
     stopped: list[Stopped] = field(default_factory=list)
+    rank: RankBegan | None = None
+    meshes: list[MeshMade] = field(default_factory=list)
+    uneven: list[UnevenShard] = field(default_factory=list)
+    communicated: list[CollectiveCalled | GraphCalled] = field(default_factory=list)
+    """What ran on this rank of a virtual cluster, in order; of several calls in a scenario, the last one."""
+    communicated_cut: CollectivesCut | None = None
     failure: Failure | None = None
     codegen_failure: Failure | None = None
     """The failure of code generation that ran in parallel with the program; a real compile would have raised there."""
@@ -194,6 +208,8 @@ class Raw(Struct):
     """How many entries there are of each kind that ctrace knows and does not show."""
     recorded: list[ev.RecordSeen] = field(default_factory=list)
     _call: run_events.CallBegan | None = None
+    _call_start: int = 0
+    """Where in `communicated` the call began."""
     """The current call; between calls, the previous one."""
     _is_in_eager: bool = False
     _of_eager: set[str] = field(default_factory=set)
@@ -280,6 +296,9 @@ class Raw(Struct):
             case run_events.DeviceUsed():
                 self.environment["device"] = event.device
             case run_events.CallBegan():
+                if self._call is not None and self._call.scenario == event.scenario:
+                    del self.communicated[self._call_start :]  # an earlier call also sets things up
+                self._call_start = len(self.communicated)
                 self.calls[event.scenario] += 1
                 self._call = event
             case run_events.EagerCall():
@@ -296,6 +315,17 @@ class Raw(Struct):
                 self.assumed.append(event)
             case Stopped():
                 self.stopped.append(event)
+            case RankBegan():
+                self.rank = event
+            case MeshMade():
+                self.meshes.append(event)
+            case UnevenShard():
+                self.uneven.append(event)
+            case CollectiveCalled() | GraphCalled():
+                if not self._is_in_eager:
+                    self.communicated.append(event)
+            case CollectivesCut():
+                self.communicated_cut = event
             case DangerFound():
                 self.dangers.append(danger_of(event))
             case run_events.DangersWithdrawn():

@@ -49,6 +49,12 @@ class Options(Struct, frozen=True):
     """The values of expressions that do not exist with `fake`."""
     layers: int | None = None
     """How many layers to leave of each list of modules; None: all."""
+    world: int | None = None
+    """How many ranks the job has of which the capture is one; None: it is a process of its own."""
+    mesh: str | None = None
+    """The mesh of the ranks, such as `dp=128,tp=8`; None: the program's own."""
+    rank: int | None = None
+    """Which rank of the world it is; None: the first."""
 
 
 class TorchSetting(Struct, frozen=True):

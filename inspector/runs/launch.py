@@ -21,6 +21,7 @@ from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.suitable import why_new_process
 from ctrace.inspector.runs.store import SavedRun
+from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.events.core import Event
@@ -59,6 +60,8 @@ def _environment(request: CaptureRequest) -> dict[str, str]:
     """Return the environment of the child."""
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
     environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
+    if request.options.world is not None:
+        environment |= rank_environment(request.options.rank or 0, request.options.world, environment)
     if request.options.caches is not None:
         from ctrace.inspector.runs.torch_caches.cache_folder import cache_environment
 

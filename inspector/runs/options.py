@@ -6,6 +6,7 @@ from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.input_specs import parse_input, parse_vary
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
+from ctrace.inspector.runs.virtual_world import check_world
 
 
 def check_options(resolved: Resolved, options: Options) -> None:
@@ -19,6 +20,9 @@ def check_options(resolved: Resolved, options: Options) -> None:
     if options.fast:
         _check_fast(options)
     _check_fake(resolved, options)
+    check_world(options.world, options.mesh, options.rank)
+    if options.world is not None:
+        _check_virtual(options)
     allowed = Options(
         build=options.build,
         guard_cost=options.guard_cost,
@@ -27,10 +31,14 @@ def check_options(resolved: Resolved, options: Options) -> None:
         inductor_guards=options.inductor_guards,
         fast=options.fast,
         caches=options.caches,
+        world=options.world,
+        mesh=options.mesh,
+        rank=options.rank,
+        assume=options.assume if options.world is not None else (),
     )
     if isinstance(resolved, ProgramTarget) and options != allowed:
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
-        todo = "use only --build, --fast, --target and --timeout with it, or name an object: file.py:name"
+        todo = "use only --build, --fast, --target, --world and --timeout with it, or name an object: file.py:name"
         raise TargetError(what, todo)
     for text in options.inputs:
         parse_input(text)
@@ -50,6 +58,18 @@ def _check_fast(options: Options) -> None:
         raise TargetError(
             f"--fast and {conflict} exclude each other", "remove one: with --fast, graphs do not go through a backend"
         )
+
+
+def _check_virtual(options: Options) -> None:
+    """Refuse what needs the other ranks.
+
+    Raises:
+        TargetError: another option excludes `--world`, or the feature is not there.
+    """
+    require("cluster", "--world")
+    if options.build:
+        todo = "remove one: kernels of a rank without its peers compute with values that the peers never sent"
+        raise TargetError("--world and --build exclude each other", todo)
 
 
 def _check_fake(resolved: Resolved, options: Options) -> None:

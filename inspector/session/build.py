@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.cluster_facts import ClusterFacts
 from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
@@ -139,6 +140,7 @@ def assemble(
         trials=tuple(raw.trials),
         parts=raw.parts,
         model=raw.model,
+        cluster=_cluster(raw),
         assumed=tuple(dict.fromkeys(raw.assumed)),
         stopped=raw.stopped[0] if raw.stopped else None,
         calls=raw.calls.total(),
@@ -154,6 +156,20 @@ def assemble(
         inductor_guards=dict(raw.inductor_guards),
         late_guards=dict(raw.late_guards),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
+    )
+
+
+def _cluster(raw: Raw) -> ClusterFacts | None:
+    if raw.rank is None:
+        return None
+    cut = raw.communicated_cut
+    return ClusterFacts(
+        raw.rank.rank,
+        raw.rank.world,
+        tuple(raw.meshes),
+        tuple(raw.uneven),
+        tuple(raw.communicated),
+        None if cut is None else cut.most,
     )
 
 

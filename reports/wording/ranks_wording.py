@@ -36,6 +36,8 @@ def answer(job: Job) -> tuple[str, str]:
     number = fmt.count(len(job.ranks), "rank")
     if job.agree is None:
         return "INCOMPLETE", f"{number}: cannot tell whether all ranks agree"
+    if job.agree and job.is_staged:
+        return "AGREE", f"{number}: those of one stage compiled the same, {fmt.count(len(job.groups), 'group')}"
     if job.agree:
         whole = "compiled the same" if len(job.ranks) > 1 else "nothing to compare it with"
         return "AGREE", f"{number}: {whole}, {fmt.count(len(job.compilations), 'compilation')}"

@@ -27,6 +27,14 @@ from ctrace.inspector.facts.autotuning import (
     TunedOperation,
 )
 from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
+from ctrace.inspector.facts.cluster_facts import (
+    CollectiveCalled,
+    CollectivesCut,
+    GraphCalled,
+    MeshMade,
+    RankBegan,
+    UnevenShard,
+)
 from ctrace.inspector.facts.compile_time import EarlierKey, Speed, TorchCachesUsed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import core as ev
@@ -144,6 +152,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu, ModelLoaded, Assumed, Stopped,
+    RankBegan, MeshMade, UnevenShard, CollectiveCalled, GraphCalled, CollectivesCut,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

@@ -50,6 +50,9 @@ class Divergence(Struct, frozen=True):
     """Which input, guard, node, collective or part of a cache key differs."""
     values: dict[int, str]
     """By rank."""
+    others: tuple[int, ...] = ()
+    """The lines of the same file that other ranks reach there."""
+    JSON: ClassVar[str] = "compilation function file line kind subject values"
 
 
 class CompiledOnRanks(Struct, frozen=True):
@@ -74,7 +77,7 @@ class Job(Struct, frozen=True):
 
     JSON: ClassVar[str] = (
         "ranks missing=first_missing missing_count agree first_divergence=divergence cut groups compilations seconds "
-        "notes reports"
+        "notes reports captured like"
     )
 
     ranks: tuple[int, ...]
@@ -96,6 +99,14 @@ class Job(Struct, frozen=True):
     """By rank."""
     has_unread: bool = False
     """Whether the folder has logs that cannot be read."""
+    captured: tuple[int, ...] | None = None
+    """The ranks of a virtual job that were captured; None: the logs are of a job that ran."""
+    like: dict[int, int] = field(default_factory=dict)
+    """The rank that stands for each other one of a virtual job."""
+    world: int | None = None
+    """How many ranks a virtual job has."""
+    is_staged: bool = False
+    """Whether ranks are stages of a pipeline, and compile different code for that."""
 
     @property
     def first_missing(self) -> tuple[int, ...]:
@@ -110,7 +121,7 @@ class Job(Struct, frozen=True):
     @property
     def agree(self) -> bool | None:
         """Whether all ranks compiled the same; None if unknown, because a rank is missing or cut off."""
-        if self.divergence is not None and self.divergence.kind is not Apart.MISSING:
+        if self.divergence is not None and (self.divergence.kind is not Apart.MISSING or self.captured is not None):
             return False
         is_partial = self.missing or self.cut or self.has_unread or self.divergence is not None
         return None if is_partial else True
@@ -132,7 +143,7 @@ def read_job(
     skipped = found.note(folder)
     logs = _by_rank(folder, found.logs, skipped)
     summaries = list(_interned(_summaries(logs, progress, engine)))
-    job = _job(summaries, world_size)
+    job = job_of(summaries, world_size)
     rotated = [log for log in logs if log.parts]
     notes = (*job.notes, *filter(None, [skipped]), *(rotation_note(log.parts) for log in rotated[:_MOST_VALUES]))
     return replace(job, notes=notes, has_unread=any(each.is_log for each in found.skipped))
@@ -206,7 +217,9 @@ def _key(one: Digest) -> bytes:
     return repr((_place(one), one.digests)).encode()
 
 
-def _job(summaries: list[Summary], world_size: int | None) -> Job:
+def job_of(summaries: list[Summary], world_size: int | None) -> Job:
+    """Compare summaries of ranks; `world_size` is how many ranks the job had, if that is known."""
+    summaries = list(_interned(summaries))
     ranks = tuple(each.rank for each in summaries)
     groups: dict[tuple[int, ...], list[Summary]] = {}
     for each in summaries:
@@ -354,7 +367,9 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Di
     one = there[0]
     is_users = shown is not None and shown.file and _INSTALLED not in shown.file
     place = (shown.file, shown.line) if shown is not None and is_users else (one.file, one.line)
-    return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())))
+    reached = (item for item in items.values() if item is not None and item.file == place[0])
+    lines = tuple(sorted({item.line for item in reached} - {place[1]}))
+    return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())), lines)
 
 
 def _value(items: Mapping[str | None, RankItem | None], digest: str | None) -> str:

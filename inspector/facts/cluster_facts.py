@@ -1,0 +1,103 @@
+"""What one rank of a virtual cluster (`--world N`) set up, and which collectives it called outside of graphs."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.wire import Integer, OfGraph, Record
+
+
+class RankBegan(Record, frozen=True):
+    """The process runs as one rank of a job that has no other process."""
+
+    KIND: ClassVar[str] = "rank_began"
+    rank: Integer
+    world: Integer
+
+
+class MeshMade(Record, frozen=True):
+    """The program made a device mesh."""
+
+    KIND: ClassVar[str] = "mesh_made"
+    shape: tuple[Integer, ...]
+    names: tuple[str, ...]
+    """Of its dimensions; empty: they have none."""
+    coordinate: tuple[Integer, ...]
+    """Where this rank is in it; empty: it is not in it."""
+    ranks: tuple[Integer, ...]
+    """Flat, in the order of the mesh."""
+    groups: tuple[str, ...]
+    """Torch's name of the process group of each dimension."""
+    file: str
+    line: Integer
+
+
+class UnevenShard(Record, frozen=True):
+    """A dimension that does not divide among the ranks that shard it, so that their shards differ."""
+
+    KIND: ClassVar[str] = "uneven_shard"
+    size: Integer
+    parts: Integer
+
+
+class CollectiveOrigin(StrEnum):
+    """Who put a collective into the program."""
+
+    FSDP = "fsdp"
+    DDP = "ddp"
+    DTENSOR = "dtensor"
+    USER = "user"
+    PASS = "pass"
+    """A pass of Inductor, which merged or moved collectives of the graph."""
+
+
+class CollectiveCalled(Record, frozen=True):
+    """A collective that ran outside of a graph."""
+
+    KIND: ClassVar[str] = "collective_called"
+    op: str
+    group: str
+    """Torch's name of the process group."""
+    group_size: Integer
+    bytes: Integer
+    """The larger one of what goes in and what comes out on this rank."""
+    dtype: str
+    is_backward: bool
+    file: str
+    line: Integer
+    """The innermost line of the user; in a backward, which has none, that of the wrapped module if it is known."""
+    origin: CollectiveOrigin
+    bucket: tuple[str, ...] = ()
+    """The parameters whose shards or gradients travel together."""
+    change: str = ""
+    """For a DTensor, its placements before and after."""
+    waited: str = ""
+    """`file:line` that waited for it; empty: nothing that Python sees."""
+
+
+class GraphCalled(OfGraph, frozen=True, kw_only=True):
+    """A compiled graph ran: what it communicates stands in its own records."""
+
+    KIND: ClassVar[str] = "graph_called"
+    is_backward: bool
+
+
+class CollectivesCut(Record, frozen=True):
+    """The program went on to communicate; nothing more of it was recorded."""
+
+    KIND: ClassVar[str] = "collectives_cut"
+    most: Integer
+
+
+class ClusterFacts(Struct, frozen=True):
+    """What a Session keeps of a rank of a virtual cluster."""
+
+    rank: int
+    world: int
+    meshes: tuple[MeshMade, ...] = ()
+    uneven: tuple[UnevenShard, ...] = ()
+    calls: tuple[CollectiveCalled | GraphCalled, ...] = ()
+    """In order, of the compiled calls of a model file's scenarios, or of the program."""
+    cut_after: int | None = None
+    """After how many the record of calls ends; None: it is whole."""

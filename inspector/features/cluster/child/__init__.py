@@ -1,0 +1,1 @@
+"""The virtual rank in the child process: process groups without peers, and what the rank communicates."""

@@ -1,0 +1,313 @@
+"""Record each collective that runs outside of graphs, and which graphs run between them.
+
+A dispatch mode below autograd sees them all: those that the program calls, those of hooks of FSDP2, those of DTensor
+and those of DDP's reducer, which is C++. It ignores compile internals, so that Dynamo compiles as without it
+(`capture/dynamo/op_counts.py` has the reasons).
+
+What a graph communicates is read from the graph, not here: it runs eagerly where no kernel is built, and then its
+collectives are dispatched, too. In a forward, they run while the graph is called. In a backward, the node of autograd
+that runs was made during a graph's call: its sequence number lies among those that the call took.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder, compile_context
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.cluster_facts import CollectiveCalled, CollectiveOrigin, CollectivesCut, GraphCalled
+
+_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem")
+_MOST = 20_000
+"""How many calls to record: many steps of a training loop repeat the same ones."""
+_NAMES = {
+    "allreduce_": "all_reduce",
+    "allreduce_coalesced_": "all_reduce_coalesced",
+    "allgather_": "all_gather",
+    "_allgather_base_": "all_gather_into_tensor",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
+    "allgather_coalesced_": "all_gather_coalesced",
+    "reduce_scatter_": "reduce_scatter",
+    "_reduce_scatter_base_": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced",
+    "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all_single",
+    "broadcast_": "broadcast",
+    "reduce_": "reduce",
+    "scatter_": "scatter",
+    "gather_": "gather",
+    "recv_": "recv",
+    "recv_any_source_": "recv",
+}
+"""The names of `torch.distributed`, by those of the ops below them (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to
+2.13)."""
+_LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+"""Ops of these namespaces that communicate nothing."""
+
+
+class CalledCollectives:
+    """Records the collectives of one process."""
+
+    def __init__(self) -> None:
+        self._begin: Callable[[], None] = lambda: None
+
+    def begin(self) -> None:
+        """Watch from now on: the program has made its first process group."""
+        self._begin()
+
+    @contextmanager
+    def source(self, recorder: Recorder, when: When) -> Iterator[None]:
+        """Install the hooks."""
+        with ExitStack() as patches:
+            calls = _Calls(recorder)
+
+            def begin() -> None:
+                self._begin = lambda: None
+                mode = _dispatch_mode(calls)
+                mode.__enter__()
+                patches.callback(_leave, mode)
+
+            self._begin = begin
+            when("torch._dynamo.output_graph", lambda module: _follow_graphs(module, calls, patches))
+            yield
+            self._begin = lambda: None
+
+
+def _leave(mode: Any) -> None:
+    """End the mode, unless the program has left one of its own above it."""
+    from torch.utils import _python_dispatch
+
+    modes: Any = _python_dispatch
+    if modes._get_current_dispatch_mode() is mode:
+        mode.__exit__(None, None, None)
+
+
+def _follow_graphs(module: ModuleType, calls: "_Calls", patches: ExitStack) -> None:
+    kind: Any = module.OutputGraph
+    original = kind.call_user_compiler
+
+    def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+        compiled = original(self, gm, example_inputs)
+        return calls.wrap(compiled, compile_context()) if calls.has_groups else compiled
+
+    patches.enter_context(patched(kind, "call_user_compiler", call))
+
+
+class _Calls:
+    """Turns dispatched ops into records."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._torch_folder = folder_of_torch() if "torch" in sys.modules else ""
+        self.has_groups = False
+        self._inside = 0
+        self._runs: list[tuple[int, int, dict[str, Any], int]] = []
+        """First and last sequence number of autograd nodes of each call of a graph, the graph, and a number."""
+        self._reported: set[int] = set()
+        self._left = _MOST
+
+    def wrap(self, graph: Callable[..., Any], at: dict[str, Any]) -> Callable[..., Any]:
+        """Note when a graph runs, and which nodes of autograd it makes."""
+        import torch
+
+        autograd: Any = torch.autograd  # its stub lacks `_get_sequence_nr` (2.11 to 2.13)
+
+        def run(*args: Any) -> Any:
+            self._add(GraphCalled(is_backward=False), at)
+            first = autograd._get_sequence_nr()
+            self._inside += 1
+            try:
+                return graph(*args)
+            finally:
+                self._inside -= 1
+                self._runs = [
+                    *self._runs[-_MOST_RUNS:],
+                    (first, autograd._get_sequence_nr(), at, len(self._runs)),
+                ]
+
+        return run
+
+    def seen(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a collective, unless a graph runs it."""
+        frame = sys._getframe(2)
+        origin, frames = self._origin(frame)
+        is_backward = _in_backward()
+        if self._inside or (is_backward and origin not in _HOOKS and self._is_graphs_backward()):
+            return
+        self._add(self._described(func, args, kwargs, result, origin, frames, is_backward=is_backward))
+
+    def _is_graphs_backward(self) -> bool:
+        """Whether the running node of autograd was made in a graph; record that the graph's backward runs."""
+        import torch
+
+        node: Any = torch._C._current_autograd_node()
+        number = node._sequence_nr() if node is not None else -1
+        for first, last, at, run in reversed(self._runs):
+            if first <= number < last:
+                if run not in self._reported:
+                    self._reported.add(run)
+                    self._add(GraphCalled(is_backward=True), at)
+                return True
+        return False
+
+    def _add(self, record: Any, at: dict[str, Any] | None = None) -> None:
+        if self._left <= 0:
+            if self._left == 0:
+                self._recorder.add(CollectivesCut(_MOST), {})
+            self._left = -1
+            return
+        self._left -= 1
+        self._recorder.add(record, at or {})
+
+    def _origin(self, frame: FrameType | None) -> tuple[CollectiveOrigin, list[FrameType]]:
+        """Return who called, and the frames of torch.distributed and of the user, innermost first."""
+        origin, frames = None, []
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self._torch_folder):
+                part = file[len(self._torch_folder) :]
+                found = next((kind for folder, kind in _ORIGINS.items() if part.startswith(folder)), None)
+                origin = origin or found
+                if found is not None:
+                    frames.append(frame)
+            elif not file.startswith((OURS, "<")):
+                frames.append(frame)
+            frame = frame.f_back
+        if origin is None and _in_backward() and not any(map(self._is_users, frames[:1])):
+            origin = CollectiveOrigin.DDP
+        return origin or CollectiveOrigin.USER, frames
+
+    def _is_users(self, frame: FrameType) -> bool:
+        return not frame.f_code.co_filename.startswith(self._torch_folder)
+
+    def _described(
+        self,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        origin: CollectiveOrigin,
+        frames: list[FrameType],
+        *,
+        is_backward: bool,
+    ) -> CollectiveCalled:
+        group, size = _group_of(func, args, kwargs)
+        moved, dtype = _moved(args, kwargs, result)
+        user = next(filter(self._is_users, frames), None)
+        name = func.overloadpacket.__name__
+        return CollectiveCalled(
+            op=_NAMES.get(name, name),
+            group=group,
+            group_size=size,
+            bytes=moved,
+            dtype=dtype,
+            is_backward=is_backward,
+            file=user.f_code.co_filename if user is not None else "",
+            line=user.f_lineno if user is not None else 0,
+            origin=origin,
+            bucket=_bucket(frames) if origin is CollectiveOrigin.FSDP else (),
+            change=_change(frames) if origin is CollectiveOrigin.DTENSOR else "",
+        )
+
+
+_MOST_RUNS = 1_000
+"""Calls of graphs whose backwards may still come."""
+_ORIGINS = {
+    "distributed/fsdp/": CollectiveOrigin.FSDP,
+    "distributed/_composable/": CollectiveOrigin.FSDP,
+    "distributed/tensor/": CollectiveOrigin.DTENSOR,
+    "nn/parallel/distributed.py": CollectiveOrigin.DDP,
+}
+"""Folders of torch that call collectives for the user, the first one that a stack meets counts."""
+_HOOKS = (CollectiveOrigin.FSDP, CollectiveOrigin.DDP)
+"""Whose hooks run beside a node of autograd, and are no part of it."""
+
+
+def _in_backward() -> bool:
+    import torch
+
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _group_of(func: Any, args: Any, kwargs: Any) -> tuple[str, int]:
+    """Return name and size of the process group among an op's arguments: an object, or its name."""
+    from torch.distributed import distributed_c10d
+
+    c10d: Any = distributed_c10d
+    values = [*args, *kwargs.values()]
+    for declared, value in zip(func._schema.arguments, values, strict=False):
+        if declared.name == "group_name":
+            return str(value), int(c10d._resolve_process_group(value).size())
+        if isinstance(value, c10d.ProcessGroup):
+            return str(value.group_name), int(value.size())
+        if declared.name == "process_group":
+            group = c10d.ProcessGroup.unbox(value)
+            return str(group.group_name), int(group.size())
+    return "", 0
+
+
+def _moved(args: Any, kwargs: Any, result: Any) -> tuple[int, str]:
+    """Return the bytes of all tensors of the larger side, and the type of the first."""
+    import torch
+    from torch.utils import _pytree
+
+    def total(tensors: list[Any]) -> int:
+        return sum(each.numel() * each.element_size() for each in tensors)
+
+    # An op of c10d takes its output as an argument, which its result repeats.
+    sides = [[leaf for leaf in _pytree.tree_leaves(side) if isinstance(leaf, torch.Tensor)] for side in (*args, result)]
+    sides = [side for side in sides if side]
+    if not sides:
+        return 0, ""
+    return max(map(total, sides)), str(sides[0][0].dtype).removeprefix("torch.")
+
+
+def _bucket(frames: list[FrameType]) -> tuple[str, ...]:
+    """Return the parameters of the group whose hook runs (`FSDPParamGroup`, 2.11 to 2.13)."""
+    for frame in frames:
+        owner: Any = frame.f_locals.get("self")
+        if type(owner).__name__ == "FSDPParamGroup":
+            return tuple(str(each._param_fqn) for each in owner.fsdp_params)
+    return ()
+
+
+def _change(frames: list[FrameType]) -> str:
+    """Return a DTensor's placements before and after (torch/distributed/tensor/_redistribute.py, 2.11 to 2.13)."""
+    for frame in frames:
+        if frame.f_code.co_name == "redistribute_local_tensor":
+            before: Any = frame.f_locals.get("current_spec")
+            after: Any = frame.f_locals.get("target_spec")
+            with suppress(AttributeError):
+                return f"{_placed(before.placements)} -> {_placed(after.placements)}"
+    return ""
+
+
+def _placed(placements: Any) -> str:
+    return f"({', '.join(map(repr, placements))})"
+
+
+def _dispatch_mode(calls: _Calls) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    calls.has_groups = True
+    calls._torch_folder = folder_of_torch()
+
+    class _Collectives(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if getattr(func, "namespace", None) in _NAMESPACES and func.overloadpacket.__name__ not in _LOCAL:
+                with calls._recorder.watching("a collective"):
+                    calls.seen(func, args, kwargs or {}, result)
+            return result
+
+    return _Collectives()

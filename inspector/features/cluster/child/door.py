@@ -1,0 +1,17 @@
+"""How the core reaches the feature in the child process: the sources that make it one rank of a job."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.capture.core.source import Source
+from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
+from ctrace.inspector.features.cluster.child.lone_rank import lone_rank
+from ctrace.inspector.features.cluster.child.met_shards import met_shards
+from ctrace.inspector.runs.capture_request import Options
+
+
+def sources(options: Options) -> Iterator[Source]:
+    """Return the sources for one rank of `options.world`."""
+    calls = CalledCollectives()
+    yield lone_rank(options, calls)
+    yield calls.source
+    yield met_shards

@@ -1,0 +1,239 @@
+"""Run as one rank of a job without the others: process groups of any backend are torch's fake ones.
+
+Torch's fake process group (torch/testing/_internal/distributed/fake_pg.py, 2.11 to 2.13) answers each collective with
+what this rank has, so that sizes are right and values are not. What needs a value of a peer stops the program, at the
+line that asks: an object that another rank sends, a key of a store that another rank writes.
+
+Only what makes a group, and what asks a store, is replaced. All the rest, such as the name and the order of groups, is
+torch's own code, so that compiled code refers to the groups that a real job has.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import callers, folder_of_torch
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.cluster_facts import RankBegan
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
+from ctrace.inspector.runs.assumptions import Assumption, parse_assumption
+from ctrace.inspector.runs.capture_request import Options
+
+_C10D = "torch.distributed.distributed_c10d"
+_RECEIVED = {
+    "all_gather_object": "the objects of all ranks",
+    "gather_object": "the objects of all ranks",
+    "scatter_object_list": "an object from rank {src}",
+    "broadcast_object_list": "objects from rank {src}",
+    "recv_object_list": "objects from rank {src}",
+}
+"""Functions that bring values of peers, and what they bring (distributed_c10d.py, 2.11 to 2.13)."""
+_STORES = ("TCPStore", "FileStore")
+
+
+def lone_rank(options: Options, calls: CalledCollectives) -> Source:
+    """Make the source that lets the program believe in its peers."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        rank, world = options.rank or 0, options.world or 1
+        recorder.add(RankBegan(rank, world))
+        with ExitStack() as patches:
+
+            def install(c10d: ModuleType) -> None:
+                    peers = _Peers(rank, world, tuple(map(parse_assumption, options.assume)))
+                for name, value in peers.replaced(c10d, calls):
+                    patches.enter_context(patched(c10d, name, value))
+                # `torch.distributed` takes names from this module when it is imported, perhaps after this.
+                when("torch.distributed", lambda module: _same_names(module, c10d, patches))
+
+            when(_C10D, install)
+            when("torch.distributed", lambda module: _refuse_none(module, recorder))
+            when("torch.multiprocessing", lambda package: _spawn_one(package, rank, patches))
+            yield
+
+    return source
+
+
+def _refuse_none(module: Any, recorder: Recorder) -> None:
+    """End the run if this torch was built without torch.distributed."""
+    if not module.is_available():
+        todo = "install a torch that has it: torch.distributed.is_available() tells"
+        what = "this torch was built without torch.distributed, so it has no ranks"
+        recorder.add(Failure(FailurePhase.TARGET, "TargetError", what, todo=todo))
+
+
+def _same_names(module: ModuleType, c10d: ModuleType, patches: ExitStack) -> None:
+    for name in (*_RECEIVED, *_STORES, "monitored_barrier"):
+        if hasattr(module, name) and hasattr(c10d, name) and getattr(module, name) is not getattr(c10d, name):
+            patches.enter_context(patched(module, name, getattr(c10d, name)))
+
+
+def _spawn_one(package: ModuleType, rank: int, patches: ExitStack) -> None:
+    """Let `torch.multiprocessing.spawn` call its function for this rank alone, in this process."""
+
+    def one(fn: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = 1, **_kwargs: Any) -> None:
+        fn(rank % nprocs, *args)
+
+    patches.enter_context(patched(package, "spawn", one))
+
+
+class _Peers:
+    """Stands for all other ranks."""
+
+    def __init__(self, rank: int, world: int, assumptions: tuple[Assumption, ...], recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._rank = rank
+        self._world = world
+        self._assumptions = assumptions
+
+    def replaced(self, c10d: Any, calls: CalledCollectives) -> Iterator[tuple[str, Any]]:
+        """Yield what to put in the place of names of the module."""
+        yield "_new_process_group_helper", self._group_maker(c10d, calls)
+        yield "rendezvous", self._rendezvous
+        yield "monitored_barrier", lambda *_args, **_kwargs: None
+        for name in _STORES:
+            if hasattr(c10d, name):
+                yield name, self._store
+        for name, brought in _RECEIVED.items():
+            if hasattr(c10d, name):
+                yield name, self._receiver(c10d, name, brought)
+
+    def _rendezvous(self, *_args: Any, **_kwargs: Any) -> Iterator[tuple[Any, int, int]]:
+        """Meet nobody (torch/distributed/rendezvous.py)."""
+        yield self._store(), self._rank, self._world
+
+    def _store(self, *_args: Any, **_kwargs: Any) -> Any:
+        return lone_store(self)
+
+    def _group_maker(self, c10d: Any, calls: CalledCollectives) -> Callable[..., Any]:
+        original = c10d._new_process_group_helper
+
+        def made(group_size: int, group_rank: int, ranks: list[int], backend: Any, *args: Any, **kwargs: Any) -> Any:
+            import torch.testing._internal.distributed.fake_pg  # noqa: F401 - it registers the backend
+
+            if not ranks:
+                self._check(group_size, group_rank)
+            kwargs = {**kwargs, "backend_options": None, "device_id": None}
+            group, store = original(group_size, group_rank, ranks, c10d.Backend(c10d.Backend.FAKE), *args[:2], **kwargs)
+            if group is not c10d.GroupMember.NON_GROUP_MEMBER and store is not None:
+                # The program asks for the backend by this name, as torch.distributed.get_backend does.
+                c10d._world.pg_map[group] = (c10d.Backend(str(backend)), store)
+                c10d._world.pg_backend_config[group] = str(c10d.BackendConfig(c10d.Backend(str(backend))))
+            calls.begin()
+            return group, store
+
+        return made
+
+    def _check(self, size: int, rank: int) -> None:
+        """Refuse a program that makes another world than the one asked for.
+
+        Raises:
+            TargetError: it does.
+        """
+        if size != self._world:
+            what = f"{user_place()} starts a job of {size} ranks, and --world is {self._world}"
+            raise self._stopped(what, f"name that world: --world {size}, or let the program read WORLD_SIZE")
+        if rank != self._rank:
+            what = f"{user_place()} starts as rank {rank}, and this is rank {self._rank}"
+            raise self._stopped(what, "let the program take its rank from the variable RANK, as torchrun gives it")
+
+    def _receiver(self, c10d: Any, name: str, brought: str) -> Callable[..., Any]:
+        original = getattr(c10d, name)
+
+        def received(*args: Any, **kwargs: Any) -> Any:
+            source = kwargs.get("src", args[1] if name == "broadcast_object_list" and len(args) > 1 else 0)
+            if name == "broadcast_object_list" and (source or 0) == self._rank:
+                return None
+            if name == "gather_object" and kwargs.get("dst", 0) != self._rank:
+                return None
+            values = args[0] if args else next(iter(kwargs.values()))
+            self.stop_or_fill(name, brought.format(src=source or 0), values)
+            return None
+
+        received.__name__, received.__doc__ = name, original.__doc__
+        return received
+
+    def stop_or_fill(self, call: str, brought: str, values: Any = None) -> Any:
+        """Fill a list with what the user assumes for a line, or return it.
+
+        Raises:
+            TargetError: the user assumes nothing.
+        """
+        file, line = user_frame()
+        for each in self._assumptions:
+            if each.is_at(file, line, None):
+                if isinstance(values, list):
+                    values[:] = [each.values[0]] * len(values)
+                return each.values[0]
+        what = f"{file}:{line} needs {brought} ({call}), and --world runs rank {self._rank} without its peers"
+        short = file.rpartition("/")[2]
+        raise TargetError(
+            what, f'say what it gets: --assume "{short}:{line}=VALUE", or leave the call out under --world'
+        )
+
+
+def user_frame() -> tuple[str, int]:
+    """Return file and line of the innermost frame outside of torch and ctrace."""
+    found = callers(sys._getframe(1), folder_of_torch())
+    return (found[-1].file, found[-1].line) if found else ("<unknown>", 0)
+
+
+def user_place() -> str:
+    """Return the same as `file:line`."""
+    file, line = user_frame()
+    return f"{file}:{line}"
+
+
+def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are one line each
+    """Return a store that only this rank writes to; reading what another one would write stops the program."""
+    import torch.distributed
+
+    base: Any = torch.distributed.Store
+
+    class LoneStore(base):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self._values: dict[str, bytes] = {}
+
+        def set(self, key: str, value: Any) -> None:
+            self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+        def get(self, key: str) -> bytes:
+            if key in self._values:
+                return self._values[key]
+            return str(peers.stop_or_fill("Store.get", f"the key {key!r} of a store")).encode()
+
+        def add(self, key: str, amount: int) -> int:
+            if amount:
+                return int(peers.stop_or_fill("Store.add", f"the counter {key!r} of a store"))
+            return int(self._values.get(key, b"0"))
+
+        def compare_set(self, key: str, _expected: Any, _desired: Any) -> bytes:
+            return str(peers.stop_or_fill("Store.compare_set", f"the key {key!r} of a store")).encode()
+
+        def check(self, keys: list[str]) -> bool:
+            return all(key in self._values for key in keys)
+
+        def wait(self, keys: list[str], *_timeout: Any) -> None:
+            for key in keys:
+                if key not in self._values:
+                    peers.stop_or_fill("Store.wait", f"the key {key!r} of a store")
+
+        def delete_key(self, key: str) -> bool:
+            return self._values.pop(key, None) is not None
+
+        def num_keys(self) -> int:
+            return len(self._values)
+
+        def set_timeout(self, timeout: timedelta) -> None:
+            """Wait for nothing."""
+
+    return LoneStore()

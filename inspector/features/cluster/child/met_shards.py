@@ -1,0 +1,98 @@
+"""Record the meshes that the program makes, and dimensions that do not divide among their ranks."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import callers, folder_of_torch
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.cluster_facts import MeshMade, UnevenShard
+from ctrace.inspector.facts.wire import Record
+
+_FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param"
+
+
+@contextmanager
+def met_shards(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record what decides which ranks differ, while the program sets up."""
+    with ExitStack() as patches:
+        shards = _Shards(recorder, patches)
+        when("torch.distributed.device_mesh", shards.watch_meshes)
+        when(_FSDP, shards.watch_fsdp)
+        when("torch.distributed.tensor.placement_types", shards.watch_placements)
+        yield
+
+
+class _Shards:
+    """Hooks what makes meshes and shards."""
+
+    def __init__(self, recorder: Recorder, patches: ExitStack) -> None:
+        self._recorder = recorder
+        self._patches = patches
+        self._seen: set[Record] = set()
+
+    def _add(self, record: Record) -> None:
+        if record not in self._seen:
+            self._seen.add(record)
+            self._recorder.add(record)
+
+    def _uneven(self, size: Any, parts: Any) -> None:
+        if isinstance(size, int) and isinstance(parts, int) and parts > 0 and size % parts:
+            self._add(UnevenShard(size, parts))
+
+    def watch_meshes(self, module: ModuleType) -> None:
+        """Record each mesh that has process groups."""
+        kind: Any = getattr(module, "DeviceMesh", None)
+        if kind is None or not hasattr(kind, "get_coordinate"):  # a torch without torch.distributed
+            return
+        original = kind.__init__
+
+        def init(mesh: Any, *args: Any, **kwargs: Any) -> None:
+            original(mesh, *args, **kwargs)
+            with self._recorder.watching("a device mesh"):
+                described = _described(mesh)
+                if described is not None:
+                    self._add(described)
+
+        self._patches.enter_context(patched(kind, "__init__", init))
+
+    def watch_fsdp(self, module: Any) -> None:
+        """Record which parameters FSDP2 cannot divide (_fsdp_param.py, 2.11 to 2.13)."""
+        original = module._chunk_with_empty
+
+        def chunk(tensor: Any, num_chunks: int, dim: int) -> Any:
+            self._uneven(tensor.size(dim), num_chunks)
+            return original(tensor, num_chunks, dim)
+
+        self._patches.enter_context(patched(module, "_chunk_with_empty", chunk))
+
+    def watch_placements(self, module: Any) -> None:
+        """Record which dimensions a DTensor cannot divide (placement_types.py, 2.11 to 2.13)."""
+        original = module.Shard.local_shard_size_and_offset
+
+        def size_and_offset(curr_local_size: Any, num_chunks: Any, rank: Any) -> Any:
+            self._uneven(curr_local_size, num_chunks)
+            return original(curr_local_size, num_chunks, rank)
+
+        self._patches.enter_context(patched(module.Shard, "local_shard_size_and_offset", staticmethod(size_and_offset)))
+
+
+def _described(mesh: Any) -> MeshMade | None:
+    groups = getattr(mesh, "_dim_group_names", None)
+    if groups is None:  # a part of another mesh, which has the groups
+        return None
+    found = callers(sys._getframe(2), folder_of_torch())
+    ranks = mesh.mesh
+    return MeshMade(
+        shape=tuple(ranks.shape),
+        names=tuple(mesh.mesh_dim_names or ()),
+        coordinate=tuple(mesh.get_coordinate() or ()),
+        ranks=tuple(ranks.flatten().tolist()),
+        groups=tuple(map(str, groups)),
+        file=found[-1].file if found else "",
+        line=found[-1].line if found else 0,
+    )

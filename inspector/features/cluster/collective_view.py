@@ -1,0 +1,366 @@
+"""What `ctrace collectives` answers: each collective of a rank in order, who put it there, and what could hide it.
+
+Collectives outside of graphs come from what ran (`child/called_collectives.py`); those of a graph come from the graph,
+as Inductor's last passes over it left it, each time that the graph ran. A log of a process that is no virtual rank
+lacks the former, and when a graph ran; then each graph counts once.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.cluster_facts import CollectiveCalled, CollectiveOrigin, MeshMade
+from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import RunDocument, Session
+from ctrace.inspector.features.cluster.collective_waste import Waste, wasted
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
+from ctrace.inspector.findings.graphs.text.bytes import item_bytes, number
+from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph, FxNode, TensorType
+from ctrace.inspector.knowledge.words.counting import count
+
+_COLLECTIVE = re.compile(r"torch\.ops\.(?:_c10d_functional|_dtensor|c10d|symm_mem)\.(?P<op>\w+?)_?\.\w+")
+_WAIT = "wait_tensor"
+_QUOTED = re.compile(r"""['"]([^'"]*)['"]""")
+_REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
+_LAST = (GraphStage.POST_GRAD, GraphStage.BEFORE_POST_GRAD)
+"""The stages to read, the last one that the log has."""
+_LAYOUT = ("aten.view", "aten.reshape", "aten.permute", "aten.split", "aten.cat", "aten.slice", "aten.t", "getitem")
+"""Ops that mostly move no data, or little."""
+_MATMUL = re.compile(r"aten\.(?:mm|addmm|bmm|baddbmm|convolution|_scaled_dot_product\w*)\b")
+_SHORT = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "u8": "uint8", "b8": "bool", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+
+
+class Collective(Struct, frozen=True):
+    """One collective of this rank."""
+
+    JSON: ClassVar[str] = (
+        "op group|null_if_empty group_size bytes dtype|null_if_empty part file|relative line origin bucket "
+        "starts_at|null_if_empty waits_at|null_if_empty compiled graph|null_if_empty change|null_if_empty between "
+        "why|null_if_empty"
+    )
+    op: str
+    group: str
+    """The dimension of the mesh whose group it is, else torch's name of the group; empty: not known."""
+    group_size: int | None
+    """None: not known."""
+    bytes: int | None
+    """The larger one of what goes in and what comes out on this rank; None: a size is not known."""
+    dtype: str
+    part: str
+    """`forward` or `backward`."""
+    file: str | None
+    line: int | None
+    """The user's line; None: torch does not know."""
+    origin: CollectiveOrigin
+    bucket: tuple[str, ...] = ()
+    """The parameters whose shards or gradients travel together."""
+    starts_at: str = ""
+    """Where it stands in its graph, such as `node 12 of 60`; empty: outside of a graph."""
+    waits_at: str = ""
+    """Where the graph waits for it."""
+    compiled: bool = False
+    """Whether it is part of a graph."""
+    graph: str = ""
+    change: str = ""
+    """For a DTensor outside of a graph, its placements before and after."""
+    between: int | None = None
+    """How many ops that compute stand between start and wait; None: not known."""
+    why: str = ""
+    """Why nothing hides it, as far as the graph shows that."""
+
+
+class CollectivesDocument(RunDocument, frozen=True, kw_only=True):
+    """The collectives of one rank, in order."""
+
+    JSON: ClassVar[str] = (
+        "schema verdict=run.verdict rank world collectives totals findings cut_after notes problems=run.problems"
+    )
+    rank: int | None
+    """None: the process is no rank of a virtual cluster."""
+    world: int | None
+    collectives: tuple[Collective, ...]
+    totals: dict[str, int]
+    """How many there are of each kind."""
+    findings: tuple[Waste, ...]
+    cut_after: int | None
+    """After how many the record of calls ends; None: it is whole."""
+    notes: tuple[str, ...]
+
+
+def collectives_document(session: Session) -> CollectivesDocument:
+    """Answer for a whole run."""
+    cluster = session.cluster
+    graphs = {each.id: _InGraph(session, each) for each in compiled(session)}
+    found = list(_in_order(session, graphs))
+    notes = [] if cluster is not None or not graphs else [_ONLY_GRAPHS]
+    rank = None if cluster is None else cluster.rank
+    return CollectivesDocument(
+        run=session.run,
+        rank=rank,
+        world=None if cluster is None else cluster.world,
+        collectives=tuple(found),
+        totals=dict(Counter(each.op for each in found)),
+        findings=tuple(waste for graph in graphs.values() for waste in graph.waste(rank)),
+        cut_after=None if cluster is None else cluster.cut_after,
+        notes=tuple(notes),
+    )
+
+
+_ONLY_GRAPHS = (
+    "only collectives of graphs, each graph once: what ran outside of graphs is known of a run with --world N"
+)
+
+
+def _in_order(session: Session, graphs: "Mapping[str, _InGraph]") -> Iterator[Collective]:
+    names = _names(() if session.cluster is None else session.cluster.meshes)
+    if session.cluster is None:
+        for graph in graphs.values():
+            yield from graph.of(is_backward=False)
+            yield from graph.of(is_backward=True)
+        return
+    for each in session.cluster.calls:
+        if isinstance(each, CollectiveCalled):
+            yield _called(each, names)
+        elif each.graph in graphs:
+            yield from graphs[each.graph].of(is_backward=each.is_backward)
+
+
+def _names(meshes: Iterable[MeshMade]) -> dict[str, tuple[str, int]]:
+    """Return the name and the size of each dimension of a mesh, by torch's name of its process group."""
+    found = {}
+    for mesh in meshes:
+        for index, (group, size) in enumerate(zip(mesh.groups, mesh.shape, strict=False)):
+            name = mesh.names[index] if index < len(mesh.names) else f"mesh dimension {index}"
+            found[group] = name, size
+    return found
+
+
+def _called(each: CollectiveCalled, names: Mapping[str, tuple[str, int]]) -> Collective:
+    return Collective(
+        op=each.op,
+        group=_group_name(each.group, names),
+        group_size=each.group_size,
+        bytes=each.bytes,
+        dtype=each.dtype,
+        part="backward" if each.is_backward else "forward",
+        file=each.file or None,
+        line=each.line or None,
+        origin=each.origin,
+        bucket=each.bucket,
+        waits_at=each.waited,
+        change=each.change,
+    )
+
+
+def _group_name(group: str, names: Mapping[str, tuple[str, int]]) -> str:
+    if group in names:
+        return names[group][0]
+    return "world" if group == "0" else group
+
+
+class _InGraph:
+    """Reads the collectives of one graph, once for each part."""
+
+    def __init__(self, session: Session, graph: CompiledGraph) -> None:
+        self._session = session
+        self._graph = graph
+        self._names = _names(() if session.cluster is None else session.cluster.meshes)
+        self._world = None if session.cluster is None else session.cluster.world
+        self._found: dict[bool, tuple[Collective, ...]] = {}
+
+    def of(self, *, is_backward: bool) -> tuple[Collective, ...]:
+        """Return the collectives of the forward, or of the backward."""
+        if is_backward not in self._found:
+            self._found[is_backward] = tuple(self._read(is_backward=is_backward))
+        return self._found[is_backward]
+
+    def waste(self, rank: int | None) -> Iterator[Waste]:
+        """Yield what the graph communicates in vain."""
+        for is_backward in (False, True):
+            staged = self._staged(is_backward=is_backward)
+            if staged is not None and staged.graph is not None:
+                yield from wasted(staged.graph, self._graph.id, self._coordinates)
+
+    @cached_property
+    def _coordinates(self) -> dict[str, tuple[int, int]]:
+        """Position of this rank in each group, and the group's size."""
+        cluster = self._session.cluster
+        if cluster is None:
+            return {}
+        found = {"0": (cluster.rank, cluster.world)}
+        for mesh in cluster.meshes:
+            for group, place, size in zip(mesh.groups, mesh.coordinate, mesh.shape, strict=False):
+                found[group] = place, size
+        return found
+
+    def _staged(self, *, is_backward: bool) -> Staged | None:
+        """Return the last stage of a part that the log has."""
+        parts = (Stage.BACKWARD,) if is_backward else (Stage.FORWARD, Stage.INFERENCE)
+        plain = (GraphStage.BACKWARD,) if is_backward else (GraphStage.FORWARD, GraphStage.INFERENCE)
+        for stage in (*_LAST, *plain):
+            for each in self._graph.stages:
+                if each.stage is stage and each.part in parts and each.graph is not None:
+                    return each
+        return None
+
+    def _read(self, *, is_backward: bool) -> Iterator[Collective]:
+        staged = self._staged(is_backward=is_backward)
+        if staged is None or staged.graph is None:
+            return
+        earlier = self._graph.first(GraphStage.BEFORE_POST_GRAD, part=staged.part) or staged.graph
+        known = {node.name for node in earlier.nodes}
+        lines = self._lines(Stage.BACKWARD if is_backward else None)
+        nodes = [node for node in staged.graph.nodes if node.kind in CALLS]
+        seen: Counter[str] = Counter()
+        for index, node in enumerate(nodes):
+            match = _COLLECTIVE.match(node.target)
+            if match is None or match["op"] == _WAIT:
+                continue
+            place = self._place(node, lines, seen)
+            seen[node.target] += 1
+            made = self._collective(node, match["op"], staged.graph, is_backward=is_backward)
+            waits = _wait_of(nodes, index)
+            yield replace(
+                made,
+                file=place[0],
+                line=place[1],
+                origin=CollectiveOrigin.PASS if node.name not in known else self._origin(node),
+                starts_at=f"node {index + 1} of {len(nodes)}",
+                waits_at=f"node {waits + 1} of {len(nodes)}" if waits is not None else "",
+                between=_between(nodes, index, waits),
+                why=_why(nodes, index, waits),
+            )
+
+    def _collective(self, node: FxNode, op: str, graph: FxGraph, *, is_backward: bool) -> Collective:
+        group = next(
+            (text for text in reversed(_QUOTED.findall(node.args)) if text not in _REDUCTIONS),
+            "",
+        )
+        _, size = self._names.get(group, ("", None))
+        inputs = [each for name in node.uses if (each := graph.node(name)) is not None]
+        moved = [_bytes(each.type, self._graph.values) for each in (node, *inputs)]
+        sizes = [each for each in moved if each is not None]
+        return Collective(
+            op=op,
+            group=_group_name(group, self._names),
+            group_size=size or (self._world if group == "0" else None),
+            bytes=max(sizes, default=None),
+            dtype="" if node.type is None else _SHORT.get(node.type.dtype, node.type.dtype),
+            part="backward" if is_backward else "forward",
+            file=None,
+            line=None,
+            origin=CollectiveOrigin.USER,
+            compiled=True,
+            graph=self._graph.id,
+        )
+
+    def _lines(self, part: Stage | None) -> dict[str, list[tuple[str, ...]]]:
+        """Return the user's lines of each library kernel's calls, in order, by name."""
+        stages = (Stage.BACKWARD,) if part is Stage.BACKWARD else (Stage.FORWARD, Stage.INFERENCE)
+        return {
+            each.name: [launch.lines for launch in each.launches]
+            for each in self._session.kernels
+            if each.graph == self._graph.id and each.stage in stages and each.language == "external"
+        }
+
+    def _place(
+        self, node: FxNode, lines: Mapping[str, list[tuple[str, ...]]], seen: Counter[str]
+    ) -> tuple[str | None, int | None]:
+        """Return the user's line of a collective: that of the node, or that of the call of its kernel."""
+        if node.at is not None and not _is_torchs(node.at.file):
+            return node.at.file, node.at.line
+        calls = lines.get(node.target, [])
+        number_of_call = seen[node.target]
+        place = calls[number_of_call][0] if number_of_call < len(calls) and calls[number_of_call] else ""
+        file, _, line = place.rpartition(":")
+        return (file, int(line)) if file and line.isdecimal() else (None, None)
+
+    def _origin(self, node: FxNode) -> CollectiveOrigin:
+        """Return who put a collective into the graph, by the innermost line that torch knows for it."""
+        if node.at is not None and "torch/distributed/fsdp/" in node.at.file:
+            return CollectiveOrigin.FSDP
+        if node.at is not None and "torch/distributed/tensor/" in node.at.file:
+            return CollectiveOrigin.DTENSOR
+        traced = self._graph.first(GraphStage.DYNAMO)
+        if traced is None:
+            return CollectiveOrigin.USER
+        if any(_is_users(each, node) for each in traced.everything()):
+            return CollectiveOrigin.USER
+        has_dtensor = any(each.type is not None and each.type.wrapper == "DTensor" for each in traced.everything())
+        calls_dtensor = any("distributed.tensor" in each.target or "DTensor" in each.target for each in traced.nodes)
+        return CollectiveOrigin.DTENSOR if has_dtensor or calls_dtensor else CollectiveOrigin.USER
+
+
+def _is_torchs(file: str) -> bool:
+    return "/torch/" in file or file.startswith("torch/")
+
+
+def _is_users(traced: FxNode, node: FxNode) -> bool:
+    """Whether Dynamo traced a call of a collective at the line of a node."""
+    is_collective = "c10d" in traced.target or "_functional_collectives" in traced.target
+    return is_collective and traced.at is not None and node.at is not None and traced.at.line == node.at.line
+
+
+def _bytes(kind: TensorType | None, values: Mapping[str, str]) -> int | None:
+    if kind is None:
+        return None
+    item = item_bytes(kind.dtype)
+    total = 1.0 if item is None else item
+    for size in kind.sizes:
+        known = number(size, values)
+        if known is None:
+            return None
+        total *= known
+    return None if item is None else int(total)
+
+
+def _wait_of(nodes: list[FxNode], index: int) -> int | None:
+    """Return the index of the node that waits for a collective; some return several tensors."""
+    names = {nodes[index].name}
+    for later, node in enumerate(nodes[index + 1 :], index + 1):
+        if not names & set(node.uses):
+            continue
+        if _WAIT in node.target:
+            return later
+        if "getitem" in node.target:
+            names.add(node.name)
+    return None
+
+
+def _computes(node: FxNode) -> bool:
+    is_collective = _COLLECTIVE.match(node.target) is not None
+    return not is_collective and not any(op in node.target for op in _LAYOUT)
+
+
+def _between(nodes: list[FxNode], start: int, wait: int | None) -> int | None:
+    return None if wait is None else sum(map(_computes, nodes[start + 1 : wait]))
+
+
+def _why(nodes: list[FxNode], start: int, wait: int | None) -> str:
+    """Say what keeps other ops from running while a collective does, as far as the graph shows it."""
+    if wait is None or _between(nodes, start, wait):
+        return ""
+    made = {nodes[start].name, nodes[wait].name}
+    for node in nodes[start + 1 : wait]:
+        if made & set(node.uses):
+            made.add(node.name)
+    free = 0
+    needs = set(made)
+    for node in nodes[wait + 1 :]:
+        if needs & set(node.uses):
+            needs.add(node.name)
+        elif _computes(node):
+            free += 1
+    if not free:
+        return "every later op of the graph needs its result"
+    later = count(free, "later op")
+    return f"the graph waits at once, although {later} of it {'does' if free == 1 else 'do'} not need the result"

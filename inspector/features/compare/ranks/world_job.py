@@ -1,0 +1,320 @@
+"""Compare the ranks of a job before it runs: capture those that may differ, and read their logs as those of a job.
+
+The first rank is captured, and says which meshes the program makes; from these follow the classes of ranks
+(`rank_choice.py`). One rank of each class is captured, and a random sample of the others, each beside the rank that
+stands for it.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
+from ctrace.inspector.features.compare.ranks.job import Divergence, Job, items_in, job_of
+from ctrace.inspector.features.compare.ranks.rank_choice import RankClasses, RankQuestions, rank_questions
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Summary, summary_of
+from ctrace.inspector.log.folders import LogFile
+from ctrace.inspector.runs.virtual_world import parse_mesh
+
+_SAMPLE = 2
+"""How many ranks check what is taken for alike: each is a whole capture."""
+_MOST_PLACES = 4
+_P2P = ("send", "recv", "isend", "irecv", "recv_any_source")
+_ROOTED = ("scatter", "gather")
+_INSTALLED = "-packages/"
+
+
+class RankRun(Struct, frozen=True):
+    """One captured rank."""
+
+    rank: int
+    log: Path
+    session: Session
+
+
+def world_job(
+    world: int,
+    mesh: str | None,
+    capture: Callable[[int], RankRun],
+    files: Sequence[Path],
+    *,
+    ranks: Sequence[int] | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Job:
+    """Capture the ranks of a job, and compare them.
+
+    Args:
+        world: how many ranks the job has.
+        mesh: their mesh, if not the program's own.
+        capture: captures one rank.
+        files: the target's source files.
+        ranks: the ranks to capture; None: those that may differ.
+        say: gets the progress.
+
+    Raises:
+        TargetError: a rank is outside of the world, or the program is wrong.
+    """
+    outside = [rank for rank in ranks or () if rank >= world]
+    if outside:
+        raise TargetError(f"--ranks {outside[0]}: a world of {world} has ranks 0 to {world - 1}", "name some of them")
+    runs: dict[int, RankRun] = {}
+
+    def captured(rank: int, of: int) -> None:
+        if rank not in runs:
+            say(f"rank {rank} ({len(runs) + 1} of {of})")
+            runs[rank] = capture(rank)
+
+    first = 0 if ranks is None else ranks[0]
+    captured(first, 1 if ranks is None else len(ranks))
+    sources = dict.fromkeys([*(each.resolve() for each in files), *_compiled_files(runs[first].session)])
+    questions = rank_questions(list(sources))
+    cluster = runs[first].session.cluster or ClusterFacts(first, world)
+    classes = RankClasses(world, cluster, parse_mesh(mesh) if mesh else (), questions.named)
+    chosen = classes.distinct if ranks is None else tuple(ranks)
+    sample = _sampled(world, chosen) if ranks is None else ()
+    for rank in (*chosen, *sample):
+        captured(rank, len(chosen) + len(sample))
+    return _folded(world, runs, classes, questions, sample, is_chosen=ranks is not None)
+
+
+def _sampled(world: int, chosen: Sequence[int]) -> tuple[int, ...]:
+    """Draw some of the other ranks; a world always draws the same ones, so that a job can be checked twice."""
+    others = [rank for rank in range(world) if rank not in set(chosen)]
+    return tuple(sorted(random.Random(world).sample(others, min(_SAMPLE, len(others)))))
+
+
+def _compiled_files(session: Session) -> Iterator[Path]:
+    """Yield the user's files that were compiled: modules beside the target ask for the rank, too."""
+    for file in dict.fromkeys(each.file for each in session.compilations):
+        if _INSTALLED not in file and Path(file).is_file():
+            yield Path(file).resolve()
+
+
+def _folded(
+    world: int,
+    runs: dict[int, RankRun],
+    classes: RankClasses,
+    questions: RankQuestions,
+    sample: Sequence[int],
+    *,
+    is_chosen: bool,
+) -> Job:
+    """Compare the captures, and let each other rank follow the one that stands for it."""
+    summaries = with_equal_guards([_summary(runs[rank]) for rank in sorted(runs)], classes)
+    stages: dict[tuple[int, ...], list[Summary]] = {}
+    for each in summaries:
+        stages.setdefault(classes.stage_of(each.rank), []).append(each)
+    job = job_of(summaries, None)
+    # The stages of a pipeline compile different code: only ranks of one stage have to agree.
+    parts = [job] if len(stages) == 1 else [job_of(part, None) for part in stages.values()]
+    divergence = next((part.divergence for part in parts if part.divergence is not None), None)
+    called = _first_difference_in_calls(runs)
+    divergence = called if called is not None and _is_first(called, divergence) else divergence
+    like = {} if is_chosen else {rank: classes.representative(rank) for rank in range(world) if rank not in runs}
+    return replace(
+        job,
+        ranks=tuple(sorted({*runs, *like})),
+        missing=(),
+        divergence=None if divergence is None else _at_branch(divergence),
+        captured=tuple(sorted(runs)),
+        like=like,
+        world=world,
+        groups=_with_followers(job.groups, like),
+        is_staged=len(stages) > 1,
+        notes=(*job.notes, *_notes(runs, classes, questions, sample, world, like)),
+    )
+
+
+def _summary(run: RankRun) -> Summary:
+    log = LogFile(run.log, run.rank, run.log.stat().st_size)
+    return summary_of(log)
+
+
+def with_equal_guards(summaries: list[Summary], classes: RankClasses) -> list[Summary]:
+    """Let guards that name only the rank itself, such as `self.rank == 3` on rank 3, count as equal."""
+    leads: dict[tuple[str, str], Summary] = {}
+    digests: dict[tuple[str, str], dict[str, str]] = {}
+    equal = []
+    for each in summaries:
+        compilations = []
+        for one in each.compilations:
+            others = {kind: digest for kind, digest in one.digests.items() if kind != Apart.GUARD}
+            key = (one.id, repr(sorted(others.items())))
+            lead = leads.setdefault(key, each)
+            known = digests.setdefault(key, one.digests)
+            if known != one.digests and _names_own_rank(lead, each, one.id, classes):
+                compilations.append(replace(one, digests=known))
+            else:
+                compilations.append(one)
+        equal.append(replace(each, compilations=tuple(compilations)))
+    return equal
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def _names_own_rank(one: Summary, other: Summary, compile_id: str, classes: RankClasses) -> bool:
+    """Whether the guards of two ranks differ only in numbers that say where each of them is."""
+    pairs = [items_in(each.log, compile_id, Apart.GUARD) for each in (one, other)]
+    if len(pairs[0]) != len(pairs[1]):
+        return False
+    own = [classes.numbers_of(each.rank) for each in (one, other)]
+    for left, right in zip(*pairs, strict=True):
+        parts = [_NUMBER.split(each.same) for each in (left, right)]
+        if len(parts[0]) != len(parts[1]):
+            return False
+        for a, b in zip(*parts, strict=True):
+            if a != b and not (a in own[0] and b in own[1]):
+                return False
+    return True
+
+
+def _with_followers(groups: Iterable[tuple[int, ...]], like: dict[int, int]) -> tuple[tuple[int, ...], ...]:
+    followers: dict[int, list[int]] = {}
+    for rank, lead in like.items():
+        followers.setdefault(lead, []).append(rank)
+    whole = [tuple(sorted({*group, *(one for rank in group for one in followers.get(rank, ()))})) for group in groups]
+    return tuple(sorted(whole, key=lambda group: (-len(group), group[0])))
+
+
+def _first_difference_in_calls(runs: dict[int, RankRun]) -> Divergence | None:
+    """Find the first collective outside of graphs in which two ranks of one process group differ."""
+    by_group: dict[tuple[int, ...], dict[int, list[tuple[int, CollectiveCalled]]]] = {}
+    for rank, run in runs.items():
+        cluster = run.session.cluster
+        members = {} if cluster is None else _members(cluster)
+        for index, each in enumerate(() if cluster is None else cluster.calls):
+            if isinstance(each, CollectiveCalled) and each.op not in _P2P:
+                of_group = by_group.setdefault(members.get(each.group, (-1,)), {})
+                of_group.setdefault(rank, []).append((index, each))
+        for group in set(members.values()):
+            by_group.setdefault(group, {}).setdefault(rank, [])
+    found = [part for group, calls in by_group.items() if -1 not in group and (part := _apart(calls)) is not None]
+    return min(found, default=(0, None), key=lambda each: each[0])[1]
+
+
+def _members(cluster: ClusterFacts) -> dict[str, tuple[int, ...]]:
+    """Return the ranks of the process groups that are known: all ranks, and those of each mesh dimension."""
+    found = {"0": tuple(range(cluster.world))}
+    for mesh in cluster.meshes:
+        if not mesh.coordinate:
+            continue
+        step = len(mesh.ranks)
+        flat = 0
+        for at, size in zip(mesh.coordinate, mesh.shape, strict=True):
+            flat = flat * size + at
+        for group, at, size in zip(mesh.groups, mesh.coordinate, mesh.shape, strict=False):
+            step //= size
+            begin = flat - at * step
+            found[group] = tuple(mesh.ranks[begin + index * step] for index in range(size))
+    return found
+
+
+def _apart(calls: dict[int, list[tuple[int, CollectiveCalled]]]) -> tuple[int, Divergence] | None:
+    """Return where the ranks of one group part, with how many calls came before."""
+    if len(calls) < 2:
+        return None
+    for at in range(max(map(len, calls.values()))):
+        here = {rank: each[at] if at < len(each) else None for rank, each in calls.items()}
+        if len({None if one is None else _content(one[1]) for one in here.values()}) < 2:
+            continue
+        there = [one for one in here.values() if one is not None]
+        lone = min(there, key=lambda one: sum(_content(one[1]) == _content(other[1]) for other in there))
+        shown = lone[1]
+        values = {rank: "nothing more" if one is None else _text(one[1]) for rank, one in sorted(here.items())}
+        subject = f"collective {at + 1} of the group outside of graphs"
+        lines = {one[1].line for one in there if one[1].file == shown.file} - {shown.line}
+        made = Divergence("", "", shown.file, shown.line, Apart.COLLECTIVE, subject, values, tuple(sorted(lines)))
+        return lone[0], made
+    return None
+
+
+def _content(each: CollectiveCalled) -> tuple[str, int, str, bool]:
+    # The root of a scatter or a gather holds the parts of all ranks, and each other rank holds its own.
+    return each.op, 0 if each.op in _ROOTED else each.bytes, each.dtype, each.is_backward
+
+
+def _text(each: CollectiveCalled) -> str:
+    return f"{each.op} of {each.bytes} bytes of {each.dtype} ({Path(each.file).name}:{each.line})"
+
+
+def _is_first(called: Divergence, compiled: Divergence | None) -> bool:
+    """Whether a difference in calls says more than one in graphs: ranks that communicate differently can hang."""
+    return compiled is None or compiled.kind is not Apart.COLLECTIVE
+
+
+def _at_branch(found: Divergence) -> Divergence:
+    """Move a divergence to the branch of the user that the ranks take differently, if the source shows it."""
+    line = parting_line(found.file, found.line, found.others)
+    return found if line is None else replace(found, line=line)
+
+
+def _notes(
+    runs: dict[int, RankRun],
+    classes: RankClasses,
+    questions: RankQuestions,
+    sample: Sequence[int],
+    world: int,
+    like: dict[int, int],
+) -> Iterator[str]:
+    if like:
+        drawn = ", ".join(map(str, sample))
+        yield f"{len(runs)} of {world} ranks were captured; the others have the position of one of them in each mesh"
+        if sample:
+            yield f"a random sample of these was captured, too: {'rank' if len(sample) == 1 else 'ranks'} {drawn}"
+    for rank in sample:
+        lead = classes.representative(rank)
+        if not _agree(runs[rank], runs[lead], classes):
+            yield f"rank {rank} differs from rank {lead}, which stands for it: capture more with --ranks or --all"
+    places = questions.places[:_MOST_PLACES]
+    if places:
+        listed = ", ".join(f"{Path(file).name}:{line}" for file, line in places)
+        more = " and more" if len(questions.places) > len(places) else ""
+        yield f"the program asks which rank it is at {listed}{more}"
+    failed = [str(rank) for rank, run in sorted(runs.items()) if run.session.failure is not None]
+    if failed:
+        what = runs[int(failed[0])].session.failure
+        yield f"rank {', '.join(failed)} failed: {what.message if what is not None else ''}"
+
+
+def _agree(one: RankRun, other: RankRun, classes: RankClasses) -> bool:
+    pair = with_equal_guards([_summary(one), _summary(other)], classes)
+    return (
+        len(job_of(pair, None).groups) == 1 and _first_difference_in_calls({one.rank: one, other.rank: other}) is None
+    )
+
+
+def named_ranks(text: str, world: int) -> tuple[int, ...]:
+    """Parse `--ranks 0,7,1023` or `0-3`.
+
+    Raises:
+        TargetError: it has another form.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()) or len(low) > 9 or len(high) > 9:
+            raise TargetError(f"--ranks {text}: not ranks", "write numbers or ranges, as in --ranks 0,7,1020-1023")
+        if int(high or low) >= world:
+            raise TargetError(f"--ranks {text}: a world of {world} has ranks 0 to {world - 1}", "name some of them")
+        found += range(int(low), int(high or low) + 1)
+    if not found:
+        raise TargetError(f"--ranks {text}: no rank", "name ranks of the world, as in --ranks 0,7")
+    return tuple(dict.fromkeys(found))
+
+
+def refuse_no_rank(session: Session, target: str) -> None:
+    """Refuse a target that makes no process group.
+
+    Raises:
+        RunError: it made none.
+    """
+    if session.cluster is None:
+        raise RunError(f"{target} has no record of a rank", "run it again with this ctrace")

@@ -1,0 +1,84 @@
+"""Screen of `ctrace collectives`: what a rank communicates in all, then each collective in order."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.features.cluster.collective_view import Collective, CollectivesDocument
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import fix, hanging, item, more, section, table
+
+_MOST_ROWS = 24
+_MOST_FINDINGS = 8
+_WIDE = 110
+
+
+def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show totals, findings, and the collectives in order; equal ones in a row are one line."""
+    yield section(_title(document))
+    for note in document.notes:
+        yield hanging(note)
+    if document.cut_after is not None:
+        yield hanging(f"Recorded until {fmt.count(document.cut_after, 'call')}; the program went on.", "yellow")
+    yield from _findings(document)
+    runs = [(first, sum(1 for _ in same)) for first, same in groupby(document.collectives, _row_of)]
+    if not runs:
+        return
+    shown = runs if all_of_it else runs[:_MOST_ROWS]
+    is_wide = width >= _WIDE
+    rows = table("part", "op", "group", "bytes", "from", "line", *(("where", "hidden by") if is_wide else ()))
+    for cells, times in shown:
+        op = f"{cells[1]} × {times}" if times > 1 else cells[1]
+        rows.add_row(cells[0], op, *(fmt.one_line(cell, 40) for cell in (cells[2:] if is_wide else cells[2:6])))
+    yield item(rows)
+    yield from more(len(runs), "line", "--all", most=len(shown))
+
+
+def _title(document: CollectivesDocument) -> str:
+    rank = "" if document.rank is None else f" of rank {document.rank} of {document.world}"
+    found = document.collectives
+    if not found:
+        return f"No collectives{rank}"
+    moved = sum(each.bytes or 0 for each in found)
+    unknown = sum(each.bytes is None for each in found)
+    partly = "" if not unknown else f", {unknown} of unknown size"
+    of_graphs = sum(each.compiled for each in found)
+    return (
+        f"{fmt.count(len(found), 'collective')}{rank}: {fmt.memory(moved)} in all{partly}, "
+        f"{of_graphs} in graphs, {len(found) - of_graphs} outside"
+    )
+
+
+def _row_of(each: Collective) -> tuple[str, ...]:
+    """Return the cells of a collective."""
+    place = "" if each.file is None else f"{fmt.file_name(each.file)}:{each.line}"
+    size = "" if each.group_size is None else f" ({each.group_size})"
+    names = f" {', '.join(each.bucket)}" if each.bucket else ""
+    change = f" {each.change}" if each.change else ""
+    return (
+        each.part,
+        each.op,
+        f"{fmt.one_line(each.group, 20)}{size}",
+        "?" if each.bytes is None else fmt.memory(each.bytes),
+        f"{each.origin}{change}{names}",
+        place,
+        f"{each.graph} {each.starts_at}" if each.compiled else "eager",
+        _hidden(each),
+    )
+
+
+def _hidden(each: Collective) -> str:
+    if each.between is None:
+        return ""
+    return fmt.count(each.between, "op") if each.between else "nothing"
+
+
+def _findings(document: CollectivesDocument) -> Iterator[RenderableType]:
+    """Show what is communicated in vain."""
+    for each in document.findings[:_MOST_FINDINGS]:
+        place = "" if each.file is None else f"{fmt.place(each.file, each.line, document.cwd)}  "
+        yield item(Text(f"{place}{fmt.one_line(each.what, 200)} (graph {each.graph})"))
+        yield fix(each.fix)
+    yield from more(len(document.findings), "finding", "--json", most=_MOST_FINDINGS)
