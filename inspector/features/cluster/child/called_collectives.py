@@ -166,18 +166,21 @@ class _Calls:
     def _origin(self, frame: FrameType | None) -> tuple[CollectiveOrigin, list[FrameType]]:
         """Return who called, and the frames of torch.distributed and of the user, innermost first."""
         origin, frames = None, []
+        is_of_engine = False
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith(self._torch_folder):
                 part = file[len(self._torch_folder) :]
                 found = next((kind for folder, kind in _ORIGINS.items() if part.startswith(folder)), None)
-                origin = origin or found
                 if found is not None:
+                    origin = origin or found
                     frames.append(frame)
+                if part == _ENGINE and not frames:
+                    is_of_engine = True  # the engine's C++ called, and no Python hook of anybody
             elif not file.startswith((OURS, "<")):
                 frames.append(frame)
             frame = frame.f_back
-        if origin is None and _in_backward() and not any(map(self._is_users, frames[:1])):
+        if origin is None and is_of_engine:
             origin = CollectiveOrigin.DDP
         return origin or CollectiveOrigin.USER, frames
 
@@ -223,6 +226,8 @@ _ORIGINS = {
     "nn/parallel/distributed.py": CollectiveOrigin.DDP,
 }
 """Folders of torch that call collectives for the user, the first one that a stack meets counts."""
+_ENGINE = "autograd/graph.py"
+"""Where a backward enters autograd's engine (2.11 to 2.13)."""
 _HOOKS = (CollectiveOrigin.FSDP, CollectiveOrigin.DDP)
 """Whose hooks run beside a node of autograd, and are no part of it."""
 
@@ -290,6 +295,26 @@ def _placed(placements: Any) -> str:
     return f"({', '.join(map(repr, placements))})"
 
 
+def _with_result(result: Any) -> Any:
+    """Let the future of a finished collective have its tensors, as that of a real backend does.
+
+    DDP's reducer reads it, and the fake process group's is None (torch/csrc/distributed/c10d/FakeProcessGroup.hpp and
+    comm.cpp:114, 2.13).
+    """
+    import torch
+    from torch._C import _distributed_c10d
+
+    bindings: Any = _distributed_c10d
+    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], torch.ScriptObject)):
+        return result
+    tensors = [each for each in torch.utils._pytree.tree_leaves(result[0]) if isinstance(each, torch.Tensor)]
+    if not tensors:
+        return result
+    future: Any = torch.futures.Future()
+    future.set_result(tensors)
+    return result[0], bindings._create_work_from_future(future).boxed()
+
+
 def _dispatch_mode(calls: _Calls) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -308,6 +333,8 @@ def _dispatch_mode(calls: _Calls) -> Any:
             if getattr(func, "namespace", None) in _NAMESPACES and func.overloadpacket.__name__ not in _LOCAL:
                 with calls._recorder.watching("a collective"):
                     calls.seen(func, args, kwargs or {}, result)
+                if func.namespace == "c10d":
+                    return _with_result(result)
             return result
 
     return _Collectives()

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
@@ -48,9 +49,15 @@ def lone_rank(options: Options, calls: CalledCollectives) -> Source:
         with ExitStack() as patches:
 
             def install(c10d: ModuleType) -> None:
-                    peers = _Peers(rank, world, tuple(map(parse_assumption, options.assume)))
-                for name, value in peers.replaced(c10d, calls):
-                    patches.enter_context(patched(c10d, name, value))
+                try:
+                    peers = _Peers(rank, world, tuple(map(parse_assumption, options.assume)), recorder)
+                    for name, value in peers.replaced(c10d, calls):
+                        patches.enter_context(patched(c10d, name, value))
+                except Exception as error:  # the program would wait for ranks that do not exist
+                    what = f"no virtual rank with this torch: {kind_and_message(error)}"
+                    todo = "use a torch that ctrace supports: ctrace doctor"
+                    recorder.add(Failure(FailurePhase.TARGET, "TargetError", what, todo=todo))
+                    raise SystemExit(2) from None
                 # `torch.distributed` takes names from this module when it is imported, perhaps after this.
                 when("torch.distributed", lambda module: _same_names(module, c10d, patches))
 
@@ -175,9 +182,13 @@ class _Peers:
                 return each.values[0]
         what = f"{file}:{line} needs {brought} ({call}), and --world runs rank {self._rank} without its peers"
         short = file.rpartition("/")[2]
-        raise TargetError(
-            what, f'say what it gets: --assume "{short}:{line}=VALUE", or leave the call out under --world'
-        )
+        todo = f'say what it gets: --assume "{short}:{line}=VALUE", or leave the call out under --world'
+        raise self._stopped(what, todo)
+
+    def _stopped(self, what: str, todo: str) -> TargetError:
+        """Record why the run cannot go on, even if the program catches the exception; return the exception."""
+        self._recorder.add(Failure(FailurePhase.TARGET, "TargetError", what, todo=todo))
+        return TargetError(what, todo)
 
 
 def user_frame() -> tuple[str, int]:
@@ -194,9 +205,10 @@ def user_place() -> str:
 
 def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are one line each
     """Return a store that only this rank writes to; reading what another one would write stops the program."""
-    import torch.distributed
+    from torch.distributed import distributed_c10d
 
-    base: Any = torch.distributed.Store
+    c10d: Any = distributed_c10d
+    base: Any = c10d.Store
 
     class LoneStore(base):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:

@@ -49,6 +49,19 @@ TREE = """\
 """
 LINES = [{"filename": 0, "line": 8, "name": "forward", "loc": "x = x + 1"}]
 SPECIMENS: dict[str, Any] = {
+    "artifact:ctrace_rank_began": {"rank": 1, "world": 8},
+    "artifact:ctrace_mesh_made": {
+        "shape": [4, 2], "names": ["dp", "tp"], "coordinate": [0, 1], "ranks": [0, 1, 2, 3, 4, 5, 6, 7],
+        "groups": ["1", "2"], "file": "train.py", "line": 8,
+    },
+    "artifact:ctrace_uneven_shard": {"size": 7, "parts": 4},
+    "artifact:ctrace_collective_called": {
+        "op": "all_gather_into_tensor", "group": "1", "group_size": 4, "bytes": 4096, "dtype": "float32",
+        "is_backward": False, "file": "train.py", "line": 12, "origin": "fsdp", "bucket": ["up.weight"],
+        "change": "(Shard(dim=0)) -> (Replicate())", "waited": "",
+    },
+    "artifact:ctrace_graph_called": {"is_backward": True},
+    "artifact:ctrace_collectives_cut": {"most": 20000},
     "artifact:ctrace_kernel_call": {
         "stage": "forward", "name": "triton_poi_fused_add_0", "pointers": [["in_ptr0", "arg0_1", "*fp32"]],
         "sizes": [["ks0", "s0"]], "numels": [["xnumel", "8*s0"]],
