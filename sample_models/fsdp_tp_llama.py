@@ -1,8 +1,8 @@
 """Two Llama blocks under FSDP2 over tensor parallelism, for any number of ranks: `--world 8`.
 
-ctrace compiles it as one rank of the job, without the others: `ctrace collectives` shows which gathers FSDP2 adds around
-each block, and which all-reduces tensor parallelism puts into the graphs; `ctrace ranks` finds that all ranks compile
-the same.
+ctrace compiles it as one rank of the job, without the others: `ctrace collectives` shows which gathers FSDP2 adds
+around each block, and which all-reduces tensor parallelism puts into the graphs; `ctrace ranks` finds that all ranks
+compile the same.
 """
 
 import torch
@@ -25,9 +25,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(DIM, DIM, bias=False)
 
     def forward(self, x):
-        q, k, v = (
-            each.unflatten(-1, (-1, DIM // HEADS)).transpose(1, 2) for each in (self.q(x), self.k(x), self.v(x))
-        )
+        q, k, v = (each.unflatten(-1, (-1, DIM // HEADS)).transpose(1, 2) for each in (self.q(x), self.k(x), self.v(x)))
         return self.out(scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2))
 
 

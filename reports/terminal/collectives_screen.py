@@ -28,10 +28,10 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
         return
     shown = runs if all_of_it else runs[:_MOST_ROWS]
     is_wide = width >= _WIDE
-    rows = table("part", "op", "group", "bytes", "from", "line", *(("where", "hidden by") if is_wide else ()))
+    rows = table("", "op", "group", "bytes", "line", "from", *(("where", "hidden by") if is_wide else ()))
     for cells, times in shown:
         op = f"{cells[1]} × {times}" if times > 1 else cells[1]
-        rows.add_row(cells[0], op, *(fmt.one_line(cell, 40) for cell in (cells[2:] if is_wide else cells[2:6])))
+        rows.add_row(cells[0], op, *(fmt.one_line(cell, 60) for cell in (cells[2:] if is_wide else cells[2:6])))
     yield item(rows)
     yield from more(len(runs), "line", "--all", most=len(shown))
 
@@ -55,15 +55,15 @@ def _row_of(each: Collective) -> tuple[str, ...]:
     """Return the cells of a collective."""
     place = "" if each.file is None else f"{fmt.file_name(each.file)}:{each.line}"
     size = "" if each.group_size is None else f" ({each.group_size})"
-    names = f" {', '.join(each.bucket)}" if each.bucket else ""
+    names = f", {fmt.count(len(each.bucket), 'parameter')}" if each.bucket else ""
     change = f" {each.change}" if each.change else ""
     return (
-        each.part,
+        "bwd" if each.part == "backward" else "fwd",
         each.op,
         f"{fmt.one_line(each.group, 20)}{size}",
         "?" if each.bytes is None else fmt.memory(each.bytes),
-        f"{each.origin}{change}{names}",
         place,
+        f"{each.origin}{change}{names}",
         f"{each.graph} {each.starts_at}" if each.compiled else "eager",
         _hidden(each),
     )

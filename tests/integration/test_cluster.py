@@ -1,0 +1,111 @@
+"""Ranks of a job that does not exist, end to end: collectives, where ranks part, and what stops at a peer's value."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Command
+
+pytestmark = pytest.mark.integration
+
+TP = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+dist.init_process_group("nccl")
+mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("tp",))
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 2048), nn.Linear(2048, 16)
+    def forward(self, x):
+        return self.down(self.up(x))
+model = torch.compile(parallelize_module(Mlp(), mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()}))
+with torch.no_grad():
+    y = model(torch.rand(4, 16))
+    dist.all_reduce(y)
+print(dist.get_backend(), dist.get_rank(), dist.get_world_size())
+"""
+PARTS = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+@torch.compile
+def f(x):
+    x = x + 1
+    if rank == 1:
+        x = x.sin()
+    return x * 2
+
+f(torch.rand(4))
+"""
+ASKS = """\
+import torch
+import torch.distributed as dist
+
+torch.compile(lambda x: x + 1)(torch.rand(2))
+dist.init_process_group("gloo")
+found = [None]
+dist.broadcast_object_list(found, src=0)
+print("got", found)
+"""
+
+
+def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "tp.py").write_text(TP)
+    report = ctrace("collectives", "tp.py", "--world", "1024", "--rank", "7", "--json").report
+    assert (report["rank"], report["world"]) == (7, 1024)
+    in_graph, outside = report["collectives"][-2:]
+    assert (in_graph["op"], in_graph["group"], in_graph["group_size"]) == ("all_reduce", "tp", 1024)
+    assert (in_graph["bytes"], in_graph["dtype"], in_graph["line"]) == (4 * 16 * 4, "float32", 14)
+    assert (in_graph["compiled"], in_graph["origin"]) == (True, "dtensor")
+    assert (outside["op"], outside["line"], outside["compiled"], outside["origin"]) == ("all_reduce", 18, False, "user")
+    assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
+
+
+def test_ranks_part_at_a_branch_before_the_job_runs(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    result = ctrace("ranks", "parts.py", "--world", "4", "--ranks", "0,1", "--json")
+    assert result.report["captured"] == [0, 1]
+    assert result.report["agree"] is False
+    found = result.report["first_divergence"]
+    assert (Path(found["file"]).name, found["line"], found["kind"]) == ("parts.py", 10, "graph")
+
+
+def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(ASKS)
+    result = ctrace("run", "--world", "8", "--rank", "3", "asks.py")
+    assert result.code == 2
+    assert "asks.py:7 needs objects from rank 0" in result.err
+    assert '--assume "asks.py:7=VALUE"' in result.err
+    given = ctrace("run", "--world", "8", "--rank", "3", "--assume", "asks.py:7=5", "asks.py")
+    assert given.code == 0
+    assert "got [5]" in given.out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("explain", "asks.py", "--world", "8", "--mesh", "dp=2,tp=2"), "2 x 2 is 4, and --world is 8"),
+        (("explain", "asks.py", "--world", "8", "--rank", "8"), "has ranks 0 to 7"),
+        (("explain", "asks.py", "--mesh", "dp=8"), "needs a world"),
+        (("explain", "asks.py", "--world", "8", "--build"), "--world and --build exclude each other"),
+        (("ranks", "asks.py", "--world-size", "8"), "--world-size 8 is for a folder of logs"),
+        (("ranks", ".", "--world", "8"), "has logs of ranks"),
+        (("ranks", "asks.py"), "needs a folder of logs"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_do(
+    ctrace: Command, tmp_path: Path, words: tuple[str, ...], what: str
+) -> None:
+    (tmp_path / "asks.py").write_text(ASKS)
+    result = ctrace(*words)
+    assert result.code == 2
+    assert what in result.err.replace("\n", " ")
+    assert len(result.err.strip().splitlines()) <= 4
