@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.planted_upgrades import EQUAL, MODEL, PLANTED, Planted, make_pair
+from tests.support.planted_upgrades import EQUAL, PLANTED, Planted, make_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 SMALL = """\
 import torch
 from planted.layers import Block
 
-model = Block(16)
+model = Block(16).requires_grad_(False)
 
 
 def inputs():
@@ -24,10 +24,11 @@ def inputs():
 """
 
 
-def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, model: str = MODEL) -> dict[str, Any]:
+def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, model: str = "") -> dict[str, Any]:
     """Run the command on both environments of a planted change; return its JSON."""
     before, after = make_pair(folder, planted, idle=idle)
-    (folder / "model.py").write_text(model)
+    (folder / "model.py").write_text(model or planted.model)
+    (folder / "broken.py").write_text("import not_installed_here\n")
     command = [sys.executable, "-m", "ctrace", "upgrade", "--python", str(before), "--python", str(after), "model.py"]
     done = subprocess.run(
         [*command, "--json", *words],
@@ -42,10 +43,13 @@ def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, mod
 
 
 def test_an_edited_line_of_a_package_is_found_and_the_environments_are_not_written_to(tmp_path: Path):
+    """And a model that does not run has the missing package as its error."""
     planted = next(each for each in PLANTED if each.name == "graph-break")
-    found = upgraded(tmp_path, planted, "--fail-on", "worse", model=SMALL)
-    (model,) = found["models"]
-    assert (found["code"], found["equal"], model["error"]) == (1, False, None)
+    found = upgraded(tmp_path, planted, "broken.py", "--fail-on", "worse", model=SMALL)
+    model, broken = found["models"]
+    assert (found["code"], found["equal"], model["error"]) == (1, None, None)
+    assert (broken["error"]["environment"], broken["error"]["phase"], broken["changes"]) == ("before", "load", [])
+    assert "No module named 'not_installed_here'" in broken["error"]["message"]
     breaks = [each for each in model["changes"] if each["what"] == "break"]
     assert [(each["change"], each["worse"]) for each in breaks] == [("added", True)]
     assert {each["reason"]["kind"] for each in model["changes"]} == {"library"}
@@ -75,11 +79,3 @@ def test_a_planted_change_is_found_with_its_reason(planted: Planted, tmp_path: P
         assert (reason["kind"], planted.cause in f"{reason['name']} {reason['source']}") == (planted.kind, True), each
     if planted.worse is not None:
         assert planted.worse in [each["worse"] for each in model["changes"]]
-
-
-def test_a_missing_package_is_named(tmp_path: Path):
-    found = upgraded(tmp_path, EQUAL, idle=False, model="import not_installed_here\n" + SMALL)
-    (model,) = found["models"]
-    assert (found["code"], found["equal"], model["changes"]) == (3, None, [])
-    assert (model["error"]["environment"], model["error"]["phase"]) == ("before", "load")
-    assert "No module named 'not_installed_here'" in model["error"]["message"]

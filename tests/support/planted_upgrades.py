@@ -61,15 +61,17 @@ class Net(torch.nn.Module):
         return (x.sum(dim=0) * 2).cumsum(0).softmax(0) + x.mean()
 
 
-model = Net()
+model = Net().requires_grad_(False)
 
 
 def inputs():
     return (torch.randn(8, 16),)
-
-
-scenarios = {"wide": lambda: (torch.randn(12, 16),), "wider": lambda: (torch.randn(20, 16),)}
 """
+SEVERAL = f"""{MODEL}
+
+scenarios = {{"wide": lambda: (torch.randn(12, 16),), "wider": lambda: (torch.randn(20, 16),)}}
+"""
+"""The same with other sizes, which recompile."""
 IDLE = (f"{TORCH}_dynamo/config.py", "accumulated_recompile_limit = 256", "accumulated_recompile_limit = 300")
 """An option that the model does not come near."""
 Edit = tuple[str, str, str]
@@ -92,6 +94,7 @@ class Planted:
     variables: Mapping[str, str] = field(default_factory=dict)
     worse: bool | None = None
     """What `worse` of one of the changes has to be."""
+    model: str = MODEL
     versions: tuple[str, str] = ("1.0", "1.1")
     """Of the small package."""
 
@@ -112,6 +115,7 @@ PLANTED = (
         "torch._dynamo.config.recompile_limit",
         ((_DYNAMO, "\nrecompile_limit = 8", "\nrecompile_limit = 1"),),
         worse=True,
+        model=SEVERAL,
     ),
     Planted(
         "environment-variable",
