@@ -124,7 +124,7 @@ def _check(request: UpgradeRequest, requirements: list[Requirement]) -> None:
 def _kinds() -> list[str]:
     from ctrace.inspector.features.compare.diff.changes import What
 
-    return ["eager", *map(str, What)]
+    return ["eager", "guard cost", *map(str, What)]
 
 
 def _models(targets: list[str], request: UpgradeRequest) -> Iterator[Model]:

@@ -95,7 +95,7 @@ class Planted:
     worse: bool | None = None
     """What `worse` of one of the changes has to be."""
     model: str = MODEL
-    versions: tuple[str, str] = ("1.0", "1.1")
+    versions: tuple[str, str] = ("1.0", "1.0")
     """Of the small package."""
 
 
@@ -209,7 +209,7 @@ PLANTED = (
         ),
     ),
 )  # fmt: skip
-EQUAL = Planted("equal", "", "", "", versions=("1.0", "1.0"))
+EQUAL = Planted("equal", "", "", "")
 
 
 def make_pair(folder: Path, planted: Planted, *, idle: bool = True) -> tuple[Path, Path]:

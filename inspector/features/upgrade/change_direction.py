@@ -12,8 +12,14 @@ _TIMES = re.compile(r"(\d+) times")
 _NUMBER = re.compile(r"[\d.]+")
 
 
-def worse(change: UpgradeChange) -> bool | None:
-    """Return whether the later environment is worse in this; None: neither is known to be."""
+def worse(change: UpgradeChange, moved: tuple[int, int] | None = None) -> bool | None:
+    """Return whether the later environment is worse in this; None: neither is known to be.
+
+    Args:
+        change: A change.
+        moved: The bytes that all kernels of the model move, before and after: what one kernel moves more, another one
+            may move less, so a kernel counts only if all of them together do.
+    """
     if change.what in _MORE_IS_WORSE and change.how != "changed":
         return change.how == "added"
     if change.was is None or change.now is None:
@@ -27,7 +33,8 @@ def worse(change: UpgradeChange) -> bool | None:
         case "coverage":
             return _more(*(_in_eager(each) for each in pair))
         case "kernel":
-            return _more(*(_numbers(_BYTES, each) for each in pair))
+            found = _more(*(_numbers(_BYTES, each) for each in pair))
+            return found if moved is not None and found is _more(*moved) else None
         case "time" | "guard cost":
             return _more(*(_numbers(_NUMBER, each) for each in pair))
         case _:

@@ -206,6 +206,34 @@ def _is_finite(number: complex) -> bool:
     return math.isfinite(number.real) and math.isfinite(number.imag)
 
 
+_COST_FACTOR = 2.0
+_COST_MICROSECONDS = 10.0
+"""Guards count as slower or faster by this factor and this much: a busy machine changes the cost of cheap ones."""
+
+
+def guard_cost_changes(before: "Session", after: "Session") -> Iterator[UpgradeChange]:
+    """Yield the measured cost of all guards of a call, if it differs by far."""
+    was, now = _guard_cost(before), _guard_cost(after)
+    if was is None or now is None:
+        return
+    low, high = sorted((was, now))
+    if high - low > _COST_MICROSECONDS and high > _COST_FACTOR * low:
+        yield UpgradeChange("guard cost", "changed", "run", f"{was:.1f} us", f"{now:.1f} us")
+
+
+def _guard_cost(session: "Session") -> float | None:
+    costs = [each.cost.warm for each in session.guards.values() if each.cost is not None]
+    return sum(costs) if costs else None
+
+
+def moved_bytes(run: ModelRun) -> int | None:
+    """Return the bytes that all kernels move, in each of their calls; None: not known."""
+    launches = [launch for kernel in run.session.kernels for launch in kernel.launches]
+    if not launches or any(each.read is None or each.written is None for each in launches):
+        return None
+    return sum((each.read or 0) + (each.written or 0) for each in launches)
+
+
 def numbers_of(before: ModelRun, after: ModelRun) -> tuple[UpgradeNumber, ...]:
     """Return the numbers of a model in both environments, in the order of the stages."""
     one, other = _numbers(before), _numbers(after)
@@ -214,10 +242,8 @@ def numbers_of(before: ModelRun, after: ModelRun) -> tuple[UpgradeNumber, ...]:
 
 def _numbers(run: ModelRun) -> dict[str, str | None]:
     session = run.session
-    costs = [each.cost.warm for each in session.guards.values() if each.cost is not None]
+    cost, moved = _guard_cost(session), moved_bytes(run)
     guards = [each.guards for each in session.compilations if each.guards is not None]
-    launches = [launch for kernel in session.kernels for launch in kernel.launches]
-    moved = [(each.read or 0) + (each.written or 0) for each in launches if each.read is not None]
     nodes = [(each.before, each.after) for each in session.fusions]
     coverage = session.coverage
     total = session.time.phases
@@ -230,9 +256,9 @@ def _numbers(run: ModelRun) -> dict[str, str | None]:
         "skipped": str(len(session.skips)),
         "recompilations": str(len(session.recompiles)),
         "guards": str(sum(guards)) if guards else None,
-        "guard cost": f"{sum(costs):.1f} us" if costs else None,
+        "guard cost": None if cost is None else f"{cost:.1f} us",
         "kernels": str(sum(each.calls for each in session.kernels)),
-        "bytes moved": f"{sum(moved):,}" if moved else None,
+        "bytes moved": None if moved is None else f"{moved:,}",
         "fused nodes": _fused(nodes),
         "peak memory": f"{run.peak / 1e6:,.0f} MB" if run.peak else None,
         "compile time": f"{sum(total.values()):.1f} s" if total else None,

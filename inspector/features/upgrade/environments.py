@@ -41,6 +41,8 @@ from ctrace.inspector.runs.child import ChildProcess
 _FOLDER = "environments"
 _READY = "environment.json"
 _PACKAGES = "site-packages"
+_TEMPORARY = "tmp"
+"""Where pip unpacks: on the disk of the environment, so that packages are moved and not copied, and removed with it."""
 _POLL_SECONDS = 0.1
 _SIZE_SECONDS = 10.0
 _NEEDS = ("msgspec", "libcst", "PyYAML", "typing_extensions")
@@ -143,7 +145,8 @@ class EnvironmentMaker:
             named = {normalized(text.partition("@")[0].strip()) for text in urls}
             pins = [*urls, *(pin for pin in pins if normalized(pin.partition("==")[0]) not in named)]
             if pins:
-                installer.run(installer.install(plan.folder / _PACKAGES, pins, builds=self._builds))
+                command = installer.install(plan.folder / _PACKAGES, pins, builds=self._builds)
+                installer.run(command, temporary=plan.folder / _TEMPORARY)
             write_json(plan.folder / _READY, {"requirements": plan.requirements, "created": time.time()})
         return _interpreter(plan.folder)
 
@@ -173,7 +176,8 @@ class EnvironmentMaker:
                 raise SetupError(what, "add --yes, and ctrace fetches them")
             with self._making(folder):
                 installer = Installer(self._say, _NEEDS)
-                installer.run(installer.install(folder / _PACKAGES, _NEEDS, python=path, version=version))
+                command = installer.install(folder / _PACKAGES, _NEEDS, python=path, version=version)
+                installer.run(command, temporary=folder / _TEMPORARY)
                 write_json(folder / _READY, {"requirements": _NEEDS, "created": time.time()})
         return Interpreter(path, last=(str(folder / _PACKAGES),))
 
@@ -223,7 +227,7 @@ class EnvironmentMaker:
         at = next(each for each in (self._root, *self._root.parents) if each.exists())
         free = shutil.disk_usage(at).free
         if plan.bytes is not None and plan.bytes > free:
-            what = f"{at} has {free / 1e9:.1f} GB free, and {plan.bytes / 1e9:.1f} GB are fetched"
+            what = f"{at} has {free / 1e6:,.1f} MB free, and {plan.bytes / 1e6:,.1f} MB are fetched"
             raise RunError(what, "free some room, or name another folder: CTRACE_DIR=/other/.ctrace")
 
     def _folder(self, requirements: Sequence[Requirement]) -> Path:
@@ -408,8 +412,8 @@ class Installer:
     def _wheels(self, builds: bool) -> list[str]:
         return [] if builds else ["--only-binary", ":all:"]
 
-    def run(self, command: Sequence[str]) -> str:
-        """Run a command, and return its output.
+    def run(self, command: Sequence[str], *, temporary: Path | None = None) -> str:
+        """Run a command, with a folder for its temporary files, and return its output.
 
         Raises:
             InstallError: it fails.
@@ -419,21 +423,23 @@ class Installer:
         if not self._is_uv and config.is_file():
             environment.setdefault("PIP_CONFIG_FILE", str(config))
         environment["PIP_PROGRESS_BAR"] = "off"
+        if temporary is not None:
+            temporary.mkdir(exist_ok=True)
+            environment["TMPDIR"] = str(temporary)
         child = ChildProcess(withheld=("PYTHONPATH", "PYTHONHOME"))
         with scratch("upgrade") as folder:
             file = folder / "output"
-            with file.open("wb") as out, child.running(self._executable(command), environment, out, out):
+            with file.open("wb") as out, child.running(list(command), environment, out, out):
                 seen = 0
                 while (status := child.status()) is None:
                     time.sleep(_POLL_SECONDS)
                     seen = self._show(file, seen)
             text = file.read_text("utf-8", "replace")
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
         if status:
             raise _refused(text, status, self._asked)
         return text
-
-    def _executable(self, command: Sequence[str]) -> list[str]:
-        return list(command)
 
     def _show(self, file: Path, seen: int) -> int:
         """Report the last line that says what is fetched."""

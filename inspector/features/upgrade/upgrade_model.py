@@ -41,6 +41,7 @@ class Reason(Struct, frozen=True):
 
 
 UNKNOWN = Reason()
+_TIMES = ("time", "guard cost")
 
 
 class UpgradeChange(Struct, frozen=True):
@@ -62,7 +63,9 @@ class UpgradeChange(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What identifies the change in a further run."""
+        """What identifies the change in a further run; times are never the same twice."""
+        if self.what in _TIMES:
+            return self.what, self.how, self.where, ""
         return self.what, self.how, self.where, (self.was if self.was is not None else self.now) or ""
 
 

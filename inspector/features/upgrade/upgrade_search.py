@@ -14,7 +14,9 @@ from ctrace.inspector.features.upgrade.environment_runs import (
     ModelRun,
     eager_changes,
     error_of,
+    guard_cost_changes,
     imported_packages,
+    moved_bytes,
     numbers_of,
     refusal_of,
 )
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
 """Returns how two runs differ, without reasons."""
 _EAGER = "eager"
+_GUARD_COST = "guard cost"
 
 
 class BothEnvironments(Struct, frozen=True):
@@ -96,6 +99,7 @@ class _ModelComparison:
         self._has_eager = isinstance(target, ModelTarget)
         self._before: ModelRun
         self._eager_before: EagerFacts | None = None
+        self._moved: tuple[int, int] | None = None
 
     def compared(self) -> UpgradedModel:
         """Compare, and find the reasons.
@@ -121,6 +125,8 @@ class _ModelComparison:
             imported = set(both.was.packages)
         search, tried = self._searched(changes, imported)
         files = frozenset(eager.modules.values()) if eager else frozenset()
+        was, now = moved_bytes(self._before), moved_bytes(after)
+        self._moved = None if was is None or now is None else (was, now)
         found = tuple(self._with_reason(each, search, tried, files) for each in changes)
         return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
 
@@ -145,6 +151,7 @@ class _ModelComparison:
         if eager is not None and self._eager_before is not None:
             yield from eager_changes(self._eager_before, eager)
         yield from self._both.compare(self._before.session, after.session)
+        yield from guard_cost_changes(self._before.session, after.session)
 
     def _searched(
         self, changes: Sequence[UpgradeChange], imported: set[str]
@@ -154,16 +161,18 @@ class _ModelComparison:
         keys = {each.key for each in changes}
         with_eager = any(each.what == _EAGER for each in changes)
         with scratch("upgrade") as folder:
-            runs = _Trials(self._target, self._options, both, self._before, self._eager_before, folder, with_eager)
+            costs = any(each.what == _GUARD_COST for each in changes)
+            options = replace(self._options, guard_cost=costs)
+            runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager)
             variables = variables_gone(both.was, both.now)
             search = ReasonSearch(runs.without_variables, both.most)
             search.search(keys, variables)
             tried = differences_of(both.was, both.now, imported)
             packages = [each for each in tried if each.tops]
-            options = [each for each in tried if not each.tops]
+            settings = [each for each in tried if not each.tops]
             # Packages first: what they explain is mostly all, and an option of torch changes nothing in eager.
-            for some in (packages, options, tried if packages and options else []):
-                eager = {each.key for each in changes if each.what == _EAGER and some is options}
+            for some in (packages, settings, tried if packages and settings else []):
+                eager = {each.key for each in changes if each.what == _EAGER and some is settings}
                 search = search.followed_by(runs.put_back)
                 search.search(keys - set(search.explained) - eager, some)
         return search, (*variables, *tried)
@@ -172,7 +181,7 @@ class _ModelComparison:
         self, change: UpgradeChange, search: ReasonSearch, tried: Sequence[Difference], loaded: frozenset[str]
     ) -> UpgradeChange:
         both = self._both
-        direction = worse(change)
+        direction = worse(change, self._moved)
         found = search.explained.get(change.key)
         if found is None:
             reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete and not search.is_cut)
@@ -249,6 +258,7 @@ class _Trials:
         self, before: ModelRun, after: ModelRun, eager_before: EagerFacts | None, eager: EagerFacts | None
     ) -> set[Key]:
         changes = list(self._both.compare(before.session, after.session))
+        changes += guard_cost_changes(before.session, after.session)
         if eager is not None and eager_before is not None:
             changes += eager_changes(eager_before, eager)
         return {each.key for each in changes}

@@ -202,7 +202,7 @@ def test_a_break_that_only_one_torch_raises_has_its_place(tmp_path: Path):
         (UpgradeChange("verdict", "changed", "run", "incomplete", "compiled"), None),
         (UpgradeChange("coverage", "changed", "run", "3 of 9 ops compiled", "8 of 9 ops compiled"), False),
         (UpgradeChange("coverage", "changed", "run", "9 of 9 ops compiled", "8 of 8 ops compiled"), None),
-        (UpgradeChange("kernel", "changed", "a", "k: 1,024 bytes", "k: 2,048 bytes"), True),
+        (UpgradeChange("guard cost", "changed", "run", "3.0 us", "30.0 us"), True),
         (UpgradeChange("kernel", "changed", "a", "k", "k2"), None),
         (UpgradeChange("guard", "added", "a", now="x"), None),
         (UpgradeChange("eager", "changed", "a", "f32[2]", "f64[2]"), None),
@@ -210,3 +210,16 @@ def test_a_break_that_only_one_torch_raises_has_its_place(tmp_path: Path):
 )
 def test_what_is_worse(change: UpgradeChange, expected: bool | None):
     assert worse(change) is expected
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"), [((4096, 8192), True), ((4096, 4096), None), ((4096, 2048), None), (None, None)]
+)
+def test_a_kernel_is_worse_only_if_all_kernels_move_more(moved: tuple[int, int] | None, expected: bool | None):
+    assert worse(UpgradeChange("kernel", "changed", "a", "k: 1,024 bytes", "k: 2,048 bytes"), moved) is expected
+
+
+def test_a_time_is_the_same_change_in_a_further_run():
+    one, other = (UpgradeChange("guard cost", "changed", "run", was, "90.0 us") for was in ("3.0 us", "3.1 us"))
+    assert one.key == other.key
+    assert UpgradeChange("graph", "changed", "run", "a", "b").key != UpgradeChange("graph", "changed", "run", "c").key
