@@ -94,7 +94,7 @@ def upgraded(request: UpgradeRequest) -> UpgradeDocument:
             both = BothEnvironments(one, other, was, now, _changes, shown.say)
             found = tuple(_compared(each, both) for each in models)
     document = UpgradeDocument(
-        _side(was, before), _side(now, after), found, equal_of(found), notes=tuple(_notes(was, now))
+        _side(was, before), _side(now, after), found, equal_of(found), notes=tuple(_notes(was, now, after))
     )
     return _judged(document, request)
 
@@ -233,9 +233,11 @@ def _side(facts: EnvironmentFacts, interpreter: Interpreter) -> UpgradeSide:
     return UpgradeSide(facts.python, facts.torch, dict(sorted(facts.packages.items())), path)
 
 
-def _notes(was: EnvironmentFacts, now: EnvironmentFacts) -> Iterator[str]:
+def _notes(was: EnvironmentFacts, now: EnvironmentFacts, after: Interpreter) -> Iterator[str]:
     import os
 
+    if after.first and was.packages == now.packages:
+        yield "today's environment has these versions: nothing was installed"
     for name in ("PYTHONPATH", "PYTHONHOME"):
         if os.environ.get(name):
             yield f"{name} is set here, and was not handed on"

@@ -9,7 +9,7 @@ class Exit(IntEnum):
 
     DONE = 0
     WORSE = 1
-    """`check`: something got worse; `diff --fail-on`, `ranks --fail` and `accuracy --fail-on`: the condition holds."""
+    """`check`: something got worse; `diff`, `accuracy` and `upgrade --fail-on`, `ranks --fail`: the condition holds."""
     USAGE = 2
     """The command line, the target, the policy or a run file is wrong."""
     PROGRAM = 3

@@ -96,9 +96,26 @@ def by_reason(model: UpgradedModel) -> dict[Reason, list[UpgradeChange]]:
 
 def change_text(change: UpgradeChange) -> str:
     """Write a change in one line: what it is, where, and both sides."""
-    sides = " → ".join(fmt.one_line(side, 110) for side in (change.was, change.now) if side is not None)
+    sides = " → ".join(fmt.one_line(side, 110) for side in _differing(change.was, change.now) if side is not None)
     direction = {True: ", worse", False: ", better", None: ""}[change.worse]
     return f"{change.what} {change.how}{direction}: {change.where}: {sides}"
+
+
+_SHARED = 60
+"""How many letters two texts may share at the start before these are left out."""
+
+
+def _differing(was: str | None, now: str | None) -> tuple[str | None, str | None]:
+    """Leave out most of what two long texts share at the start, such as a guard on all of torch's state."""
+    if was is None or now is None:
+        return was, now
+    pairs = enumerate(zip(was, now, strict=False))
+    shared = next((at for at, (one, other) in pairs if one != other), min(len(was), len(now)))
+    if shared <= _SHARED:
+        return was, now
+    first = was[: _SHARED // 2]
+    at = shared - _SHARED // 4
+    return f"{first}…{was[at:]}", f"…{now[at:]}"
 
 
 def changed_numbers(model: UpgradedModel, *, every: bool = False) -> list[tuple[str, str, str]]:

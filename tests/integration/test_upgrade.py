@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.support.planted_upgrades import EQUAL, PLANTED, Planted, make_pair
+from _planted_upgrades import EQUAL, PLANTED, Planted, make_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 SMALL = """\

@@ -23,6 +23,7 @@ from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.upgrade_screen import upgrade_screen
 from ctrace.reports.upgrade_markdown import render_upgrade_markdown
 from ctrace.reports.upgrade_sarif import render_upgrade_sarif
+from ctrace.reports.wording.upgrade_wording import change_text
 from tests.support.golden import drawn
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA, ROOT
@@ -186,3 +187,10 @@ def test_sarif_has_each_change_at_its_line():
 )
 def test_fail_on_worse_leaves_allowed_kinds_out(fail_on: str | None, allow: tuple[str, ...], failed: tuple[str, ...]):
     assert _judged(document(*MODELS), UpgradeRequest(fail_on=fail_on, allow=allow)).failed_on == failed
+
+
+def test_long_texts_show_where_they_differ():
+    state = "___check_global_state() against " + ", ".join(f'"field{number}": 0' for number in range(20))
+    change = UpgradeChange("guard", "changed", "net.py:3 f", state, f'{state}, "cuda_matmul_precision": 0')
+    assert change_text(change).endswith('→ …0, "field19": 0, "cuda_matmul_precision": 0')
+    assert len(change_text(change)) < 200

@@ -100,6 +100,10 @@ class Planted:
 
 
 _INDUCTOR, _DYNAMO = f"{TORCH}_inductor/config.py", f"{TORCH}_dynamo/config.py"
+_HARDSWISH = (
+    "return self * torch.clamp(torch.clamp(self + 3, min=0), max=6) / 6",
+    "return self * (torch.clamp(self + 3, min=0, max=6) / 6)",
+)
 PLANTED = (
     Planted(
         "inductor-default",
@@ -204,7 +208,7 @@ PLANTED = (
         "torch",
         "torch",
         (
-            (f"{TORCH}_decomp/decompositions.py", _HARDSWISH := "return self * torch.clamp(torch.clamp(self + 3, min=0), max=6) / 6", "return self * (torch.clamp(self + 3, min=0, max=6) / 6)"),
+            (f"{TORCH}_decomp/decompositions.py", *_HARDSWISH),
             (f"{TORCH}version.py", "__version__ = '", "__version__ = '9."),
         ),
     ),
