@@ -384,6 +384,7 @@ class Installer:
     def __init__(self, say: Callable[[str], None], requirements: Iterable[str]) -> None:
         self._say = say
         self._asked = ", ".join(requirements)
+        self._step = f"asking for {self._asked}"
         uv = shutil.which("uv")
         self._is_uv = uv is not None and (_is_made_by_uv() or find_spec("pip") is None)
         if self._is_uv:
@@ -448,7 +449,8 @@ class Installer:
             data = opened.read()
         lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
         steps = [line for line in lines if line.startswith(("Collecting", "Downloading", "Using cached", "Installing"))]
-        self._say(steps[-1].partition(" (from")[0] if steps else "")
+        self._step = steps[-1].partition(" (from")[0] if steps else self._step
+        self._say(self._step)
         return seen + len(data)
 
 
