@@ -398,7 +398,8 @@ class Installer:
         """Return the command that finds out what an upgrade would install."""
         if self._is_uv:
             return [*self._command, "--dry-run", "--python", sys.executable, *self._wheels(builds), *words]
-        return [*self._command, "--dry-run", "--report", str(report), *self._wheels(builds), *words]
+        # -vv says of each link why it is skipped, and whether the index answers; without it, all look the same.
+        return [*self._command, "-vv", "--dry-run", "--report", str(report), *self._wheels(builds), *words]
 
     def install(
         self, folder: Path, words: Sequence[str], *, builds: bool = False, python: str = "", version: str = ""
@@ -463,7 +464,8 @@ def _is_made_by_uv() -> bool:
 
 _NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|Temporary failure in name resolution|Connection refused"
-    r"|Network is unreachable|ConnectTimeout|ReadTimeout|Failed to fetch|error sending request|dns error|ProxyError"
+    r"|Network is unreachable|connection error"
+    r"|ConnectTimeout|ReadTimeout|Failed to fetch|error sending request|dns error|ProxyError"
 )
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|os error 28")
 _VERSIONS = re.compile(r"satisfies the requirement (?P<asked>\S+)[^(]*\(from versions: (?P<versions>[^)]*)\)")
@@ -478,27 +480,34 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
     if _FULL.search(text):
         todo = "free some room, or name another folder: CTRACE_DIR=/other/.ctrace"
         return InstallError(f"the disk is full: {asked} was removed again", todo)
-    if "ResolutionImpossible" in text or "No solution found" in text:
-        what = f"{asked} does not fit what else is required: {_conflict(text)}"
-        return InstallError(what, "name versions that fit together")
     match = _VERSIONS.search(text)
     known = [each for each in (match["versions"] if match else "").split(", ") if each not in ("", "none")]
     if not known and _NO_NETWORK.search(text):
-        return InstallError(
-            f"{asked} cannot be fetched: the index does not answer", "check the network, or pip's index"
-        )
+        what = f"{asked} cannot be fetched: the index does not answer"
+        return InstallError(what, "check the network, or the index that pip is set to")
     if match or (match := _NO_MATCH.search(text)):
-        python = ".".join(map(str, sys.version_info[:2]))
-        other = _OTHER_PYTHON.search(text)
-        if other and not known:
-            return InstallError(
-                f"{match['asked']} has no version for Python {python}", "use another Python, or another version"
-            )
-        what = f"the index has no wheel of {match['asked']} for Python {python} on this machine"
-        return InstallError(what, f"it has: {', '.join(known[-8:])}" if known else "check the name of the package")
+        return _not_there(match["asked"], known, text)
+    if "ResolutionImpossible" in text or "No solution found" in text:
+        what = f"{asked} does not fit what else is required: {_conflict(text)}"
+        return InstallError(what, "name versions that fit together")
     errors = [line for line in text.splitlines() if line.startswith(("ERROR", "error", "  ×"))]
     last = (errors or [line for line in text.splitlines() if line.strip()] or [f"exit code {status}"])[-1]
     return InstallError(f"{asked} cannot be installed: {last.removeprefix('ERROR: ')}", "see what pip says about it")
+
+
+def _not_there(asked: str, known: list[str], text: str) -> InstallError:
+    """Say whether a version has no wheel, only one for another Python, or does not exist."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    todo = f"it has: {', '.join(known[-8:])}" if known else "check the name of the package"
+    name, _, version = asked.partition("==")
+    file = re.compile(rf"{re.sub(r'[-_.]+', '[-_.]', name)}-{re.escape(version)}[-.]", re.IGNORECASE)
+    skipped = [line for line in text.splitlines() if "Skipping link" in line and version and file.search(line)]
+    if any("No sources permitted" in line for line in skipped):
+        what = f"{asked} has no wheel for Python {python} on this machine, only source"
+        return InstallError(what, "--allow-build builds it, which runs its code")
+    if skipped or _OTHER_PYTHON.search(text):
+        return InstallError(f"{asked} has no wheel for Python {python} on this machine", todo)
+    return InstallError(f"the index has no {asked}", todo)
 
 
 def _conflict(text: str) -> str:

@@ -28,6 +28,12 @@ ERROR: Ignored the following versions that require a different python version: 1
 ERROR: Could not find a version that satisfies the requirement small==1.2 (from versions: none)
 ERROR: No matching distribution found for small==1.2
 """
+ONLY_SOURCE = "  Skipping link: No sources permitted for torch: /files/torch-99.0.tar.gz (from /simple/torch/)\n"
+NO_ANSWER = """\
+  Could not fetch URL /simple/x/: connection error: Max retries exceeded - skipping
+ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)
+ERROR: No matching distribution found for x==1
+"""
 CONFLICT = """\
 ERROR: Cannot install torch==2.15.0 and torchvision==0.28.0 because these package versions have conflicting dependencies.
 
@@ -44,8 +50,10 @@ ERROR: ResolutionImpossible: for help visit ...
     ("text", "status", "what"),
     [
         (NO_NETWORK, 1, "x==1 cannot be fetched: the index does not answer"),
-        (NO_VERSION, 1, "the index has no wheel of torch==99.0 for Python"),
-        (OTHER_PYTHON, 1, "small==1.2 has no version for Python"),
+        (NO_VERSION, 1, "the index has no torch==99.0"),
+        (OTHER_PYTHON, 1, "small==1.2 has no wheel for Python"),
+        (f"{ONLY_SOURCE}{NO_VERSION}", 1, "torch==99.0 has no wheel for Python"),
+        (NO_ANSWER, 1, "x==1 cannot be fetched: the index does not answer"),
         (CONFLICT, 1, "The user requested torch==2.15.0; torchvision 0.28.0 depends on torch==2.13.0"),
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", 1, "disk is full"),
         ("Collecting torch", -9, "the installation of x==1 was killed by signal 9"),
@@ -119,7 +127,7 @@ def test_a_failed_installation_is_removed(offline: Path):
     (offline / "wheels").mkdir()
     maker = EnvironmentMaker(offline / ".ctrace")
     folder = offline / ".ctrace" / "environments" / "gone"
-    with pytest.raises(CtraceError, match=r"no wheel of gone==1\.0"):
+    with pytest.raises(CtraceError, match=r"the index has no gone==1\.0"):
         maker.make(UpgradePlan(folder, (Fetched("gone", "1.0"),), ("gone==1.0",)))
     assert not folder.exists()
 
