@@ -11,6 +11,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.features.gpus.child.choices.flex import trainable
 from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Metal
+from ctrace.inspector.features.gpus.child.dtensors import meshes_of_gpus
 from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence
 from ctrace.inspector.features.gpus.child.gpu_refusals import graph_name, without_code
 from ctrace.inspector.features.gpus.child.gpu_tuning import can_be_left_open, left_open
@@ -56,7 +57,7 @@ class VirtualDevice:
     @contextmanager
     def emitting(self, configured: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
         """Present the GPU to Inductor; failing to emit code in the block does not end the program."""
-        with self._gpu.present(), configured(), without_code(self._recorder, self._gpu.facts.name):
+        with self._gpu.present(), meshes_of_gpus(), configured(), without_code(self._recorder, self._gpu.facts.name):
             yield
 
     def tracing(self, inputs: Any) -> AbstractContextManager[None]:

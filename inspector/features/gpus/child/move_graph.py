@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from ctrace.inspector.features.gpus.child.choices.flex import save_for_backward
+from ctrace.inspector.features.gpus.child.dtensors import is_dtensor, moved_dtensor
 from ctrace.inspector.features.gpus.child.torch_side.devices import CPU, Literal
 
 GPU = "cuda:0"
@@ -61,7 +62,7 @@ class _Inputs:
     def __init__(self, inputs: Any) -> None:
         import torch
 
-        tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
+        tensors = [each for each in inputs if isinstance(each, torch.Tensor) and not is_dtensor(each)]
         self._uses = Counter(map(_storage, tensors))
         self._bases: dict[Any, Any] = {}
 
@@ -71,6 +72,8 @@ class _Inputs:
 
         if not isinstance(original, torch.Tensor):
             return original
+        if is_dtensor(original):
+            return _fake_like(known, original)
         key = _storage(original)
         base = self._base(key, original) if self._uses[key] > 1 else None
         return _fake_like(known if isinstance(known, torch.Tensor) else original, original, base)
@@ -97,11 +100,21 @@ def _fake_like(known: Any, original: Any, base: Any = None) -> Any:
     """Make a fake tensor like `original` with the sizes of `known`, as a view of `base` if there is one."""
     import torch
 
+    if is_dtensor(known) and not _wraps(known._local_tensor):
+        with torch.no_grad():
+            return _as_input(moved_dtensor(known, _strided(known._local_tensor, None)), original)
     if known.layout is not torch.strided or _wraps(original):
         msg = f"an input is a {type(original).__name__} of layout {known.layout}, which is not an ordinary tensor"
         raise NotImplementedError(msg)
     with torch.no_grad():
         fake = _strided(known, base)
+    return _as_input(fake, original)
+
+
+def _as_input(fake: Any, original: Any) -> Any:
+    """Let a fake tensor need gradients as the original does."""
+    import torch
+
     if isinstance(original, torch.nn.Parameter):
         fake = torch.nn.Parameter(fake, requires_grad=original.requires_grad)
     elif original.requires_grad:

@@ -1,0 +1,56 @@
+"""Run a program of `cluster_programs/` on one real rank, in eager, and write what torch itself counts there.
+
+The first argument is the program, the second the file: the numbers of torch's `CommDebugMode`, and bytes from a mode
+that looks at the tensors of each collective.
+"""
+
+import json
+import os
+import runpy
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.distributed
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class _Bytes(TorchDispatchMode):
+    """Adds up the larger side of each collective."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: Counter[str] = Counter()
+        self.number: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        packet = func.overloadpacket
+        if func.namespace in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ != "wait_tensor":
+            sides = [[leaf for leaf in tree_leaves(each) if isinstance(leaf, torch.Tensor)] for each in (*args, result)]
+            sizes = [sum(each.numel() * each.element_size() for each in side) for side in sides]
+            self.total[packet.__name__] += max(sizes, default=0)
+            self.number[packet.__name__] += 1
+        return result
+
+
+def main() -> None:
+    """Run the program."""
+    program, out = sys.argv[1:3]
+    sys.argv = [program]
+    torch._dynamo.config.disable = True
+    counted, seen = CommDebugMode(), _Bytes()
+    with counted, seen:
+        runpy.run_path(program, run_name="__main__")
+    counts = {str(packet): number for packet, number in counted.get_comm_counts().items()}
+    text = json.dumps({"comm_debug": counts, "number": seen.number, "bytes": seen.total})
+    Path(f"{out}{os.environ['RANK']}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Compare each rank of a virtual cluster with the real one: graphs, guards, collectives, kernels.
+
+    python benchmarks/cluster.py [--worlds 2,4] [--write] [PROGRAM ...]
+
+Each program of `cluster_programs/` runs for real with gloo, all ranks at once, each under `ctrace run`; then each rank
+runs alone with `--world N --rank R`. A third, eager run on real ranks counts collectives with torch's `CommDebugMode`,
+and their bytes. `--write` makes the page in `benchmarks/results/`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.cluster.collective_view import collectives_document
+from ctrace.inspector.features.compare.ranks.job import first_difference, items_in
+from ctrace.inspector.features.compare.ranks.rank_summary import Apart, summary_of
+from ctrace.inspector.log.folders import LogFile
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "cluster_programs"
+PAGE = HERE / "results" / "cluster.md"
+CTRACE = str(Path(sys.executable).parent / "ctrace")
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+KINDS = (Apart.INPUT, Apart.COLLECTIVE, Apart.GRAPH, Apart.GUARD, Apart.RECOMPILE)
+_NAMES = {
+    "allreduce_": "all_reduce", "_allgather_base_": "all_gather_into_tensor", "allgather_": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter_tensor", "alltoall_base_": "all_to_all_single", "broadcast_": "broadcast",
+    "scatter_": "scatter", "alltoall_": "all_to_all", "recv_": "recv",
+}  # fmt: skip
+_COUNTED = {
+    "all_reduce", "all_gather_into_tensor", "all_gather", "reduce_scatter_tensor", "all_to_all_single", "broadcast",
+    "scatter", "all_to_all",
+}  # fmt: skip
+"""What `CommDebugMode` counts, by ctrace's names (2.13)."""
+
+
+class Outcome(Struct):
+    """What one program showed in one world."""
+
+    program: str
+    world: int
+    ranks: int = 0
+    compilations: int = 0
+    kernels: int = 0
+    collectives: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    """Compare the programs, and print what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", nargs="*")
+    parser.add_argument("--worlds", default="2,4")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    named = [PROGRAMS / f"{name}.py" for name in options.programs] or sorted(PROGRAMS.glob("*.py"))
+    outcomes = []
+    for program in named:
+        for world in map(int, options.worlds.split(",")):
+            outcome = compared(program, world)
+            outcomes.append(outcome)
+            print(row(outcome), flush=True)
+            for each in outcome.differences:
+                print(f"    {each}", flush=True)
+    if options.write:
+        PAGE.write_text(page(outcomes))
+
+
+def compared(program: Path, world: int) -> Outcome:
+    """Run a program for real and rank by rank, and compare."""
+    outcome = Outcome(program.stem, world)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run_real(program, world, folder)
+        for rank in range(world):
+            run_virtual(program, world, rank, folder / f"virtual{rank}")
+            outcome.differences += [f"rank {rank}: {each}" for each in _rank(folder, rank, outcome)]
+            outcome.ranks += 1
+    return outcome
+
+
+def run_real(program: Path, world: int, folder: Path) -> None:
+    """Run all ranks at once, captured; then in eager, counted."""
+    script = folder / "one.sh"
+    script.write_text(f'mkdir -p real$RANK && cd real$RANK && exec {CTRACE} run --name x "$@" > out.txt 2>&1\n')
+    torchrun = [TORCHRUN, "--nproc-per-node", str(world)]
+    quietly: Any = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False}
+    subprocess.run([*torchrun, "--no-python", "bash", str(script), str(program)], **quietly)
+    subprocess.run([*torchrun, str(HERE / "_cluster_comm.py"), str(program), str(folder / "eager")], **quietly)
+
+
+def run_virtual(program: Path, world: int, rank: int, folder: Path) -> None:
+    """Run one rank without the others, as long as it needs."""
+    folder.mkdir()
+    command = [CTRACE, "run", "--name", "x", "--world", str(world), "--rank", str(rank), str(program)]
+    with (folder / "out.txt").open("w") as out:
+        subprocess.run(command, cwd=folder, stdout=out, stderr=out, check=False)
+
+
+def _rank(folder: Path, rank: int, outcome: Outcome) -> Iterator[str]:
+    """Yield how one rank differs."""
+    stores = [Store(folder / f"{kind}{rank}" / ".ctrace") for kind in ("real", "virtual")]
+    if any(not (store.root / "x").is_dir() for store in stores):
+        yield "not captured: " + " | ".join(
+            (store.root.parent / "out.txt").read_text()[-300:] for store in stores if not (store.root / "x").is_dir()
+        )
+        return
+    runs = [store.load("x") for store in stores]
+    logs = [LogFile(run.log, rank, run.log.stat().st_size) for run in runs]
+    real, virtual = (load(run) for run in runs)
+    yield from _compilations(logs, outcome)
+    yield from _kernels(real, virtual, outcome)
+    yield from _collectives(folder, rank, virtual, outcome)
+    if str(real.verdict) != str(virtual.verdict):
+        yield f"verdict {real.verdict} is {virtual.verdict}"
+
+
+def _compilations(logs: list[LogFile], outcome: Outcome) -> Iterator[str]:
+    real, virtual = map(summary_of, logs)
+    if [each.id for each in real.compilations] != [each.id for each in virtual.compilations]:
+        yield f"compiles {[each.id for each in virtual.compilations]} and not {[each.id for each in real.compilations]}"
+        return
+    for one, other in zip(real.compilations, virtual.compilations, strict=True):
+        outcome.compilations += 1
+        for kind in KINDS:
+            if one.digests.get(kind) == other.digests.get(kind):
+                continue
+            texts = first_difference(*(items_in(log, one.id, kind) for log in logs), kind)
+            yield f"{one.id} {kind}: {' | '.join('nothing' if each is None else each.text[:160] for each in texts)}"
+
+
+def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]:
+    def told(session: Session) -> list[tuple[Any, ...]]:
+        return [(each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels]
+
+    outcome.kernels += len(virtual.kernels)
+    if told(real) != told(virtual):
+        pair = next(((a, b) for a, b in zip(told(real), told(virtual), strict=False) if a != b), (None, None))
+        yield f"kernels: {len(real.kernels)} and {len(virtual.kernels)}, first difference {str(pair)[:300]}"
+
+
+def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
+    path = folder / f"eager{rank}.json"
+    if not path.exists():
+        yield "the eager run on real ranks failed"
+        return
+    eager = json.loads(path.read_text())
+    found = collectives_document(virtual).collectives
+    outcome.collectives += len(found)
+    mine = Counter(_name(each.op) for each in found)
+    counted = Counter({op: mine[op] for op in mine if op in _COUNTED})
+    torchs: Counter[str] = Counter()
+    for packet, number in eager["comm_debug"].items():
+        torchs[_name(packet.rpartition(".")[2])] += number
+    if counted != torchs:
+        yield f"collectives {dict(counted)}, CommDebugMode {dict(torchs)}"
+    sizes: Counter[str] = Counter()
+    for each in found:
+        sizes[_name(each.op)] += each.bytes or 0
+    seen: Counter[str] = Counter()
+    for op, size in eager["bytes"].items():
+        seen[_name(op)] += size
+    if +sizes != +seen:
+        yield f"bytes {dict(+sizes)}, a dispatch mode saw {dict(+seen)}"
+
+
+def _name(op: str) -> str:
+    return _NAMES.get(op, op)
+
+
+def row(outcome: Outcome) -> str:
+    """Return a line of the table."""
+    numbers = (outcome.ranks, outcome.compilations, outcome.kernels, outcome.collectives, len(outcome.differences))
+    return f"| {outcome.program} | {outcome.world} | {' | '.join(map(str, numbers))} |"
+
+
+def page(outcomes: list[Outcome]) -> str:
+    """Return the results as a page."""
+    import torch
+
+    head = [
+        "# Virtual ranks beside real ones",
+        "",
+        f"`benchmarks/cluster.py`, torch {torch.__version__}, gloo on one machine. Compared: inputs, graphs,",
+        "collectives, guards and recompilations of each compilation, each kernel with its source, the number of",
+        "collectives beside `CommDebugMode` in eager, and their bytes beside a dispatch mode.",
+        "",
+        "| program | ranks of the job | compared | compilations | kernels | collectives | differences |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    details = [f"- {one.program}, {one.world}: {each}" for one in outcomes for each in one.differences]
+    tail = ["", "## Differences", "", *details] if details else ["", "No difference."]
+    return "\n".join([*head, *map(row, outcomes), *tail, ""])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    assert shutil.which("bash"), "the ranks start in bash"
+    main()
