@@ -69,6 +69,15 @@ def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_p
     assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
 
 
+def test_a_graph_with_dtensors_gets_the_kernels_of_this_rank_on_a_gpu(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "tp.py").write_text(TP)
+    report = ctrace("kernels", "tp.py", "--world", "8", "--target", "h100", "--json").report
+    kernels = [each for part in report["graphs"] for each in part["kernels"]]
+    assert {each["language"] for each in kernels} >= {"external"}
+    assert any("all_reduce" in each["name"] for each in kernels)
+    assert not any("no code of graph" in str(each) for each in report["problems"])
+
+
 def test_ranks_part_at_a_branch_before_the_job_runs(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS)
     result = ctrace("ranks", "parts.py", "--world", "4", "--ranks", "0,1", "--json")

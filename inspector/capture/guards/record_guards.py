@@ -82,6 +82,11 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
         patches.enter_context(patched(module, "guard_manager_testing_hook_fn", finished))
 
 
+def receiver_of(f_locals: dict[str, Any]) -> str:
+    """Return what a method calls its object; a resume function has other names before it."""
+    return "self" if "self" in f_locals else next(iter(f_locals), "")
+
+
 class _Objects:
     """Assigns numbers to the modules whose methods are compiled, because these modules share the code's cache."""
 
@@ -93,7 +98,7 @@ class _Objects:
         """Return the name of the module whose method a frame runs, such as `Block 2`, or None for another function."""
         import torch
 
-        first = f_locals.get("self", next(iter(f_locals.values()), None))  # a resume function has other names before it
+        first = f_locals.get(receiver_of(f_locals))
         if not isinstance(first, torch.nn.Module):
             return None
         if first not in self._numbers:
@@ -119,6 +124,7 @@ def _describe(
         arguments=tuple(arguments(f_locals)),
         left_out=left_out,
         of_object=of_object,
+        receiver=receiver_of(f_locals) or "self",
     )
 
 

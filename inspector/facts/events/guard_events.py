@@ -87,6 +87,8 @@ class GuardsPlaced(OfCompilation, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...] = ()
     of_object: str | None = field(name="object", default=None)
     """The module whose method was compiled, as class and number."""
+    receiver: str = "self"
+    """What the method calls its module."""
 
     def __post_init__(self) -> None:
         """Refuse numbers of stacks that there are not."""

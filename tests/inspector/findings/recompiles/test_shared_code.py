@@ -72,6 +72,25 @@ def test_a_wider_layer_gets_a_wider_tensor():
     assert only(later).shared_by == ""
 
 
+@pytest.mark.parametrize(
+    ("receiver", "shared"), [("s", "Layer modules"), ("self", "")], ids=["of the module", "of another argument"]
+)
+def test_hooks_of_another_module_differ_and_nothing_changed_over_time(receiver: str, shared: str):
+    """FSDP2 over tensor parallelism: hook ids of two layers differ, and the first layer's input needs no gradient."""
+    log = Log().started().listing(SOURCE).compiled("1/0", line=8)
+    log.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 0", "receiver": receiver}, at="1/0")
+    hooks = "L['s']._modules['up']._forward_pre_hooks"
+    guards = (
+        "tensor 'L['x']' requires_grad mismatch. expected False, actual True",
+        "getattr failed on source L['s']._modules['up']._forward_hooks[3]",
+        f"{hooks}[list(dict.keys({hooks}))[0]].__closure__[0].cell_contents is L['s'].weight.device_mesh",
+    )
+    log.recompile("1/1", unmet(*guards, entry="1/0")).compiled("1/1", line=8)
+    log.ctrace("guards", {"stacks": [], "lines": [], "object": "Layer 1", "receiver": receiver}, at="1/1")
+    assert only(log).shared_by == shared
+    assert any(cause.fix == "" for cause in only(log).causes) is bool(shared)
+
+
 def test_objects_of_one_call_share_a_function():
     log = layers(None, None, guard="___check_obj_id(L['fn'], 123), type=<class 'function'>")
     assert only(log).shared_by == "calls"
