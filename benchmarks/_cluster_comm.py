@@ -20,6 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
+_LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+"""Ops of these namespaces that send nothing."""
+
+
 class _Bytes(TorchDispatchMode):
     """Adds up the larger side of each collective."""
 
@@ -31,7 +35,7 @@ class _Bytes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
-        if func.namespace in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ != "wait_tensor":
+        if func.namespace in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ not in _LOCAL:
             sides = [[leaf for leaf in tree_leaves(each) if isinstance(leaf, torch.Tensor)] for each in (*args, result)]
             sizes = [sum(each.numel() * each.element_size() for each in side) for side in sides]
             self.total[packet.__name__] += max(sizes, default=0)
