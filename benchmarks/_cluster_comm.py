@@ -19,7 +19,6 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-
 _LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 """Ops of these namespaces that send nothing."""
 

@@ -30,11 +30,7 @@ _OF_CALLS = frozenset((CauseKind.TYPE, CauseKind.IDENTITY))
 """Kinds of causes in which two calls of one function may differ; a number may as well be counted up within a call."""
 _OF_INPUTS = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.STRIDE, CauseKind.DTYPE, CauseKind.REQUIRES_GRAD))
 """Kinds of causes in which the inputs of two modules may differ in one call: a wider layer gets a wider tensor, and the
-<<<<<<< HEAD
 second layer one that depends on weights."""
-=======
-first layer one that needs no gradient."""
->>>>>>> cbd8cf74 (Hooks of another layer are no change over time, whatever the method calls its module)
 OBJECTS = "calls"
 """What shares a function that is no method of a module."""
 
@@ -58,17 +54,13 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     earlier = takewhile(lambda each: each != compile_id, raw.seen)
     before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
     is_other = None not in before and mine not in before
-<<<<<<< HEAD
-    differ = all(_is_of_module(each) or (in_one_call and each.kind in _OF_INPUTS) for each in causes)
-    # Layers of one width differ in gradients only between the first and all others: two graphs, however many they are.
-    differ = differ and kinds != {CauseKind.REQUIRES_GRAD}
-=======
     receiver = raw.guard_places[compile_id].receiver  # it is a module, so it has a name
     of_module = [_is_of_module(cause, receiver) for cause in causes]
     # One difference between the modules is enough for a graph of its own, whatever their inputs are.
     rest = {cause.kind for cause, is_modules in zip(causes, of_module, strict=True) if not is_modules}
     differ = rest <= _OF_INPUTS and (any(of_module) or in_one_call)
->>>>>>> cbd8cf74 (Hooks of another layer are no change over time, whatever the method calls its module)
+    # Layers of one width differ in gradients only between the first and all others: two graphs, however many they are.
+    differ = differ and kinds != {CauseKind.REQUIRES_GRAD}
     return f"{mine.rpartition(' ')[0]} modules" if is_other and differ else ""
 
 
