@@ -23,11 +23,11 @@ _LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 """Ops of these namespaces that send nothing."""
 
 
-class _Bytes(TorchDispatchMode):
+class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the larger side of each collective."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.total: Counter[str] = Counter()
         self.number: Counter[str] = Counter()
 
@@ -52,8 +52,9 @@ def main() -> None:
     sys.argv = [program]
     torch._dynamo.config.disable = True
     # Its hooks on modules only name what it counts, and end under DDP: the outermost module has no parent (2.13).
-    type(CommDebugMode().advanced_module_tracker)._fw_set_module_hook = _keep_module  # type: ignore[method-assign]
-    counted, seen = CommDebugMode(), _Bytes()
+    counted: Any = CommDebugMode()  # type: ignore[no-untyped-call]
+    type(counted.advanced_module_tracker)._fw_set_module_hook = _keep_module
+    seen = _Bytes()
     with counted, seen:
         runpy.run_path(program, run_name="__main__")
     counts = {str(packet): number for packet, number in counted.get_comm_counts().items()}

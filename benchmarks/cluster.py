@@ -138,7 +138,8 @@ def _compilations(logs: list[LogFile], outcome: Outcome) -> Iterator[str]:
         for kind in KINDS:
             if one.digests.get(kind) == other.digests.get(kind):
                 continue
-            texts = first_difference(*(items_in(log, one.id, kind) for log in logs), kind)
+            base, other_items = (items_in(log, one.id, kind) for log in logs)
+            texts = first_difference(base, other_items, kind)
             yield f"{one.id} {kind}: {' | '.join('nothing' if each is None else each.text[:160] for each in texts)}"
 
 
