@@ -21,7 +21,7 @@ _GROUPS = {
     "Start here": ("explain", "fix", "check"),
     "Look closer": ("breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "bytecode", "report", "browse"),
     "Compare": ("diff", "ranks", "collectives", "accuracy", "upgrade"),
-    "Speed": ("time", "cudagraphs", "autotune"),
+    "Speed": ("time", "memory", "cudagraphs", "autotune"),
     "Kernels": ("kernels", "kernels eject", "kernels apply", "kernels tune", "kernels edit", "kernels wrap"),
     "Tools": ("run", "runs", "serve", "repro", "targets", "schema", "doctor"),
 }

@@ -86,6 +86,10 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.findings.compile_time.compile_time_view:CompileDocument", "--compile"),
     ),
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
+    "memory": (
+        Form("ctrace.inspector.facts.memory_facts:StepMemoryDocument"),
+        Form("ctrace.inspector.facts.memory_facts:FitDocument", "--fit WHAT"),
+    ),
     "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
     "autotune": (Form("ctrace.inspector.findings.autotuning.autotuning_view:AutotuningDocument"),),
     "collectives": (Form("ctrace.inspector.features.cluster.collective_view:CollectivesDocument"),),

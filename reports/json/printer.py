@@ -79,6 +79,12 @@ def _path(file: str | None, cwd: str) -> object:
     return fmt.path(file, cwd) if file else file
 
 
+def _place(text: str | None, cwd: str) -> object:
+    """Shorten the path of `file:line`; leave anything else as it is."""
+    file, colon, line = (text or "").rpartition(":")
+    return f"{fmt.relative(file, cwd)}:{line}" if colon and line.isdecimal() else text
+
+
 def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
     """Shorten the paths of `file:line`."""
     parted = (line.rpartition(":") for line in lines)
@@ -104,6 +110,7 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
     "null_if_empty": _null_if_empty,
     "number": _number,
     "path": _path,
+    "place": _place,
     "places": _places,
     "relative": _relative,
     "rounded": _rounded,

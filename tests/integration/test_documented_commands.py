@@ -55,6 +55,7 @@ INSTEAD = {
     "fusion model.py --json": "fusion sample_models/attention_print.py",
     "graphs --graph 0/1 --ops": "graphs --graph 0/0 --ops",
     "guards --cost": "guards --cost model.py",
+    "memory": "memory model.py",
     "kernels --dump DIR": "kernels --dump kernels/",
     "kernels --ir ptx --kernel exp_0": "kernels model.py --target h100 --ir ptx --kernel exp_0",
     "kernels --target a100,h100": "kernels model.py --target h100",

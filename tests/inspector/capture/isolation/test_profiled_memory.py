@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from ctrace.inspector.features.time.child.peak_memory import _without_line
+from ctrace.inspector.capture.isolation.profiled_memory import _without_lines
 
 
 def test_only_the_unwanted_line_is_dropped_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    with _without_line(b"unknown size"):
+    with _without_lines(b"unknown size"):
         os.write(2, b"[W CPUAllocator.cpp:245] Memory block of unknown size was allocated\nanother warning\n")
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "another warning\nafterwards\n"
@@ -16,7 +16,7 @@ def test_only_the_unwanted_line_is_dropped_from_stderr(capfd: pytest.CaptureFixt
 
 def test_what_was_written_survives_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with _without_line(b"unknown size"):
+        with _without_lines(b"unknown size"):
             os.write(2, b"why\n")
             raise ValueError("no")
 

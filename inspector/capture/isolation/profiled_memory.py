@@ -1,0 +1,53 @@
+"""Measure what a call allocates on the CPU: torch counts the memory of a GPU, and that of the CPU only in a profile."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_FREED_EARLIER = b"Memory block of unknown size was allocated before the profiling started"
+"""Torch's C++ code warns so if the call frees what the program allocated before it, as it should (2.13,
+c10/core/CPUAllocator.cpp, `ProfiledCPUMemoryReporter::Delete`); Python's warning filters do not see it."""
+_PROFILER_BEGINS = b"USDT:"
+"""Kineto marks so where a profile begins and ends (2.13, SyncActivityProfilerHandler.cpp)."""
+
+
+def cpu_peak(run: Callable[[], Any]) -> int | None:
+    """Return the bytes at the peak of a call beyond those before it, from the allocations that the profiler records."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with (
+        _without_lines(_FREED_EARLIER, _PROFILER_BEGINS),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
+    ):
+        run()
+    kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
+    if kineto is None:
+        return None
+    changes = [(event.start_ns(), event.nbytes()) for event in kineto.events() if event.name() == "[memory]"]
+    now = most = 0
+    for _, size in sorted(changes, key=lambda change: change[0]):
+        now += size
+        most = max(most, now)
+    return most
+
+
+@contextmanager
+def _without_lines(*unwanted: bytes) -> Iterator[None]:
+    """Drop lines that C++ code writes to stderr, and write all others once the block ends."""
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(shown, 2)
+            os.close(shown)
+            kept.seek(0)
+            for line in kept:
+                if not any(each in line for each in unwanted):
+                    os.write(2, line)

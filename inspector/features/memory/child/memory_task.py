@@ -1,0 +1,344 @@
+"""The child process of `ctrace memory`: the peak of a step, compiled beside eager, and what is alive then."""
+
+import gc
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.answering import answer
+from ctrace.inspector.capture.calls.program_run import run_program
+from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
+from ctrace.inspector.capture.core.imports import watch_imports
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.memory_facts import (
+    AliveMemory,
+    CallGrowth,
+    FitDocument,
+    FoundMemory,
+    HeldMemory,
+    MemoryPeak,
+)
+from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
+from ctrace.inspector.features.memory.child.fitting_size import SizeSearch, size_of, sized
+from ctrace.inspector.features.memory.child.measured_peaks import measured_peak
+from ctrace.inspector.features.memory.child.model_calls import ModelCalls, stopped
+from ctrace.inspector.features.memory.child.peak_report import alive_of, saved_of, source_line, timeline_of
+from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
+from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
+from ctrace.inspector.features.memory.child.storage_ledger import Ledger
+from ctrace.inspector.features.memory.child.tracked_calls import Tracked
+from ctrace.inspector.features.memory.child.tried_options import OptionTrials, flops
+from ctrace.inspector.features.memory.memory_lines import with_eager
+from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
+from ctrace.inspector.processes.machine import memory
+from ctrace.inspector.runs.tasks import TaskError
+
+_LEFT_OUT = (
+    "the rounding of the allocator",
+    "workspaces that libraries allocate and free inside of one operator",
+)
+_MOST_SIZES = 64
+"""The most graphs of one function while a size is searched: each size may be compiled."""
+_DONE = "exit code 0"
+
+
+def main(loaded: frozenset[str]) -> None:
+    """Carry out the request."""
+    preloaded = Preloaded(loaded)
+    answer(MemoryRequest, lambda request: _answered(request, preloaded))
+
+
+def _answered(request: MemoryRequest, preloaded: Preloaded) -> FoundMemory | RunMemory | FitDocument:
+    try:
+        if request.fit:
+            return _ModelMemory(request).fitting(preloaded)
+        if request.capture.kind == "program":
+            return _ProgramMemory(request).answered(preloaded)
+        return _ModelMemory(request).answered(preloaded)
+    except Exception as error:
+        refusal = stopped(error)
+        if refusal is not None:
+            raise refusal from error
+        raise
+
+
+class _Memory:
+    """The memory of a run."""
+
+    def __init__(self, request: MemoryRequest) -> None:
+        self._request = request
+        self._options = request.capture.options
+        self._ledger = Ledger()
+        self._graphs = PlannedGraphs(self._ledger)
+
+    def _run_memory(self) -> RunMemory:
+        """Say what the ledger has of what ran last."""
+        device = self._ledger.device()
+        peak = self._ledger.peak(device)
+        alive = alive_of(peak.alive)
+        graphs = [each for each in self._graphs.graphs if each.calls]
+        saved = [each for graph in graphs for each in saved_memory(graph)]
+        problems = [*self._graphs.problems()]
+        others = self._ledger.devices() - {device}
+        if others and device != "cpu":
+            problems.append(f"memory on {', '.join(sorted(others))} is not counted: the numbers are of {device}")
+        found = FoundMemory(
+            peak=MemoryPeak(peak.bytes, measured=False, part=peak.part, at=peak.at),
+            eager_peak=None,
+            alive=alive,
+            unattributed_bytes=peak.bytes - sum(each.bytes for each in alive),
+            saved=tuple(sorted(saved, key=lambda each: -each.bytes)),
+            timeline=tuple(timeline_of(self._ledger, device)),
+            left_out=_LEFT_OUT,
+            problems=tuple(problems),
+            device=device,
+            graphs=len(graphs),
+            flops=flops(graphs),
+            train=self._options.train,
+        )
+        return RunMemory(found, saved_of(self._ledger, device))
+
+    def _kept(self, tracked: Tracked) -> tuple[HeldMemory, ...]:
+        """Say what settings and calls keep, rather than a name: graphs of autograd, and of each of many inputs."""
+        found = [
+            HeldMemory(size, 1, *origin[:2], "retain_graph=True", source_line(*origin[:2]), *origin[:2])
+            for origin, size in tracked.retained.items()
+            if size
+        ]
+        for function, number in self._graphs.kept():
+            holder = f"torch.compile, which keeps {number} graphs of {function.function}"
+            found.append(HeldMemory(0, number, *function[:2], holder, source_line(*function[:2]), *function[:2]))
+        return tuple(found)
+
+
+class _ModelMemory(_Memory):
+    """The memory of one step of a model."""
+
+    def __init__(self, request: MemoryRequest) -> None:
+        super().__init__(request)
+        self._calls = ModelCalls(request.capture, self._ledger, Tracked(self._ledger))
+        self._model: Any = None
+
+    def answered(self, preloaded: Preloaded) -> FoundMemory:
+        """Take the steps, and say what was alive."""
+        with self._calls.loaded(preloaded):
+            if self._options.build and self._calls.is_fake:
+                raise TargetError("--build runs kernels, and a model without weights runs none", "drop --build")
+            before = set(self._ledger.alive())
+            self._take_steps(self._calls.model)
+            eager = self._run_memory()
+            self._calls.forget()
+            self._ledger.set_aside(before)
+            with self._graphs.active():
+                model = self._compiled()
+                self._take_steps(model)
+                compiled = self._run_memory()
+                peak = self._ledger.peak(self._ledger.device())
+                trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs))
+                growth = self._growth(model) if self._request.calls else None
+            found = replace(with_eager(compiled, eager), held=self._kept(self._calls.tracked))
+            if growth is not None:
+                found = replace(found, growth=growth.sampled(), held=_largest_first((*found.held, *growth.held())))
+            if not found.graphs:
+                why = "torch.compile made no graph of this model: the compiled call runs in eager"
+                found = replace(found, problems=(*found.problems, why))
+            if self._options.build:
+                found = self._measured(found)
+            if self._request.tries_options:
+                found = replace(found, options=trials.tried(self._request.budget))
+            return found
+
+    def fitting(self, preloaded: Preloaded) -> FitDocument:
+        """Find the largest size of an input with which a compiled step fits.
+
+        Raises:
+            TargetError: no input has the dimension.
+        """
+        import torch
+
+        what = self._request.fit
+        limit = self._request.limit
+        with (
+            self._calls.loaded(preloaded),
+            self._graphs.active(),
+            torch._dynamo.config.patch(recompile_limit=_MOST_SIZES),
+        ):
+            search = SizeSearch(self._step_of_size, limit or memory())
+            model = self._compiled()
+            self._model = model
+            first = size_of(self._calls.call(), what)
+            fits = search.largest(first)
+        limiting = search.limiting
+        return FitDocument(
+            target="",
+            fits=fits,
+            peak_bytes=search.peak(fits),
+            limit_bytes=limit or memory(),
+            line=None if limiting is None or limiting.file is None else f"{limiting.file}:{limiting.line}",
+            what=what,
+            over_bytes=search.over,
+            device=self._request.limited_by or "this machine",
+            tried=search.tried,
+            limiting=limiting,
+        )
+
+    def _step_of_size(self, size: int) -> tuple[int, AliveMemory | None]:
+        """Take a compiled step of a size; return its peak, and what holds most then."""
+        before = set(self._ledger.alive())
+        print(f"ctrace: trying {self._request.fit} = {size}", file=sys.stderr, flush=True)
+        for _ in range(2):  # the first one compiles
+            call = sized(self._calls.call(), self._request.fit, size)
+            self._calls.forget()
+            self._ledger.begin()
+            self._calls.step(self._model, call)
+            del call
+        peak = self._ledger.peak(self._ledger.device())
+        self._calls.forget()
+        self._ledger.set_aside(before)
+        return peak.bytes, next(iter(alive_of(peak.alive)), None)
+
+    def _take_steps(self, model: Any) -> None:
+        """Take one step to compile and to make what stays, and then the one whose memory counts."""
+        self._calls.step(model)
+        self._calls.forget()
+        for graph in self._graphs.graphs:
+            graph.calls = 0
+        self._ledger.begin()
+        self._calls.step(model)
+
+    def _growth(self, model: Any) -> GrowingCalls:
+        """Make equal calls, and note what each leaves behind."""
+        self._calls.forget()
+        growth = GrowingCalls(self._ledger, self._calls.tracked.lines)
+        for _ in range(self._request.calls):
+            self._calls.step(model)
+            self._calls.forget()
+            growth.after_call()
+        return growth
+
+    def _measured(self, found: FoundMemory) -> FoundMemory:
+        """Take the same steps with built kernels, and measure both peaks."""
+        import torch
+
+        self._calls.forget()
+        torch._dynamo.reset()
+        eager = self._peak_measured(self._calls.model, found.device)
+        peak = self._peak_measured(self._compiled(), found.device)
+        if eager is None or peak is None or found.eager_peak is None:
+            why = "torch's profiler recorded no allocations: the peaks are computed"
+            return replace(found, problems=(*found.problems, why))
+        return replace(
+            found,
+            peak=replace(found.peak, bytes=peak, measured=True),
+            computed_peak=found.peak,
+            eager_peak=replace(found.eager_peak, bytes=eager, measured=True),
+            unattributed_bytes=peak - sum(each.bytes for each in found.alive),
+        )
+
+    def _peak_measured(self, model: Any, device: str) -> int | None:
+        self._calls.step(model)
+        self._calls.forget()
+        before = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
+
+        def run() -> None:
+            with self._ledger.closed():
+                self._calls.step(model)
+
+        peak = measured_peak(run, device, before)
+        for each in self._ledger.ended_inside():
+            self._ledger.end(each)
+        return peak
+
+    def _compiled(self) -> Any:
+        import torch
+
+        options = self._options
+        arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+        if options.mode is not None:
+            arguments["mode"] = options.mode
+        return torch.compile(self._calls.model, **arguments)
+
+
+class _ProgramMemory(_Memory):
+    """The memory of a program, from the import of torch to its end."""
+
+    def __init__(self, request: MemoryRequest) -> None:
+        super().__init__(request)
+        self._tracked: Tracked | None = None
+        self._growths: dict[str, GrowingCalls] = {}
+        self._held: tuple[HeldMemory, ...] = ()
+
+    def answered(self, preloaded: Preloaded) -> RunMemory:
+        """Run the program to its end.
+
+        Raises:
+            TaskError: it ends with an exception before it allocates anything.
+        """
+        capture = self._request.capture
+        name = capture.typed or capture.path or str(capture.module)
+        with watch_imports() as when, ExitStack() as active:
+            when("torch", partial(self._follow, active))
+            if not self._request.is_eager:
+                when("torch._inductor.compile_fx", lambda _module: active.enter_context(self._graphs.active()))
+            ended = _ended(lambda: run_program(capture, preloaded))
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        if not self._ledger.changes:
+            if ended != _DONE:
+                raise TaskError(f"{name} ended before it allocated a tensor: {ended}", "first run it in plain Python")
+            raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
+        run = self._run_memory()
+        problems = run.found.problems
+        if not run.found.graphs and not self._request.is_eager:
+            problems = (*problems, f"{name} compiled nothing with Inductor: all of it runs in eager")
+        found = replace(run.found, problems=problems, program=ended)
+        if self._tracked is not None:
+            found = replace(
+                found, growth=self._growth(), held=_largest_first((*self._kept(self._tracked), *self._held))
+            )
+        return replace(run, found=found)
+
+    def _follow(self, active: ExitStack, _torch: ModuleType) -> None:
+        tracked = self._tracked = Tracked(self._ledger)
+        growths = {name: GrowingCalls(self._ledger, tracked.lines) for name in ("optimizer", "backward", "graph")}
+        tracked.steps = {name: growths[name].after_call for name in ("optimizer", "backward")}
+        self._graphs.after_call = growths["graph"].after_call
+        self._growths = growths
+        active.callback(self._look_for_holders)
+        active.enter_context(tracked.active())
+
+    def _look_for_holders(self) -> None:
+        gc.collect()
+        self._held = next((each.held() for each in self._growths.values() if len(each.calls) > 1), ())
+
+    def _growth(self) -> tuple[CallGrowth, ...]:
+        """Return what was alive after each step of an optimizer, else each backward, else each call of a graph."""
+        return next((each.sampled() for each in self._growths.values() if len(each.calls) > 1), ())
+
+
+def _largest_first(held: tuple[HeldMemory, ...]) -> tuple[HeldMemory, ...]:
+    return tuple(sorted(held, key=lambda each: -each.bytes))
+
+
+def _ended(run: Callable[[], None]) -> str:
+    """Run a program; say how it ended, and print what Python prints then."""
+    try:
+        run()
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            return f"exit code {int(ended.code or 0)}"
+        print(ended.code, file=sys.stderr)
+        return "exit code 1"
+    except Exception as error:
+        trimmed = without_our_frames(error.__traceback__)
+        print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
+        return kind_and_message(error).splitlines()[0][:200]
+    return _DONE

@@ -1,0 +1,213 @@
+"""Load a model under the ledger, and take steps with it: forward, with --train backward and a step of its optimizer."""
+
+import gc
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
+from ctrace.inspector.capture.calls.call_tensors import tensors
+from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.calls.model_files import Loaded, entered_by_call, load
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
+from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.isolation.random_states import seed
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.memory.child.storage_ledger import Ledger
+from ctrace.inspector.features.memory.child.tracked_calls import (
+    Tracked,
+    mark_parameters,
+    mark_saved,
+    optimizer_tensors,
+)
+from ctrace.inspector.runs.capture_request import CaptureRequest
+
+Model = Callable[..., Any]
+
+
+class ModelCalls:
+    """A model, the way to call it, and the ledger of all that it allocates."""
+
+    def __init__(self, capture: CaptureRequest, ledger: Ledger, tracked: Tracked) -> None:
+        self.options = capture.options
+        self.ledger = ledger
+        self.tracked = tracked
+        self._capture = capture
+        self._optimizer: Any = None
+        self._loss: Callable[..., Any] | None = None
+        self._fake: WholeModel = WholeModel()
+        self._loaded: Loaded | None = None
+
+    @contextmanager
+    def loaded(self, preloaded: Preloaded) -> Iterator[None]:
+        """Load the model, and follow all that is allocated in the block.
+
+        Raises:
+            TargetError: the target is no model.
+        """
+        import torch
+
+        if has_child_door("fake"):
+            self._fake = child_door("fake").FakeModel(self.options, Recorder(TraceLog(None)))
+        with ExitStack() as stack:
+            stack.enter_context(self._fake.active())
+            stack.enter_context(self.tracked.active())
+            seed()  # models draw their weights as they are made
+            self._loaded = load(self._capture, preloaded, made=self._fake.made)
+            if self.options.train and isinstance(self.model, torch.nn.Module):
+                self.model.train()
+            file = self._loaded.module
+            loss = getattr(file, "loss", None)
+            self._loss = loss if callable(loss) else None
+            if self.options.train:
+                self._optimizer = _optimizer(file, self.model)
+            mark_parameters(self.ledger, self.parameters())
+            for each in self._state():
+                self.ledger.mark((each,), "parameter")
+            yield
+
+    @property
+    def model(self) -> Model:
+        """The model as its file makes it."""
+        assert self._loaded is not None
+        return self._loaded.model
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether values do not exist."""
+        return bool(self._fake.is_fake)
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer of the file, whose step ends a step; None: there is none."""
+        return self._optimizer
+
+    @property
+    def way(self) -> Way:
+        """The way to call it."""
+        assert self._loaded is not None
+        return self._loaded.scenarios["base"]
+
+    def parameters(self) -> Iterator[Any]:
+        """Yield the parameters, those of modules that a function uses included."""
+        for root in roots(self.model).values():
+            yield from root.parameters()
+
+    def _state(self) -> Iterator[Any]:
+        for root in roots(self.model).values():
+            yield from root.buffers()
+
+    def call(self) -> Call:
+        """Make the arguments of a call."""
+        call = self._fake.arguments(self.way.make())
+        for each in tensors(call):
+            stored = self.ledger.of(each)
+            if stored is None or "parameter" not in stored.kinds:
+                self.ledger.add(each, self.tracked.lines.here(None), "input", "input")
+        return call
+
+    def forget(self) -> None:
+        """Free the gradients, and what only cycles of objects hold."""
+        for each in self.parameters():
+            each.grad = None
+        gc.collect()
+
+    def step(self, model: Model, call: Call | None = None) -> None:
+        """Take one step, and forget its results.
+
+        Raises:
+            TargetError: with --train, nothing requires a gradient.
+            BaseException: whatever the model raises.
+        """
+        call = call or self.call()
+        with training(self.model, self.way):
+            self._step(model, call)
+
+    def _step(self, model: Model, call: Call) -> None:
+        import torch
+        from torch.utils import _pytree
+
+        trains = self.options.train and self.way.backward()
+        inputs = tensors(call)
+        for each in (*self.parameters(), *inputs):
+            if each.is_leaf and each.requires_grad:
+                each.grad = None
+        self.tracked.lines.forget_nodes()
+        with self.tracked.within("forward"):
+            with gradients(self.way) if self.way.grad is not None else nullcontext():
+                outputs = model(*call.args, **call.kwargs)
+            self.ledger.mark(
+                (each for each in _pytree.tree_leaves(outputs) if isinstance(each, torch.Tensor)), "output"
+            )
+            mark_saved(self.ledger, outputs)
+            if not trains:
+                return
+            loss = self._loss_of(outputs, call)
+        del outputs
+        loss.backward()
+        del loss
+        mark_parameters(self.ledger, self.parameters())
+        self.ledger.mark((each.grad for each in inputs if each.grad is not None), "gradient")
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self.ledger.mark(optimizer_tensors(self._optimizer), "optimizer")
+
+    def _loss_of(self, outputs: Any, call: Call) -> Any:
+        import torch
+        from torch.utils import _pytree
+
+        if self._loss is not None:
+            try:
+                inspect.signature(entered_by_call(self._loss)).bind(outputs)
+            except TypeError:
+                loss = self._loss(outputs, *call.args, **call.kwargs)
+            else:
+                loss = self._loss(outputs)
+            if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+                what = "--train: `loss` of the file returns no scalar tensor that requires a gradient"
+                raise TargetError(what, "write loss(outputs), or drop --train")
+            return loss
+        leaves = [
+            each for each in _pytree.tree_leaves(outputs) if isinstance(each, torch.Tensor) and each.requires_grad
+        ]
+        if not leaves:
+            what = "--train: no output of the model requires a gradient"
+            raise TargetError(what, "drop --train, or unfreeze a parameter")
+        own = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+        if isinstance(own, torch.Tensor) and own.requires_grad and own.numel() == 1:
+            return own
+        single = [each for each in leaves if each.numel() == 1]
+        return single[0] if len(single) == 1 else sum(each.sum() for each in leaves)
+
+
+def _optimizer(file: Any, model: Any) -> Any:
+    """Return the optimizer that a model file offers; None: it offers none.
+
+    Raises:
+        TargetError: what it offers is none.
+    """
+    import torch
+
+    offered = getattr(file, "optimizer", None)
+    if offered is None:
+        return None
+    if not isinstance(offered, torch.optim.Optimizer) and callable(offered):
+        offered = offered(model)
+    if not isinstance(offered, torch.optim.Optimizer):
+        what = f"--train: optimizer of the file is a {type(offered).__name__}"
+        raise TargetError(what, "write optimizer(model), which returns an optimizer of torch.optim")
+    return offered
+
+
+def stopped(error: BaseException) -> TargetError | None:
+    """Return what to say if a call stopped because a value does not exist."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, CallStoppedError):
+            return TargetError(f"{seen}, without weights", seen.todo)
+        seen = seen.__cause__ or seen.__context__
+    return None

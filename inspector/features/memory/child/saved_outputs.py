@@ -1,0 +1,81 @@
+"""What a compiled forward saves for its backward, what recomputing it would cost, and why it is saved."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ctrace.inspector.capture.core.node_lines import place_of, source_of
+from ctrace.inspector.facts.memory_facts import SavedMemory
+from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph
+
+
+def saved_memory(graph: PlannedGraph) -> Iterator[SavedMemory]:
+    """Yield each tensor that a forward saves and that takes memory, before it is compared with eager."""
+    kept = {each.node for each in graph.saved}
+    for each in graph.saved:
+        size = graph.saved_bytes.get(each.index)
+        if not size or each.index not in graph.owned:
+            continue
+        value = each.node.meta["val"]
+        file, line, function = place_of(each.node)
+        yield SavedMemory(
+            bytes=size,
+            file=file,
+            line=line,
+            name=each.name,
+            eager_saves=False,
+            recompute_flops=recompute_flops(each.node, kept),
+            shape=tuple(map(_size, value.shape)),
+            dtype=str(value.dtype).removeprefix("torch."),
+            source=source_of(file, line),
+            function=function,
+        )
+
+
+def _size(size: Any) -> int:
+    """Return a size; of a dynamic one, that of the example."""
+    hint = getattr(getattr(size, "node", None), "hint", None)
+    return int(size if hint is None else hint)
+
+
+def recompute_flops(node: Any, kept: set[Any]) -> float | None:
+    """Count the operations from what the backward has anyway; None: random numbers cannot be computed again."""
+    import torch
+
+    total, waiting, seen = 0.0, [node], {node}
+    while waiting:
+        each = waiting.pop()
+        if each.op == "placeholder" or (each in kept and each is not node):
+            continue
+        tags = getattr(each.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags:
+            return None
+        total += flops_of(each)
+        for argument in each.all_input_nodes:
+            if argument not in seen:
+                seen.add(argument)
+                waiting.append(argument)
+    return total
+
+
+def flops_of(node: Any) -> float:
+    """Count the floating-point operations of a node: those of torch's counter, else one for each element."""
+    import torch
+    from torch.utils._pytree import tree_map
+    from torch.utils.flop_counter import flop_registry
+
+    value = node.meta.get("val")
+    if node.op != "call_function":
+        return 0.0
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet in flop_registry:
+        args, kwargs = tree_map(
+            lambda each: each.meta.get("val") if isinstance(each, torch.fx.Node) else each, (node.args, node.kwargs)
+        )
+        return float(flop_registry[packet](*args, **kwargs, out_val=value))
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    if not isinstance(first, torch.Tensor) or getattr(node.target, "is_view", False):
+        return 0.0
+    count = 1.0
+    for size in first.shape:
+        count *= _size(size)
+    return count

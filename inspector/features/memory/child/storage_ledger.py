@@ -1,0 +1,313 @@
+"""Follow each storage from its allocation to its end, so that the bytes that are alive at any moment are exact.
+
+A storage is registered when an operator returns it, and its end is the callback of a weak reference to it: torch keeps
+the Python object of a storage as long as the storage lives (2.11 to 2.13, torch/csrc/Storage.cpp), so it also fires
+for a tensor that only autograd held. Views and aliases share a storage and count once.
+
+While a compiled graph runs, the ledger is closed: what happens inside is added from the plan of Inductor's wrapper
+(`wrapper_plan.py`), on top of what is alive when the graph is called.
+"""
+
+import weakref
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+
+MOST_CHANGES = 2_000_000
+"""The most changes to keep of a long program; earlier ones are folded into the moment of the peak so far."""
+KINDS = ("parameter", "gradient", "optimizer", "input", "graph_pool", "output", "saved", "other", "temporary")
+"""A storage of several kinds counts as the first of these."""
+
+
+class CodeOrigin(NamedTuple):
+    """Where in the user's code something is made."""
+
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+
+    @property
+    def text(self) -> str:
+        """`file:line`; empty if it is not known."""
+        return "" if self.file is None else f"{self.file}:{self.line}"
+
+
+NOWHERE = CodeOrigin()
+
+
+class TrackedStorage(Struct, eq=False, weakref=True):
+    """One storage, or one buffer of a compiled graph."""
+
+    bytes: int
+    device: str
+    origin: CodeOrigin
+    op: str
+    """The operator or the kernel that made it."""
+    shape: tuple[int, ...]
+    dtype: str
+    kinds: set[str]
+    part: str = "forward"
+    name: str = ""
+    """The parameter, or the buffer of a graph."""
+    born: int = 0
+    """How many storages there were before it."""
+
+    @property
+    def kind(self) -> str:
+        """The first of its kinds, in the order of `KINDS`."""
+        return next((each for each in KINDS if each in self.kinds), "temporary")
+
+
+class StorageChange(NamedTuple):
+    """An allocation or an end."""
+
+    stored: TrackedStorage
+    bytes: int
+    """Negative: freed."""
+    part: str
+    at: str
+    """What runs: `file:line`, or an operator."""
+
+
+class AliveMoment(NamedTuple):
+    """What is alive at some point."""
+
+    bytes: int
+    alive: dict[TrackedStorage, int]
+    part: str
+    at: str
+
+
+class SavedLine(Struct):
+    """What a line saves for the backward."""
+
+    now: int = 0
+    most: int = 0
+    sizes: set[int] = field(default_factory=set)
+
+
+class Ledger:
+    """The storages of a process."""
+
+    def __init__(self) -> None:
+        self.part = "program"
+        self.at = ""
+        self.is_closed = False
+        self.count = 0
+        """How many storages there were."""
+        self.changes: list[StorageChange] = []
+        self._storages: dict[int, tuple[TrackedStorage, Any]] = {}
+        self._base: dict[TrackedStorage, int] = {}
+        """What was alive before the first change."""
+        self._earlier: AliveMoment | None = None
+        self._aside: dict[int, tuple[TrackedStorage, Any]] = {}
+        """What does not count, unless it is used again."""
+        self._ended: dict[TrackedStorage, None] = {}
+        """What has ended while the ledger was closed."""
+
+    def add(self, tensor: Any, origin: CodeOrigin, op: str, *kinds: str) -> TrackedStorage | None:
+        """Register the storage of a tensor, or follow its size; None: it has none that takes memory."""
+        storage = storage_of(tensor)
+        if storage is None:
+            return None
+        found = self._found(storage)
+        if found is not None:
+            stored = found
+            stored.kinds.update(kinds)
+            self.resize(stored, storage.nbytes())
+            return stored
+        stored = TrackedStorage(
+            0, storage.device.type, origin, op, tuple(map(int, tensor.shape)), str(tensor.dtype)[6:], set(kinds)
+        )
+        stored.part = self.part
+        self._follow(storage, stored)
+        self.resize(stored, storage.nbytes())
+        return stored
+
+    def adopt(self, tensor: Any, stored: TrackedStorage) -> None:
+        """Let a buffer of a graph live as long as the storage of the tensor that the graph returns."""
+        storage = storage_of(tensor)
+        if storage is not None and storage._cdata not in self._storages:
+            self._follow(storage, stored)
+
+    def of(self, tensor: Any) -> TrackedStorage | None:
+        """Return what is registered for a tensor."""
+        storage = storage_of(tensor)
+        return None if storage is None else self._found(storage)
+
+    def _found(self, storage: Any) -> TrackedStorage | None:
+        if storage._cdata in self._aside:  # it is used, so it counts
+            stored, reference = self._aside.pop(storage._cdata)
+            self._storages[storage._cdata] = stored, reference
+            self.note(stored, stored.bytes)
+            return stored
+        found = self._storages.get(storage._cdata)
+        return None if found is None else found[0]
+
+    def set_aside(self, since: Collection[TrackedStorage]) -> None:
+        """Let what is alive and was not before no longer count, unless it is used again.
+
+        So what a call leaves behind, such as a result in a list, is no part of the next one. States of optimizers are.
+        """
+        for key, (stored, reference) in tuple(self._storages.items()):
+            if stored not in since and stored.kind not in ("parameter", "optimizer"):
+                del self._storages[key]
+                self._aside[key] = stored, reference
+
+    def resize(self, stored: TrackedStorage, size: int) -> None:
+        """Note the size of a storage, if it has changed."""
+        if size != stored.bytes:
+            self.note(stored, size - stored.bytes)
+            stored.bytes = size
+
+    def note(self, stored: TrackedStorage, change: int) -> None:
+        """Add a change."""
+        self.changes.append(StorageChange(stored, change, self.part, self.at))
+        if len(self.changes) > MOST_CHANGES:
+            self._fold()
+
+    def _follow(self, storage: Any, stored: TrackedStorage) -> None:
+        key = storage._cdata
+
+        def end(_reference: Any) -> None:
+            if self._aside.pop(key, None) is not None or self._storages.pop(key, None) is None:
+                return
+            if self.is_closed:
+                self._ended[stored] = None
+            else:
+                self.end(stored)
+
+        stored.born = self.count
+        self.count += 1
+        self._storages[key] = stored, weakref.ref(storage, end)
+
+    def end(self, stored: TrackedStorage) -> None:
+        """Note that a storage is freed."""
+        if stored.bytes:
+            self.note(stored, -stored.bytes)
+            stored.bytes = 0
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Register nothing in the block, and only collect what ends."""
+        before, self.is_closed = self.is_closed, True
+        try:
+            yield
+        finally:
+            self.is_closed = before
+
+    def ended_inside(self) -> dict[TrackedStorage, None]:
+        """Return what has ended while the ledger was closed; the caller notes it."""
+        ended, self._ended = self._ended, {}
+        return ended
+
+    def alive(self) -> dict[TrackedStorage, int]:
+        """Return what is alive now, with its bytes."""
+        return {stored: stored.bytes for stored, _ in self._storages.values() if stored.bytes}
+
+    def total(self) -> int:
+        """Return how many bytes are alive now."""
+        return sum(self.alive().values())
+
+    def addresses(self) -> dict[TrackedStorage, int]:
+        """Return the address of each storage that is alive, by which torch knows it (`_cdata`)."""
+        return {stored: key for key, (stored, _) in self._storages.items() if stored.bytes}
+
+    def begin(self) -> None:
+        """Forget what was before: the next peak is of what follows."""
+        self.changes.clear()
+        self._earlier = None
+        self._base = self.alive()
+
+    def peak(self, device: str | None = None) -> AliveMoment:
+        """Return the moment with the most bytes since `begin`, of one type of device or of all."""
+        latest = self._peak(device)
+        if self._earlier is not None and self._earlier.bytes > latest.bytes:
+            return self._earlier
+        return latest
+
+    def before(self, device: str) -> Iterator[tuple[TrackedStorage, int]]:
+        """Yield what was alive before the first change."""
+        yield from ((stored, size) for stored, size in self._base.items() if stored.device == device)
+
+    def moments(self, device: str) -> Iterator[tuple[StorageChange, int]]:
+        """Yield each change of a device with the bytes that are alive after it."""
+        now = sum(size for stored, size in self._base.items() if stored.device == device)
+        for each in self.changes:
+            if each.stored.device == device:
+                now += each.bytes
+                yield each, now
+
+    def saved(self, device: str) -> "dict[tuple[str | None, int | None], SavedLine]":
+        """Return the most that each line saves for the backward at one time since `begin`."""
+        found: dict[tuple[str | None, int | None], SavedLine] = {}
+        for each in (*(StorageChange(stored, size, "", "") for stored, size in self._base.items()), *self.changes):
+            if (
+                each.stored.device == device
+                and each.stored.kind in ("saved", "output")
+                and "saved" in each.stored.kinds
+            ):
+                line = found.setdefault(each.stored.origin[:2], SavedLine())
+                line.now += each.bytes
+                line.most = max(line.most, line.now)
+                if each.bytes > 0:
+                    line.sizes.add(each.bytes)
+        return found
+
+    def _peak(self, device: str | None) -> AliveMoment:
+        now = most = sum(size for stored, size in self._base.items() if device in (None, stored.device))
+        until = 0
+        for index, each in enumerate(self.changes):
+            if device in (None, each.stored.device):
+                now += each.bytes
+                if now > most:
+                    most, until = now, index + 1
+        alive = {stored: size for stored, size in self._base.items() if device in (None, stored.device)}
+        for each in self.changes[:until]:
+            if device in (None, each.stored.device):
+                alive[each.stored] = alive.get(each.stored, 0) + each.bytes
+        last = self.changes[until - 1] if until else None
+        return AliveMoment(
+            most,
+            {stored: size for stored, size in alive.items() if size},
+            self.part if last is None else last.part,
+            "" if last is None else last.at,
+        )
+
+    def _fold(self) -> None:
+        self._earlier = self.peak(self.device())
+        self._base = self.alive()
+        self.changes.clear()
+
+    def device(self) -> str:
+        """Return the type of device with the most memory: a GPU if anything lies on one."""
+        total: dict[str, int] = {}
+        for stored in (*self._base, *(each.stored for each in self.changes)):
+            total[stored.device] = total.get(stored.device, 0) + 1
+        return next((each for each in total if each != "cpu"), "cpu")
+
+    def devices(self) -> set[str]:
+        """Return the types of devices that anything lies on."""
+        return {each.device for each in (*self._base, *(change.stored for change in self.changes))}
+
+    def mark(self, tensors: Iterable[Any], kind: str) -> None:
+        """Say what kind the storages of tensors are of."""
+        for tensor in tensors:
+            stored = self.of(tensor)
+            if stored is not None:
+                stored.kinds.add(kind)
+
+
+def storage_of(tensor: Any) -> Any:
+    """Return the storage of a tensor; None if it has none that takes memory, such as a fake tensor."""
+    import torch
+
+    if tensor.layout is not torch.strided:
+        return None
+    try:
+        storage = tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # a subclass that wraps others: those are registered
+        return None
+    return None if storage.device.type == "meta" else storage

@@ -1,0 +1,278 @@
+"""Register what each operator of eager code returns, with the line of the user that it is computed for.
+
+The dispatch mode stands below autograd, so it sees what the backward computes, too. There, the stack only says where
+the backward was called: the line is that of the operator whose gradient is computed. Autograd numbers its nodes, and
+makes the node of an operator right before the operator is dispatched (2.13, `torch.autograd._get_sequence_nr`), so the
+line of a node is that of the operator that is dispatched next.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
+from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger
+from ctrace.inspector.source.owners import owner_of
+
+_ENGINE = "_engine_run_backward"
+_CALLERS = frozenset(str(Path(__file__).with_name(name)) for name in ("model_calls.py", "memory_task.py"))
+"""The files that call the user's code: what is below them on the stack is not the user's."""
+_ACCUMULATES = "AccumulateGrad"
+
+
+class OperatorLines:
+    """Finds the user's line that runs."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch: Any = torch
+        self._prefixes = {**library_prefixes(), str(Path(torch.__file__ or "").parent): Owner.TORCH}
+        self._ours = (folder_of_torch(), OURS, "<frozen ")
+        self._owners: dict[CodeType | str, Owner | None] = {}
+        self._of_nodes: dict[int, CodeOrigin] = {}
+
+    def forget_nodes(self) -> None:
+        """Forget the lines of earlier backwards."""
+        self._of_nodes.clear()
+
+    def here(self, frame: FrameType | None) -> CodeOrigin:
+        """Return the line that an operator is computed for."""
+        node = self._torch._C._current_autograd_node()
+        origin, in_engine = self._on_stack(frame, inside_engine=node is not None)
+        if node is None or not in_engine:
+            if self._torch.is_grad_enabled() and origin is not NOWHERE:
+                self._of_nodes.setdefault(self._torch.autograd._get_sequence_nr() - 1, origin)
+            return origin
+        return self._of_nodes.get(node._sequence_nr(), NOWHERE)
+
+    def _on_stack(self, frame: FrameType | None, *, inside_engine: bool) -> tuple[CodeOrigin, bool]:
+        """Return the innermost line of the user, and whether it is outside of a backward that runs."""
+        library = None
+        while frame is not None:
+            code = frame.f_code
+            if inside_engine and code.co_name == _ENGINE:
+                return NOWHERE, True
+            if code.co_filename in _CALLERS:
+                break
+            owner = self._owner(code.co_filename)
+            if owner is Owner.USER:
+                return CodeOrigin(code.co_filename, frame.f_lineno, code.co_qualname), False
+            if owner is Owner.LIBRARY and library is None:
+                library = CodeOrigin(code.co_filename, frame.f_lineno, code.co_qualname)
+            frame = frame.f_back
+        return library or NOWHERE, inside_engine and library is None
+
+    def is_users(self, file: str) -> bool:
+        """Whether a file is the user's."""
+        return self._owner(file) is Owner.USER
+
+    def _owner(self, file: str) -> Owner | None:
+        if file not in self._owners:
+            is_ours = file.startswith(self._ours) or file.startswith("<")  # code without a file
+            self._owners[file] = None if is_ours else owner_of(file, self._prefixes)
+        return self._owners[file]
+
+
+class Tracked:
+    """A ledger that is kept by a dispatch mode, and hooks that say which part of a step runs."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.lines = OperatorLines()
+        self.mode = _mode(self)
+        self.steps: dict[str, Callable[[], None]] = {}
+        """What to do after a backward, and after a step of an optimizer."""
+        self.retained: dict[CodeOrigin, int] = {}
+        """The lines that keep a graph of autograd after its backward, and the bytes that it holds."""
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Register everything that the block allocates."""
+        import torch
+
+        with ExitStack() as stack:
+            engine = getattr(torch.autograd, _ENGINE)
+            stack.enter_context(patched(torch.autograd, _ENGINE, self._in_backward(engine)))
+            stack.enter_context(self._optimizer_hooks())
+            stack.enter_context(self.mode)
+            yield
+
+    def _in_backward(self, original: Any) -> Any:
+        def run(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return original(outputs, *args, **kwargs)
+            mark_saved(self.ledger, outputs)
+            with self.within("backward"):
+                result = original(outputs, *args, **kwargs)
+            if len(args) > 1 and args[1] is True:  # retain_graph
+                origin = self.lines.here(sys._getframe(1))
+                saved = sum(size for stored, size in self.ledger.alive().items() if stored.kind == "saved")
+                self.retained[origin] = max(self.retained.get(origin, 0), saved)
+            self.steps.get("backward", _nothing)()
+            return result
+
+        return run
+
+    @contextmanager
+    def within(self, part: str) -> Iterator[None]:
+        """Say which part runs."""
+        before, self.ledger.part = self.ledger.part, part
+        try:
+            yield
+        finally:
+            self.ledger.part = before
+
+    @contextmanager
+    def _optimizer_hooks(self) -> Iterator[None]:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        parts: list[str] = []
+
+        def begins(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            parts.append(self.ledger.part)
+            self.ledger.part = "optimizer"
+            mark_parameters(self.ledger, (each for group in optimizer.param_groups for each in group["params"]))
+
+        def ends(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            if parts:
+                self.ledger.part = parts.pop()
+            self.ledger.mark(optimizer_tensors(optimizer), "optimizer")
+            self.steps.get("optimizer", _nothing)()
+
+        handles = (register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends))
+        try:
+            yield
+        finally:
+            for each in handles:
+                each.remove()
+
+
+def _nothing() -> None:
+    """Do nothing after a step that nobody waits for."""
+
+
+def _is_compiling() -> bool:
+    from torch._guards import CompileContext
+
+    return CompileContext.current_compile_id() is not None
+
+
+def _mode(tracked: Tracked) -> Any:
+    import torch
+    from torch.utils import _pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    ledger, lines = tracked.ledger, tracked.lines
+
+    class _Tracking(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if ledger.is_closed or _is_compiling():
+                return func(*args, **(kwargs or {}))
+            given = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+            for each in given:
+                known = ledger.of(each)
+                if known is None:  # made before, or by other code
+                    known = ledger.add(each, NOWHERE, "", "other")
+                if known is not None and isinstance(each, torch.nn.Parameter):
+                    known.kinds.add("parameter")
+            origin = lines.here(sys._getframe(1))
+            name = str(func)
+            ledger.at = origin.text or name
+            result = func(*args, **(kwargs or {}))
+            ledger.at = origin.text or name
+            kinds = () if given else ("other",)  # such as data, or a mask: made from no other tensor
+            node: Any = torch._C._current_autograd_node()
+            if node is not None and node.name().endswith(_ACCUMULATES):
+                kinds = ("gradient",)
+            for each in _pytree.tree_leaves(result):
+                if isinstance(each, torch.Tensor):
+                    ledger.add(each, origin, name, *kinds)
+            return result
+
+    return _Tracking()
+
+
+def optimizer_tensors(optimizer: Any) -> list[Any]:
+    """Return the tensors that an optimizer keeps."""
+    import torch
+    from torch.utils import _pytree
+
+    return [
+        each
+        for state in optimizer.state.values()
+        for each in _pytree.tree_leaves(state)
+        if isinstance(each, torch.Tensor)
+    ]
+
+
+def mark_parameters(ledger: Ledger, parameters: Iterable[Any]) -> None:
+    """Mark parameters, and the gradients that they have."""
+    for each in parameters:
+        ledger.mark((each.detach(),), "parameter")
+        if each.grad is not None:
+            ledger.mark((each.grad,), "gradient")
+
+
+def mark_saved(ledger: Ledger, outputs: Any) -> None:
+    """Mark what autograd keeps for the backward of some results."""
+    for tensor in saved_tensors(outputs):
+        ledger.mark((tensor,), "saved")
+
+
+def saved_tensors(outputs: Any) -> Iterator[Any]:
+    """Yield each tensor that the nodes below some results save.
+
+    What a hook has packed, such as a checkpoint, is not unpacked: that may compute it again.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    tensors = [each for each in _pytree.tree_leaves(outputs) if isinstance(each, torch.Tensor)]
+    waiting = [each.grad_fn for each in tensors if each.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield from saved_by(node)
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+
+
+def saved_by(node: Any) -> Iterator[Any]:
+    """Yield the tensors that one node saves."""
+    import torch
+
+    for name in dir(node):
+        if not name.startswith("_raw_saved_"):
+            continue
+        try:
+            raw = getattr(node, name)
+        except RuntimeError:  # freed by a backward
+            continue
+        for each in raw if isinstance(raw, list | tuple) else (raw,):
+            if isinstance(each, torch._C._autograd.SavedTensor):
+                data = _data_of(each)
+                if isinstance(data, torch.Tensor):
+                    yield data
+
+
+def _data_of(saved: Any) -> Any:
+    """Return what a node saved, or what a hook made of it."""
+    try:
+        return saved.data
+    except RuntimeError:  # freed by a backward
+        return None

@@ -1,0 +1,216 @@
+"""Try what may lower the peak: each change is made, the step is taken again, and its peak is what it says.
+
+Nothing is advised that was not tried. What a change computes again is counted in the graphs that ran.
+"""
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.calls.call_parts import roots
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.facts.memory_facts import MemoryOption
+from ctrace.inspector.features.memory.child.model_calls import ModelCalls
+from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph, PlannedGraphs
+from ctrace.inspector.features.memory.child.saved_outputs import flops_of
+from ctrace.inspector.features.memory.child.storage_ledger import AliveMoment
+
+_BUDGETS = (0.8, 0.5, 0.3, 0.1)
+_MOST_GROUPS = 2
+
+
+class OptionCandidate(Struct, frozen=True):
+    """A change to try."""
+
+    name: str
+    text: str
+    statement: str
+    made: Callable[[], AbstractContextManager[Any]]
+    file: str | None = None
+    line: int | None = None
+    counts_flops: bool = True
+    """Whether what it computes again runs in compiled graphs."""
+
+
+class OptionTrials:
+    """Takes a step under each change."""
+
+    def __init__(self, calls: ModelCalls, compiled: Callable[[], Any], peak: AliveMoment, flops: float) -> None:
+        self._calls = calls
+        self._compiled = compiled
+        self._peak = peak
+        self._flops = flops
+        self._device = calls.ledger.device()
+
+    def tried(self, budget: float) -> tuple[MemoryOption, ...]:
+        """Try the changes that fit, until the time is up; those that lower the peak most come first.
+
+        Args:
+            budget: seconds.
+        """
+        deadline = time.monotonic() + budget
+        found = []
+        for each in self._candidates():
+            if time.monotonic() > deadline:
+                found.append(_untried(each, f"the {budget:g} s for trials were over"))
+                continue
+            print(f"ctrace: trying {each.text}", file=sys.stderr, flush=True)
+            found.append(self._try(each))
+        return tuple(sorted(found, key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0)))
+
+    def _try(self, candidate: OptionCandidate) -> MemoryOption:
+        import torch
+
+        self._calls.forget()
+        torch._dynamo.reset()
+        ledger = self._calls.ledger
+        before = set(ledger.alive())
+        graphs = PlannedGraphs(ledger)
+        try:
+            with candidate.made(), graphs.active():
+                model = self._compiled()
+                self._calls.step(model)
+                self._calls.forget()
+                for graph in graphs.graphs:
+                    graph.calls = 0
+                ledger.begin()
+                self._calls.step(model)
+                peak = ledger.peak(self._device).bytes
+        except Exception as error:
+            return _untried(candidate, kind_and_message(error).splitlines()[0][:200], tried=True)
+        finally:
+            self._calls.forget()
+            ledger.set_aside(before)
+        extra = flops(graphs.graphs) - self._flops if candidate.counts_flops else 0.0
+        return MemoryOption(
+            candidate.name,
+            candidate.text,
+            candidate.file,
+            candidate.line,
+            peak,
+            max(extra, 0.0),
+            tried=True,
+            measured=False,
+            statement=candidate.statement,
+        )
+
+    def _candidates(self) -> Iterator[OptionCandidate]:
+        import torch
+        from torch._functorch import config as of_autograd
+
+        trains = self._calls.options.train
+        if not trains and torch.is_grad_enabled() and any("saved" in each.kinds for each in self._peak.alive):
+            yield OptionCandidate(
+                "no_grad",
+                "call the model under torch.no_grad(): nothing takes a backward",
+                "with torch.no_grad():",
+                torch.no_grad,
+            )
+        if trains:
+            yield from self._checkpoints()
+            for budget in _BUDGETS:
+                setting = f"torch._functorch.config.activation_memory_budget = {budget}"
+                patch = functools.partial(of_autograd.patch, activation_memory_budget=budget)
+                yield OptionCandidate("activation_memory_budget", setting, setting, patch)
+            if not of_autograd.donated_buffer:
+                setting = "torch._functorch.config.donated_buffer = True"
+                made = functools.partial(of_autograd.patch, donated_buffer=True)
+                yield OptionCandidate("donated_buffer", setting, setting, made)
+        optimizer = self._calls.optimizer
+        if optimizer is not None and self._peak.part == "optimizer":
+            yield OptionCandidate(
+                "foreach",
+                f"{type(optimizer).__name__}(..., foreach=False): one parameter at a time, instead of all at once",
+                "foreach=False",
+                functools.partial(_one_by_one, optimizer),
+            )
+
+    def _checkpoints(self) -> Iterator[OptionCandidate]:
+        """Yield the largest groups of equal modules, each to be computed again in the backward."""
+        groups = list(_groups(self._calls.model))
+        groups.sort(key=lambda group: -sum(_elements(each) for each in group[1]))
+        for path, modules in groups[:_MOST_GROUPS]:
+            kind = type(modules[0]).__name__
+            yield OptionCandidate(
+                "checkpoint",
+                f"torch.utils.checkpoint around the {len(modules)} {kind} of {path}",
+                f"for each in {path}: each.forward = functools.partial(torch.utils.checkpoint.checkpoint, "
+                "each.forward, use_reentrant=False)",
+                functools.partial(_checkpointed, modules),
+                *_place(modules[0]),
+            )
+
+
+def flops(graphs: list[PlannedGraph]) -> float:
+    """Count the operations of all calls of graphs."""
+    return sum(graph.calls * sum(flops_of(node) for node in graph.graph.nodes) for graph in graphs)
+
+
+def _untried(candidate: OptionCandidate, why: str, *, tried: bool = False) -> MemoryOption:
+    return MemoryOption(
+        candidate.name,
+        candidate.text,
+        candidate.file,
+        candidate.line,
+        None,
+        None,
+        tried=tried,
+        measured=False,
+        statement=candidate.statement,
+        why_not=why,
+    )
+
+
+def _groups(model: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield lists of modules that hold several of one class, such as the layers of a transformer."""
+    import torch
+
+    for root, module in roots(model).items():
+        for path, each in module.named_modules():
+            if not isinstance(each, torch.nn.ModuleList | torch.nn.Sequential):
+                continue
+            by_class: dict[type, list[Any]] = {}
+            for child in each.children():
+                by_class.setdefault(type(child), []).append(child)
+            for some in by_class.values():
+                if len(some) > 1 and any(True for _ in some[0].children()):
+                    yield f"{root}.{path}" if path else root, some
+
+
+def _elements(module: Any) -> int:
+    return sum(each.numel() for each in module.parameters())
+
+
+def _place(module: Any) -> tuple[str | None, int | None]:
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+@contextmanager
+def _one_by_one(optimizer: Any) -> Iterator[None]:
+    """Let an optimizer update one parameter at a time."""
+    before = [group.get("foreach") for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["foreach"] = False
+    try:
+        yield
+    finally:
+        for group, foreach in zip(optimizer.param_groups, before, strict=True):
+            group["foreach"] = foreach
+
+
+@contextmanager
+def _checkpointed(modules: list[Any]) -> Iterator[None]:
+    """Compute what modules make again in the backward."""
+    from torch.utils.checkpoint import checkpoint
+
+    with ExitStack() as stack:
+        for each in modules:
+            each.forward = functools.partial(checkpoint, each.forward, use_reentrant=False)
+            stack.callback(each.__dict__.pop, "forward", None)
+        yield

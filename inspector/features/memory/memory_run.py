@@ -1,0 +1,113 @@
+"""Start the child process that follows the memory of a model or a program."""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
+
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.memory_facts import FitDocument, FoundMemory
+from ctrace.inspector.features.doors import require
+from ctrace.inspector.features.memory.memory_lines import with_eager
+from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.target import ProgramTarget, resolve
+from ctrace.inspector.runs.tasks import run_task
+
+_MODULE = "ctrace.inspector.features.memory.child.door"
+_EAGER = {"TORCH_COMPILE_DISABLE": "1"}
+"""Makes `torch.compile` return what it is given (2.11 to 2.13, _dynamo/config.py, `disable`)."""
+
+
+def memory_of(
+    target: str,
+    options: Options,
+    *,
+    timeout: float | None,
+    observe: Callable[[], None],
+    output: int | IO[bytes] | None,
+    calls: int = 0,
+    tries_options: bool = False,
+    budget: float = 60.0,
+    args: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _text: None,
+) -> FoundMemory:
+    """Follow the memory of one step of a model, or of a program.
+
+    Raises:
+        TargetError: the target does not exist, or an option does not fit.
+        TaskError: the model fails, in eager or compiled.
+        SetupError: there is no supported torch, or the system cannot start a process.
+    """
+    found = resolve(target, args, has_inputs=bool(options.inputs))
+    if isinstance(found, ProgramTarget):
+        if options != Options() or calls or tries_options:
+            what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
+            raise TargetError(what, "use only --timeout with it, or name a model: file.py:name")
+        path = None if found.path is None else str(found.path)
+        capture = CaptureRequest("program", path, found.module, None, found.args, options, log="", typed=found.typed)
+
+        def run(*, is_eager: bool, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
+            return run_task(
+                _MODULE,
+                MemoryRequest(capture, is_eager=is_eager),
+                RunMemory,
+                timeout=timeout,
+                observe=observe,
+                output=stdout,
+                environment=environment,
+                child=ChildProcess(has_terminal=True),
+            )
+
+        compiled = run(is_eager=False, stdout=output, environment={})
+        say("running the program in eager")
+        eager = run(is_eager=True, stdout=subprocess.DEVNULL, environment=_EAGER)
+        return replace(with_eager(compiled, eager), program=compiled.found.program)
+    check_options(found, options)
+    path = None if found.path is None else str(found.path)
+    capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
+    say("following tensors")
+    request = MemoryRequest(capture, calls, tries_options, budget)
+    return run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=output)
+
+
+_FIT = re.compile(r"batch|\d+\.\d+")
+
+
+def fit_of(
+    target: str,
+    options: Options,
+    what: str,
+    gpu: TargetGpu | None,
+    *,
+    timeout: float | None,
+    observe: Callable[[], None],
+    output: int | IO[bytes] | None,
+) -> FitDocument:
+    """Find the largest size of an input that fits into a GPU's memory, or this machine's.
+
+    The model is called without weights: a size that does not fit takes no memory here.
+
+    Raises:
+        TargetError: the target is not a model, or an option does not fit.
+        TaskError: the model fails.
+        SetupError: there is no supported torch, or the system cannot start a process.
+    """
+    if _FIT.fullmatch(what) is None:
+        raise TargetError(f"--fit {what}: not known", "write batch, or an input and a dimension of it, such as 0.1")
+    require("fake", "--fit")
+    found = resolve(target, (), has_inputs=bool(options.inputs))
+    if isinstance(found, ProgramTarget):
+        raise TargetError(f"{target} is a program: it makes its own inputs", "name a model: file.py:name")
+    options = replace(options, fake=True, target=None)
+    check_options(found, options)
+    path = None if found.path is None else str(found.path)
+    capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
+    limit, name = (None, "") if gpu is None else (gpu.memory, gpu.name)
+    request = MemoryRequest(capture, fit=what, limit=limit, limited_by=name)
+    return run_task(_MODULE, request, FitDocument, timeout=timeout, observe=observe, output=output)

@@ -1,0 +1,273 @@
+"""Screen of `ctrace memory`: the peak, what is alive then, and what compiled holds that eager does not."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.facts.memory_facts import (
+    AliveMemory,
+    FitDocument,
+    FoundMemory,
+    HeldMemory,
+    LineMemory,
+    MemoryOption,
+    MemoryPeak,
+    SavedMemory,
+    StepMemoryDocument,
+)
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.columns import columned
+from ctrace.reports.terminal.widgets import hanging, more, section
+
+_MOST = 12
+"""The most lines of a table."""
+_FEW = 6
+_LITTLE = 0.01
+"""The share of the peak below which a difference is not shown."""
+_SOURCE = 60
+_MUCH = 32 << 20
+"""The growth of a process that is worth a line: less is what allocators keep."""
+
+
+def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[RenderableType]:
+    """Show where the memory goes."""
+    found, cwd = document.found, document.cwd
+    yield Text.assemble(
+        (f"PEAK {fmt.memory(found.peak.bytes)}", "bold"), "  ", (fmt.one_line(document.target, 200), "bold")
+    )
+    yield Text(_answer(found, cwd))
+    yield Text(_beside_eager(found, cwd))
+    yield from _kinds(found)
+    yield section("Alive at the peak")
+    yield columned(
+        width, ("line", "", "kind", "tensors", ">bytes"), [_alive_row(each, cwd) for each in found.alive[:_MOST]]
+    )
+    yield from more(len(found.alive), "line", most=_MOST)
+    if found.unattributed_bytes:
+        yield hanging(f"{_signed(found.unattributed_bytes)} belong to none of these")
+    yield from _options(found, cwd)
+    yield from _growth(found, cwd)
+    yield from _differences(found, cwd, width)
+    yield from _saved(found, cwd, width)
+    for problem in found.problems:
+        yield hanging(f"! {problem}", style="yellow")
+    yield Text(f"\n{_how(found)}", style="dim")
+
+
+def fit_screen(document: FitDocument, width: int) -> Iterator[RenderableType]:
+    """Show the largest size that fits, and the line that limits it."""
+    name = fmt.one_line(document.target, 200)
+    limit = f"{fmt.memory(document.limit_bytes)} of {fmt.one_line(document.device, 60)}"
+    if document.fits is None:
+        yield Text.assemble((f"FITS, every {document.what} that was tried", "bold"), "  ", (name, "bold"))
+    elif document.fits:
+        yield Text.assemble((f"LARGEST {document.what}: {document.fits}", "bold"), "  ", (name, "bold"))
+    else:
+        yield Text.assemble(("DOES NOT FIT", "bold"), "  ", (name, "bold"))
+    if document.peak_bytes is not None:
+        yield Text(f"It needs {fmt.memory(document.peak_bytes)}; there are {limit}.")
+    if document.over_bytes is not None:
+        more_needs = f"The next size that was tried needs {fmt.memory(document.over_bytes)}"
+        yield Text(f"{more_needs}, of {limit}{_limited(document)}.")
+    yield section("Tried")
+    rows = [(str(each.size), "", fmt.memory(each.bytes)) for each in sorted(document.tried, key=lambda each: each.size)]
+    yield columned(width, (document.what, "", ">peak"), rows)
+    left = "the rounding of the allocator, workspaces of libraries, and what the driver keeps of a GPU"
+    yield Text(f"\nComputed without weights, for code of the CPU; without {left}", style="dim")
+
+
+def _limited(document: FitDocument) -> str:
+    most = document.limiting
+    if most is None:
+        return ""
+    source = f" `{fmt.one_line(most.source, _SOURCE)}`" if most.source else ""
+    held = f"{fmt.memory(most.bytes)} ({most.kind})"
+    return f"; most of it, {held}, is of {_line(most.file, most.line, document.cwd)}{source}"
+
+
+def _answer(found: FoundMemory, cwd: str) -> str:
+    peak = found.peak
+    where = "in the step of the optimizer" if peak.part == "optimizer" else f"in the {peak.part}"
+    return f"Reached {where}, at {_at(peak.at, cwd)}{_most(found.alive, peak, cwd)}."
+
+
+def _most(alive: Iterable[AliveMemory], peak: MemoryPeak, cwd: str) -> str:
+    """Name the line that holds most at a peak, and of which kinds that is."""
+    lines: dict[tuple[str | None, int | None], dict[str, int]] = {}
+    for each in alive:
+        kinds = lines.setdefault((each.file, each.line), {})
+        kinds[each.kind] = kinds.get(each.kind, 0) + each.bytes
+    if not lines:
+        return ""
+    (file, line), kinds = max(lines.items(), key=lambda each: sum(each[1].values()))
+    total = sum(kinds.values())
+    of = ", ".join(sorted(kinds, key=lambda each: -kinds[each]))
+    return f"; most of it, {fmt.memory(total)} ({_share(total, peak)}), is of {_line(file, line, cwd)} ({of})"
+
+
+def _beside_eager(found: FoundMemory, cwd: str) -> str:
+    eager, peak = found.eager_peak, found.peak
+    if eager is None:
+        return ""
+    change = peak.bytes - eager.bytes
+    if not eager.bytes or abs(change) <= _LITTLE * eager.bytes:
+        than = "as much as compiled"
+    else:
+        than = f"compiled needs {abs(change) / eager.bytes:.0%} {'more' if change > 0 else 'less'}"
+    most = _most(found.eager_alive, eager, cwd)
+    where = f"Eager: {fmt.memory(eager.bytes)} in the {eager.part}, at {_at(eager.at, cwd)}: {than}{most}."
+    if found.computed_peak is not None:
+        where += f" Computed for compiled: {fmt.memory(found.computed_peak.bytes)}."
+    return where
+
+
+def _kinds(found: FoundMemory) -> Iterator[RenderableType]:
+    totals: dict[str, int] = {}
+    for each in found.alive:
+        totals[each.kind] = totals.get(each.kind, 0) + each.bytes
+    parts = [f"{kind} {fmt.memory(size)}" for kind, size in sorted(totals.items(), key=lambda each: -each[1])]
+    yield Text(f"By kind: {', '.join(parts)}")
+
+
+def _alive_row(each: AliveMemory, cwd: str) -> tuple[str, ...]:
+    several = f"{each.count} × " if each.count > 1 and each.shape is not None else ""
+    shape = fmt.tensor(each.dtype, each.shape) if each.shape is not None else str(each.count)
+    return (
+        _line(each.file, each.line, cwd),
+        fmt.one_line(each.source, _SOURCE),
+        each.kind,
+        f"{several}{shape}",
+        fmt.memory(each.bytes),
+    )
+
+
+def _options(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
+    """Show what was tried, with its peak and what it computes again."""
+    if not found.options:
+        return
+    peak = (found.computed_peak or found.peak).bytes
+    yield section("What lowers the peak, tried")
+    for each in found.options:
+        yield from _option(each, peak, sum_of_flops=found.flops, cwd=cwd)
+
+
+def _option(each: MemoryOption, peak: int, sum_of_flops: float, cwd: str) -> Iterator[RenderableType]:
+    at = f" ({_line(each.file, each.line, cwd)})" if each.line is not None else ""
+    if each.peak_bytes is None:
+        yield hanging(f"{each.text}{at}: {'failed' if each.tried else 'not tried'}: {each.why_not}", style="dim")
+        return
+    change = f"{fmt.memory(peak)} -> {fmt.memory(each.peak_bytes)}"
+    cost = ""
+    if each.extra_flops is not None and sum_of_flops:
+        cost = f", +{each.extra_flops / sum_of_flops:.0%} FLOPs"
+    lowers = each.peak_bytes < (1 - _LITTLE) * peak
+    yield hanging(
+        f"{each.text}{at}: peak {change}{cost if lowers else ': does not help'}", "green" if lowers else "dim"
+    )
+
+
+def _growth(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
+    """Show what the calls leave behind."""
+    if not found.growth:
+        return
+    last, first = found.growth[-1], found.growth[0]
+    grown = last.bytes - first.bytes
+    calls = fmt.count(len(found.growth), "more equal call")
+    if not found.held or grown <= 0:
+        yield section(f"After {calls}: nothing more stays alive")
+    else:
+        each = grown // max(len(found.growth) - 1, 1)
+        yield section(f"After {calls}: {fmt.memory(last.bytes)} more stay alive, {fmt.memory(each)} a call")
+    for held in found.held[:_FEW]:
+        yield hanging(_held(held, cwd))
+    yield from more(len(found.held), "line", most=_FEW)
+    if last.host_bytes is not None and last.host_bytes > max(2 * last.bytes, _MUCH):
+        yield hanging(f"The process has {fmt.memory(last.host_bytes)} more than before these calls.")
+
+
+def _held(held: HeldMemory, cwd: str) -> str:
+    made = f"{fmt.memory(held.bytes)} in {fmt.count(held.count, 'tensor')} made at {_line(held.file, held.line, cwd)}"
+    if not held.holder:
+        return f"{made}: what holds them was not found"
+    at = f" ({_line(held.holder_file, held.holder_line, cwd)})" if held.holder_line is not None else ""
+    return f"{held.holder}{at} holds {made}"
+
+
+def _differences(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]:
+    """Show the lines that hold more compiled than in eager, or less."""
+    least = _LITTLE * found.peak.bytes
+    some = [each for each in found.lines if abs(each.bytes - each.eager_bytes) > least]
+    if not some:
+        return
+    yield section("Where compiled and eager differ, each at its own peak")
+    rows = [
+        (
+            _line(each.file, each.line, cwd),
+            fmt.one_line(each.source, _SOURCE),
+            fmt.memory(each.bytes),
+            fmt.memory(each.eager_bytes),
+            _signed(each.bytes - each.eager_bytes),
+        )
+        for each in some[:_FEW]
+    ]
+    yield columned(width, ("line", "", ">compiled", ">eager", ">difference"), rows)
+    yield from more(len(some), "line", most=_FEW)
+    for each in _only_saved(found.lines, least)[:_FEW]:
+        yield hanging(
+            f"Compiled saves {fmt.memory(each.saved_bytes - each.eager_saved_bytes)} at "
+            f"{_line(each.file, each.line, cwd)} that eager does not"
+        )
+
+
+def _only_saved(lines: Iterable[LineMemory], least: float) -> list[LineMemory]:
+    some = [each for each in lines if each.saved_bytes - each.eager_saved_bytes > least]
+    return sorted(some, key=lambda each: each.eager_saved_bytes - each.saved_bytes)
+
+
+def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]:
+    if not found.saved:
+        return
+    total = sum(each.bytes for each in found.saved)
+    eager = sum(each.eager_saved_bytes for each in found.lines)
+    yield section(f"Saved for the backward: {fmt.memory(total)} compiled, {fmt.memory(eager)} in eager")
+    rows = [_saved_row(each, cwd) for each in found.saved[:_FEW]]
+    yield columned(width, ("line", "tensor", "in eager", ">to recompute", ">bytes"), rows)
+    yield from more(len(found.saved), "tensor", most=_FEW)
+
+
+def _saved_row(each: SavedMemory, cwd: str) -> tuple[str, ...]:
+    cost = "cannot be" if each.recompute_flops is None else fmt.flops(int(each.recompute_flops))
+    saves = "saved, too" if each.eager_saves else "not saved"
+    tensor = f"{each.name} {fmt.tensor(each.dtype, each.shape)}"
+    return _line(each.file, each.line, cwd), tensor, saves, cost, fmt.memory(each.bytes)
+
+
+def _how(found: FoundMemory) -> str:
+    count = "1 compiled graph" if found.graphs == 1 else f"{found.graphs} compiled graphs"
+    if found.peak.measured:
+        how = f"Measured on {found.device}; lines and kinds are computed."
+        return f"{count} · {how}"
+    left = " and ".join(fmt.one_line(each, 200) for each in found.left_out)
+    return (
+        f"{count} · computed for {found.device} from the sizes of tensors, without {left}; --build measures the peaks"
+    )
+
+
+def _share(size: int, peak: MemoryPeak) -> str:
+    return f"{size / peak.bytes:.0%}" if peak.bytes else "0%"
+
+
+def _signed(size: int) -> str:
+    return f"{'+' if size >= 0 else '-'}{fmt.memory(abs(size))}"
+
+
+def _line(file: str | None, line: int | None, cwd: str) -> str:
+    return "no line of yours" if file is None else fmt.place(file, line, cwd)
+
+
+def _at(text: str, cwd: str) -> str:
+    file, colon, line = text.rpartition(":")
+    if colon and line.isdecimal():
+        return fmt.place(file, int(line), cwd)
+    return fmt.one_line(text, 80) or "no line of yours"

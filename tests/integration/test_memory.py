@@ -1,0 +1,140 @@
+"""`ctrace memory` in real processes: the bytes, the lines, and what compiled holds that eager does not."""
+
+import pytest
+
+from tests.integration.conftest import Command
+
+pytestmark = pytest.mark.integration
+
+MODEL = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 256)
+        self.last = torch.nn.Linear(256, 8)
+
+    def forward(self, x):
+        h = torch.relu(self.first(x))
+        p = torch.softmax(h, -1)
+        return self.last(h * p)
+
+model = Net()
+
+def inputs():
+    return (torch.randn(512, 64),)
+
+def optimizer(model):
+    return torch.optim.AdamW(model.parameters())
+"""
+ROWS = 512 * 256 * 4
+
+
+def test_a_training_step_is_followed_to_the_byte(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("memory", "model.py", "--train", "--build", "--json")
+    assert result.code == 0, result.err
+    report = result.report
+    assert report["peak"]["measured"]
+    assert report["eager_peak"]["measured"]
+    assert report["computed_peak"]["bytes"] == pytest.approx(report["peak"]["bytes"], rel=0.02)
+    assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
+    assert abs(report["unattributed_bytes"]) <= 0.02 * report["peak"]["bytes"]
+    assert report["graphs"] == 2
+    assert report["problems"] == []
+    # Eager saves the softmax, which compiled computes again.
+    softmax = next(each for each in report["lines"] if each["line"] == 11)
+    assert softmax["eager_saved_bytes"] == ROWS > 10 * softmax["saved_bytes"]
+    kinds: dict[str, int] = {}
+    for each in report["alive"]:
+        kinds[each["kind"]] = kinds.get(each["kind"], 0) + each["bytes"]
+    parameters = (64 * 256 + 256 + 256 * 8 + 8) * 4
+    assert kinds["parameter"] == parameters
+    assert kinds["optimizer"] == 2 * parameters + 4 * 4  # and the number of steps of each parameter
+    assert {each["file"] for each in report["alive"]} <= {"model.py", None}
+
+
+def test_without_weights_the_numbers_are_the_same(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    real = ctrace("memory", "model.py", "--train", "--json").report
+    fake = ctrace("memory", "model.py", "--train", "--fake", "--json").report
+    assert not real["peak"]["measured"]
+    for name in ("peak", "eager_peak", "alive", "saved", "lines"):
+        assert fake[name] == real[name]
+
+
+PROGRAM = """\
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64))
+step = torch.compile(model)
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(2):
+    for _ in range(2):
+        loss = step(torch.randn(128, 64)).square().mean()
+        (loss / 2).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_program_is_followed_with_its_optimizer(ctrace: Command) -> None:
+    ctrace.write("train.py", PROGRAM)
+    result = ctrace("memory", "train.py", "--json")
+    assert result.code == 0, result.err
+    report = result.report
+    assert report["program"] == "exit code 0"
+    assert report["graphs"] == 2
+    assert {"parameter", "gradient", "optimizer"} <= {each["kind"] for each in report["alive"]}
+    state = [each for each in report["alive"] if each["kind"] == "optimizer"]
+    assert {each["line"] for each in state if each["bytes"] > 100} == {11}
+    assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
+
+
+NO_GRADIENT = """\
+import torch
+
+model = torch.nn.Linear(4, 4).requires_grad_(False)
+
+def inputs():
+    return (torch.randn(2, 4),)
+"""
+RAISES = """\
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError("no such step")
+
+model = Net()
+
+def inputs():
+    return (torch.randn(2, 4),)
+"""
+EMPTY = "import torch\nprint(torch.compile)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "code", "what"),
+    [
+        (NO_GRADIENT, ["--train"], 2, "no output of the model requires a gradient"),
+        (RAISES, [], 3, "ValueError: no such step (at"),
+        (NO_GRADIENT, ["--fake", "--build"], 2, "--fake and --build exclude each other"),
+    ],
+)
+def test_bad_input_is_named_in_two_lines(
+    source: str, options: list[str], code: int, what: str, ctrace: Command
+) -> None:
+    ctrace.write("model.py", source)
+    result = ctrace("memory", "model.py", *options)
+    assert result.code == code
+    assert what in result.err.splitlines()[-2]
+
+
+def test_a_program_without_tensors_is_refused(ctrace: Command) -> None:
+    ctrace.write("nothing.py", EMPTY)
+    result = ctrace("memory", "nothing.py")
+    assert result.code == 2
+    assert "allocated no tensor" in result.err
