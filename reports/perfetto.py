@@ -8,17 +8,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ctrace.inspector.facts.compile_time import Lane, Span
+from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks.job import Job
 from ctrace.inspector.features.compare.ranks.rank_steps import Steps
 from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time.compile_time_view import OTHER, phase_of
 from ctrace.inspector.version import __version__
+from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 
 _PROCESS = 1
 _MICRO = 1e6
 _LONGEST = 400
+_MOMENT = 10.0
+"""The microseconds between two moments of memory: a computed timeline has an order and no times."""
 
 
 def render_perfetto(session: Session) -> Document:
@@ -112,3 +116,23 @@ def _events(span: Span, thread: int, around: str) -> Iterator[dict[str, Any]]:
     for child in span.children:
         yield from _events(child, thread, phase)
     yield {"ph": "E", "ts": span.end * _MICRO, **shared}
+
+
+def render_memory_perfetto(document: StepMemoryDocument) -> Document:
+    """Write the timeline of a step as counters: bytes by kind, and below them the line that runs."""
+    return json_document({"traceEvents": list(_memory_events(document)), "displayTimeUnit": "ns"})
+
+
+def _memory_events(document: StepMemoryDocument) -> Iterator[dict[str, Any]]:
+    name = f"{document.target}: computed order of events, not times"
+    yield {"ph": "M", "name": "process_name", "pid": _PROCESS, "args": {"name": name}}
+    kinds = sorted({each.kind for moment in document.found.timeline for each in moment.kinds})
+    for index, moment in enumerate(document.found.timeline):
+        time = index * _MOMENT
+        known = {each.kind: each.bytes for each in moment.kinds}
+        counter = {"ph": "C", "pid": _PROCESS, "ts": time}
+        yield {**counter, "name": "alive", "args": {kind: known.get(kind, 0) for kind in kinds}}
+        file, colon, line = moment.at.rpartition(":")
+        at = fmt.place(file, int(line), document.cwd) if colon and line.isdecimal() else moment.at
+        slice_ = {"ph": "X", "pid": _PROCESS, "tid": 1, "ts": time, "dur": _MOMENT, "cat": moment.part}
+        yield {**slice_, "name": at or moment.part, "args": {"part": moment.part, "bytes": moment.bytes}}

@@ -1,5 +1,6 @@
 """`ctrace memory`: where the memory goes."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,8 +8,6 @@ import typer
 from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ctrace.inspector.runs.capture_request import Options
 
 EXAMPLES = """\b
@@ -64,6 +63,10 @@ FitOption = Annotated[
 LimitOption = Annotated[
     str | None, typer.Option("--target", metavar="GPU", help="With --fit, the GPU whose memory it has to fit into.")
 ]
+PerfettoOption = Annotated[
+    Path | None,
+    typer.Option("--perfetto", metavar="FILE", help="Write the step as counters that Perfetto opens: bytes by kind."),
+]
 
 
 def memory(
@@ -77,6 +80,7 @@ def memory(
     calls: CallsOption = 0,
     try_options: TryOption = False,
     budget: BudgetOption = 120.0,
+    perfetto: PerfettoOption = None,
     fit: FitOption = None,
     gpu: LimitOption = None,
     fake: opt.Fake = False,
@@ -88,9 +92,8 @@ def memory(
     timeout: TimeoutOption = None,
 ) -> None:
     """Find where the memory goes: what is alive at the peak, by line."""
-    from pathlib import Path
-
-    from ctrace.cli.console import check_output
+    from ctrace.cli.compile_time_views import naming_perfetto
+    from ctrace.cli.console import check_output, write_report
     from ctrace.cli.progress import progress
     from ctrace.cli.show import show_document
     from ctrace.inspector.errors import Exit, TargetError
@@ -101,6 +104,8 @@ def memory(
     from ctrace.reports.terminal.memory_screen import memory_screen
 
     check_output(output)
+    if perfetto is not None:
+        naming_perfetto(lambda: check_output(perfetto))
     if target is None:
         todo = "name a model or a program: ctrace memory model.py"
         raise TargetError("no target: tensors are followed while a model runs, and are not read from a run", todo)
@@ -136,6 +141,10 @@ def memory(
             say=(lambda _text: None) if is_program else shown.say,
         )
     document = StepMemoryDocument(target, found, str(Path.cwd()))
+    if perfetto is not None:
+        from ctrace.reports.perfetto import render_memory_perfetto
+
+        naming_perfetto(lambda: write_report(render_memory_perfetto(document), perfetto))
     show_document(document, output, json=json, screen=memory_screen)
     if found.program not in (None, "exit code 0"):
         raise typer.Exit(Exit.PROGRAM)
@@ -146,14 +155,12 @@ def _show_fit(
     options: "Options",
     what: str,
     gpu: str | None,
-    output: "Path | None",
+    output: Path | None,
     timeout: float | None,
     *,
     json: bool,
 ) -> None:
     """Find the largest input that fits, and show it."""
-    from pathlib import Path
-
     from msgspec.structs import replace
 
     from ctrace.cli.progress import progress

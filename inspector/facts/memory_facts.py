@@ -84,7 +84,9 @@ class LineMemory(Struct, frozen=True):
 class MemoryOption(Struct, frozen=True):
     """A change that may lower the peak."""
 
-    JSON: ClassVar[str] = "name text file=file|relative line peak_bytes extra_flops tried measured statement why_not"
+    JSON: ClassVar[str] = (
+        "name text file=file|relative line peak_bytes extra_flops tried measured statement why_not computed_bytes"
+    )
     name: str
     text: str
     file: str | None
@@ -98,6 +100,8 @@ class MemoryOption(Struct, frozen=True):
     """Whether the peak was measured, rather than computed."""
     statement: str = ""
     """The code that does it."""
+    computed_bytes: Integer | None = None
+    """What is computed for the peak with it, beside a measured one."""
     why_not: str = ""
     """Why it was not tried, or how it failed."""
 
@@ -152,8 +156,8 @@ class FoundMemory(Record, frozen=True):
     """The answer of `ctrace memory`."""
 
     JSON: ClassVar[str] = (
-        "peak eager_peak computed_peak alive unattributed_bytes saved options growth eager_alive lines held timeline "
-        "left_out problems device graphs flops train program"
+        "peak eager_peak computed_peak computed_eager_peak alive unattributed_bytes saved options growth eager_alive "
+        "lines held timeline left_out problems device graphs flops train program"
     )
     KIND: ClassVar[str] = "memory"
     peak: MemoryPeak
@@ -161,6 +165,7 @@ class FoundMemory(Record, frozen=True):
     eager_peak: MemoryPeak | None
     computed_peak: MemoryPeak | None = None
     """What is computed for the same call, beside a measured peak."""
+    computed_eager_peak: MemoryPeak | None = None
     alive: tuple[AliveMemory, ...] = ()
     """At the peak, the largest first."""
     unattributed_bytes: Integer = 0

@@ -157,11 +157,13 @@ def _option(each: MemoryOption, peak: int, sum_of_flops: float, cwd: str) -> Ite
     if each.peak_bytes is None:
         yield hanging(f"{each.text}{at}: {'failed' if each.tried else 'not tried'}: {each.why_not}", style="dim")
         return
-    change = f"{fmt.memory(peak)} -> {fmt.memory(each.peak_bytes)}"
+    change = f"{fmt.memory(peak)} -> {fmt.memory(each.computed_bytes or each.peak_bytes)}"
+    if each.measured:
+        change += f", measured {fmt.memory(each.peak_bytes)}"
     cost = ""
     if each.extra_flops is not None and sum_of_flops:
         cost = f", +{each.extra_flops / sum_of_flops:.0%} FLOPs"
-    lowers = each.peak_bytes < (1 - _LITTLE) * peak
+    lowers = (each.computed_bytes or each.peak_bytes) < (1 - _LITTLE) * peak
     yield hanging(
         f"{each.text}{at}: peak {change}{cost if lowers else ': does not help'}", "green" if lowers else "dim"
     )
@@ -234,6 +236,12 @@ def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]
     rows = [_saved_row(each, cwd) for each in found.saved[:_FEW]]
     yield columned(width, ("line", "tensor", "in eager", ">to recompute", ">bytes"), rows)
     yield from more(len(found.saved), "tensor", most=_FEW)
+    reasons: dict[str, int] = {}
+    for each in found.saved:
+        reasons[each.reason] = reasons.get(each.reason, 0) + each.bytes
+    for reason, size in sorted(reasons.items(), key=lambda each: -each[1]):
+        if reason:
+            yield hanging(f"{fmt.memory(size)}: {reason}", style="dim")
 
 
 def _saved_row(each: SavedMemory, cwd: str) -> tuple[str, ...]:

@@ -8,10 +8,8 @@ class MemoryCase(NamedTuple):
 
     source: str
     options: tuple[str, ...] = ()
-    grows: bool = False
-    """Whether the line keeps what the calls leave behind, rather than what is alive at the peak."""
-    kind: str = ""
-    """The kind of the largest group at the peak."""
+    where: str = "alive"
+    """What names the line first: `alive` at the peak, `eager_alive` at that of eager, `saved`, or `held` after calls."""
     name: str = "model.py"
 
     @property
@@ -51,6 +49,7 @@ CASES = {
             "self.q = torch.nn.Linear(32, 32, dtype=torch.bfloat16)",
         ),
         ("--train",),
+        where="eager_alive",
     ),
     "saved mask": MemoryCase(
         _model(
@@ -60,7 +59,7 @@ CASES = {
             "self.a = torch.nn.Linear(16, 256)\nself.b = torch.nn.Linear(256, 16)",
         ),
         ("--train",),
-        kind="saved",
+        where="eager_alive",
     ),
     "kept list of outputs": MemoryCase(
         _model(
@@ -69,7 +68,7 @@ CASES = {
             "self.a = torch.nn.Linear(64, 64)\nself.seen = []",
         ),
         ("--calls", "3"),
-        grows=True,
+        where="held",
     ),
     "growing cache": MemoryCase(
         _model(
@@ -78,23 +77,29 @@ CASES = {
             "self.a = torch.nn.Linear(64, 64)\nself.cache = {}\nself.steps = 0",
         ),
         ("--calls", "3"),
-        grows=True,
+        where="held",
     ),
     "fp8 copy of the weights": MemoryCase(
         _model(
-            "w = self.w.to(torch.float8_e4m3fn)  # HERE\nh = x @ w.to(torch.float32)\nreturn torch.relu(h)",
-            "torch.randn(8, 1024, requires_grad=True)",
-            "self.w = torch.nn.Parameter(torch.randn(1024, 2048))",
+            "h = x\nfor w in self.w:\n    w8 = w.to(torch.float8_e4m3fn)  # HERE\n"
+            "    h = torch.relu(Scaled.apply(h, w8))\nreturn h",
+            "torch.randn(4, 1024)",
+            "self.w = torch.nn.ParameterList(torch.randn(1024, 1024) for _ in range(6))",
+        ).replace(
+            "class Net",
+            "class Scaled(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, w8):\n"
+            "        ctx.save_for_backward(x, w8)\n        return x @ w8.to(x.dtype)\n    @staticmethod\n"
+            "    def backward(ctx, gradient):\n        x, w8 = ctx.saved_tensors\n"
+            "        return gradient @ w8.to(x.dtype).t(), (x.t() @ gradient).to(w8.dtype)\n\nclass Net",
         ),
         ("--train",),
-        kind="fp8",
+        where="saved",
     ),
     "states of the optimizer": MemoryCase(
         f"{_HEAD}torch.manual_seed(0)\nmodel = torch.nn.Linear(512, 512)\nstep = torch.compile(model)\n"
         "optimizer = torch.optim.Adam(model.parameters(), foreach=False)\n"
         "for _ in range(2):\n    step(torch.randn(4, 512)).sum().backward()\n    optimizer.step()  # HERE\n"
         "    optimizer.zero_grad()\n",
-        kind="optimizer",
         name="train.py",
     ),
     "gradient kept by a hook": MemoryCase(
@@ -103,7 +108,7 @@ CASES = {
         "for each in model.parameters():\n    each.register_hook(keep)\n"
         "def inputs():\n    return (torch.randn(128, 64),)\n",
         ("--train", "--calls", "3"),
-        grows=True,
+        where="held",
     ),
     "closure that keeps a tensor": MemoryCase(
         f"{_HEAD}def made():\n    last = []\n    def remember(value):\n        last.append(value)  # HERE\n"
@@ -113,27 +118,27 @@ CASES = {
         "        remember(y.detach())\n        return y\n"
         "model = Net()\ndef inputs():\n    return (torch.randn(256, 64),)\n",
         ("--calls", "3"),
-        grows=True,
+        where="held",
     ),
     "missing no_grad": MemoryCase(
         f"{_HEAD}torch.manual_seed(0)\nmodel = torch.nn.Linear(64, 2048)\nstep = torch.compile(model)\nlosses = []\n"
         "for _ in range(6):\n    y = torch.sigmoid(step(torch.randn(256, 64)))\n"
         "    losses.append((y * y).mean())  # HERE\n",
-        grows=True,
+        where="held",
         name="evaluate.py",
     ),
     "donated buffer lost": MemoryCase(
         f"{_HEAD}torch.manual_seed(0)\nmodel = torch.nn.Sequential(torch.nn.Linear(64, 2048), torch.nn.GELU())\n"
         "step = torch.compile(model)\nfor _ in range(2):\n    loss = step(torch.randn(256, 64)).sum()\n"
         "    loss.backward(retain_graph=True)  # HERE\n    loss.backward()\n    model.zero_grad()\n",
-        kind="retained",
+        where="held",
         name="twice.py",
     ),
     "graph per length": MemoryCase(
         f"{_HEAD}model = torch.nn.Linear(64, 64)\n@torch.compile(dynamic=False)\ndef step(x):  # HERE\n"
         "    return torch.relu(model(x)).sum()\n"
         "for length in range(4, 10):\n    step(torch.randn(length, 64)).backward()\n",
-        kind="graphs",
+        where="held",
         name="lengths.py",
     ),
 }

@@ -49,7 +49,7 @@ class GrowingCalls:
             return ()
         namespaces = namespaces_of(self._lines.is_users)
         holders = holders_of(set(left.values()), namespaces)
-        files = {str(names.get("__file__") or _file_of_main()) for names in namespaces.values()}
+        files = {os.path.realpath(names.get("__file__") or sys.argv[0]) for names in namespaces.values()}
         grouped: dict[tuple[Any, ...], list[TrackedStorage]] = {}
         for each, address in left.items():
             grouped.setdefault((each.origin[:2], holders.get(address)), []).append(each)
@@ -60,11 +60,6 @@ class GrowingCalls:
     def _call_of(self, stored: TrackedStorage) -> int:
         """Return the number of the call that made a storage; 0: it is older than the first one."""
         return bisect_right(self._begins, stored.born)
-
-
-def _file_of_main() -> str:
-    """Return the file of a program that has ended: Python removes its name then."""
-    return sys.argv[0]
 
 
 def _held(some: list[TrackedStorage], holder: TensorHolder | None, files: set[str]) -> HeldMemory:

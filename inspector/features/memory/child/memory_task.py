@@ -27,7 +27,7 @@ from ctrace.inspector.facts.memory_facts import (
 )
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.fitting_size import SizeSearch, size_of, sized
-from ctrace.inspector.features.memory.child.measured_peaks import measured_peak
+from ctrace.inspector.features.memory.child.measured_peaks import MeasuredPeak, measured_peak
 from ctrace.inspector.features.memory.child.model_calls import ModelCalls, stopped
 from ctrace.inspector.features.memory.child.peak_report import alive_of, saved_of, source_line, timeline_of
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
@@ -149,10 +149,14 @@ class _ModelMemory(_Memory):
             if not found.graphs:
                 why = "torch.compile made no graph of this model: the compiled call runs in eager"
                 found = replace(found, problems=(*found.problems, why))
+            if self._options.mode is not None:
+                why = f"computed without --mode {self._options.mode}: modes time choices or record CUDA graphs"
+                found = replace(found, problems=(*found.problems, why))
             if self._options.build:
                 found = self._measured(found)
             if self._request.tries_options:
-                found = replace(found, options=trials.tried(self._request.budget))
+                measured = partial(self._compiled_peak, found.device) if self._options.build else None
+                found = replace(found, options=trials.tried(self._request.budget, measured))
             return found
 
     def fitting(self, preloaded: Preloaded) -> FitDocument:
@@ -230,19 +234,30 @@ class _ModelMemory(_Memory):
         self._calls.forget()
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
-        peak = self._peak_measured(self._compiled(), found.device)
+        peak = self._compiled_peak(found.device)
         if eager is None or peak is None or found.eager_peak is None:
             why = "torch's profiler recorded no allocations: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
+        alive = found.alive if not peak.others else (*found.alive, _workspaces(peak.others))
+        problems = found.problems
+        if peak.pools:
+            what = f"{peak.pools} bytes lie in the private pools of CUDA graphs, which the allocator does not count"
+            problems = (*problems, what)
         return replace(
             found,
-            peak=replace(found.peak, bytes=peak, measured=True),
+            peak=replace(found.peak, bytes=peak.bytes, measured=True),
             computed_peak=found.peak,
-            eager_peak=replace(found.eager_peak, bytes=eager, measured=True),
-            unattributed_bytes=peak - sum(each.bytes for each in found.alive),
+            eager_peak=replace(found.eager_peak, bytes=eager.bytes, measured=True),
+            computed_eager_peak=found.eager_peak,
+            alive=alive,
+            unattributed_bytes=peak.bytes - sum(each.bytes for each in alive),
+            problems=problems,
         )
 
-    def _peak_measured(self, model: Any, device: str) -> int | None:
+    def _compiled_peak(self, device: str) -> MeasuredPeak | None:
+        return self._peak_measured(self._compiled(self._options.mode), device)
+
+    def _peak_measured(self, model: Any, device: str) -> MeasuredPeak | None:
         self._calls.step(model)
         self._calls.forget()
         before = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
@@ -256,14 +271,19 @@ class _ModelMemory(_Memory):
             self._ledger.end(each)
         return peak
 
-    def _compiled(self) -> Any:
+    def _compiled(self, mode: str | None = None) -> Any:
+        """Compile the model; modes time choices or record CUDA graphs, so only built code has one."""
         import torch
 
-        options = self._options
-        arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
-        if options.mode is not None:
-            arguments["mode"] = options.mode
+        arguments: dict[str, Any] = {"dynamic": self._options.dynamic, "fullgraph": self._options.fullgraph}
+        if mode is not None:
+            arguments["mode"] = mode
         return torch.compile(self._calls.model, **arguments)
+
+
+def _workspaces(size: int) -> AliveMemory:
+    """Return what libraries keep between calls, such as cuBLAS its workspace."""
+    return AliveMemory(size, "other", None, None, None, None, "", 1, op="kept by libraries")
 
 
 class _ProgramMemory(_Memory):

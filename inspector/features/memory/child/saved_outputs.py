@@ -26,9 +26,45 @@ def saved_memory(graph: PlannedGraph) -> Iterator[SavedMemory]:
             recompute_flops=recompute_flops(each.node, kept),
             shape=tuple(map(_size, value.shape)),
             dtype=str(value.dtype).removeprefix("torch."),
+            reason=_reason(each.node, recompute_flops(each.node, kept)),
             source=source_of(file, line),
             function=function,
         )
+
+
+def _reason(node: Any, cost: float | None) -> str:
+    """Say which rule of the min-cut partitioner keeps a tensor from being computed again in the backward.
+
+    The rules are those of 2.13 (_functorch/partitioners.py, `should_ban_recomputation`), on the graph of the forward.
+    Where none applies, the cut decided: it saves what is smallest among what the backward can start from.
+    """
+    from torch._functorch import partitioners
+
+    if cost is None:
+        return "it depends on random numbers, which would be others"
+    operators = partitioners.get_default_op_list()
+    if operators.is_compute_intensive(node):
+        return "the partitioner computes no matrix product, convolution or attention again"
+    inputs = sum(map(_bytes_of, node.all_input_nodes))
+    if _bytes_of(node) * _SHRINKS < inputs:
+        return "it is a small result of large tensors, which the partitioner does not compute again"
+    return "the least that the backward can start from"
+
+
+_SHRINKS = 4
+"""The partitioner does not compute a result again that is less than a fourth of its inputs."""
+
+
+def _bytes_of(node: Any) -> int:
+    import torch
+
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return 0
+    count = value.element_size()
+    for size in value.shape:
+        count *= _size(size)
+    return count
 
 
 def _size(size: Any) -> int:

@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_parts import roots
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.facts.memory_facts import MemoryOption
+from ctrace.inspector.features.memory.child.measured_peaks import MeasuredPeak
 from ctrace.inspector.features.memory.child.model_calls import ModelCalls
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph, PlannedGraphs
 from ctrace.inspector.features.memory.child.saved_outputs import flops_of
@@ -47,21 +49,40 @@ class OptionTrials:
         self._flops = flops
         self._device = calls.ledger.device()
 
-    def tried(self, budget: float) -> tuple[MemoryOption, ...]:
+    def tried(
+        self, budget: float, measured: Callable[[], MeasuredPeak | None] | None = None
+    ) -> tuple[MemoryOption, ...]:
         """Try the changes that fit, until the time is up; those that lower the peak most come first.
 
         Args:
             budget: seconds.
+            measured: builds the model and measures its peak, for the best change; None: nothing is built.
         """
         deadline = time.monotonic() + budget
-        found = []
+        found: list[MemoryOption] = []
+        candidates: dict[str, OptionCandidate] = {}
         for each in self._candidates():
+            candidates[each.text] = each
             if time.monotonic() > deadline:
                 found.append(_untried(each, f"the {budget:g} s for trials were over"))
                 continue
             print(f"ctrace: trying {each.text}", file=sys.stderr, flush=True)
             found.append(self._try(each))
-        return tuple(sorted(found, key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0)))
+        found.sort(key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0))
+        if measured is not None and found and found[0].peak_bytes is not None:
+            found[0] = self._measured(found[0], candidates[found[0].text], measured)
+        return tuple(found)
+
+    def _measured(
+        self, option: MemoryOption, candidate: OptionCandidate, measured: Callable[[], MeasuredPeak | None]
+    ) -> MemoryOption:
+        import torch
+
+        self._calls.forget()
+        torch._dynamo.reset()
+        with candidate.made():
+            peak = measured()
+        return option if peak is None else replace(option, peak_bytes=peak.bytes, measured=True)
 
     def _try(self, candidate: OptionCandidate) -> MemoryOption:
         import torch
@@ -94,6 +115,7 @@ class OptionTrials:
             candidate.line,
             peak,
             max(extra, 0.0),
+            computed_bytes=peak,
             tried=True,
             measured=False,
             statement=candidate.statement,
