@@ -17,6 +17,7 @@ Examples:
   ctrace check --update --only-improve   record improvements only
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
   ctrace check --accuracy                compare the numbers, too
+  ctrace check --memory                  the peak of memory, too
   ctrace check --suggest                 name proved repairs of new findings
   ctrace check --from-trace traces/      TORCH_TRACE logs, one per rank
   ctrace check --on ray                  all models on a Ray cluster
@@ -98,6 +99,14 @@ Accuracy = Annotated[
     ),
 ]
 
+Memory = Annotated[
+    bool,
+    typer.Option(
+        "--memory",
+        help="Also follow the memory of a step of each model: a higher computed peak than in the lock fails.",
+    ),
+]
+
 
 def check(
     models: Models = None,
@@ -135,6 +144,7 @@ def check(
     suggest: Suggest = False,
     budget: SuggestBudget = None,
     accuracy: Accuracy = False,
+    memory: Memory = False,
 ) -> None:
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
@@ -176,7 +186,7 @@ def check(
     )
     seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
     request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)
-    request = replace(request, accuracy=accuracy)
+    request = replace(request, accuracy=accuracy, memory=memory)
     request.refuse(init=init)
     try:
         if init:

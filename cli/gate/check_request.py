@@ -41,6 +41,8 @@ class CheckRequest(Struct, frozen=True):
 
     accuracy: bool = False
     """Whether to compare the kernels of all models with eager, whatever the policy says."""
+    memory: bool = False
+    """Whether to follow the memory of a step of all models, whatever the policy says."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ class CheckRequest(Struct, frozen=True):
             "--from-trace": self.from_trace,
         }
         others = [word for name, value in values.items() if value is not None for word in (name, str(value))]
-        flags = [*([] if self.inductor_guards else [_NO_GUARDS]), *(["--accuracy"] if self.accuracy else [])]
+        flags = [_NO_GUARDS] * (not self.inductor_guards) + ["--accuracy"] * self.accuracy + ["--memory"] * self.memory
         return shlex.join(["ctrace", "check", *self.models, *words_of(self.options), *flags, *others])
 
     def refuse(self, *, init: bool) -> None:
@@ -78,6 +80,8 @@ class CheckRequest(Struct, frozen=True):
             raise TargetError(
                 "--jobs limits the models on this machine; Ray decides itself", "leave out --jobs or --on"
             )
+        if self.engine is Engine.RAY and self.memory:
+            raise TargetError("--memory follows models on this machine", "leave out --memory or --on")
         if self.engine is Engine.RAY and self.accuracy:
             raise TargetError("--accuracy compares kernels on this machine", "leave out --accuracy or --on")
         if self.from_trace is None:
@@ -88,6 +92,7 @@ class CheckRequest(Struct, frozen=True):
             + words_of(self.options)[:1]
             + ["--target"] * (self.gpu is not None)
             + ["--accuracy"] * self.accuracy
+            + ["--memory"] * self.memory
             + ["--suggest"] * (self.suggest is not None)
         )
         if of_runs:
@@ -122,4 +127,7 @@ def policy_of(request: CheckRequest) -> tuple[CheckPolicy, Path]:
     if request.accuracy:
         models = tuple(replace(each, accuracy=None) for each in policy.models)
         policy = replace(policy, accuracy=True, models=models)
+    if request.memory:
+        models = tuple(replace(each, memory=None) for each in policy.models)
+        policy = replace(policy, memory=True, models=models)
     return policy, (path.parent if path is not None else Path()).absolute()

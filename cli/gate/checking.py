@@ -114,7 +114,15 @@ def started(request: CheckRequest, *, github: bool = False) -> CheckOutcome:
         _write_workflow(workflow, path)
     _write_policy(
         path,
-        starter(models, request.options, request.targets, request.timeout, request.inductor_guards, request.accuracy),
+        starter(
+            models,
+            request.options,
+            request.targets,
+            request.timeout,
+            request.inductor_guards,
+            request.accuracy,
+            request.memory,
+        ),
     )
     outcome = checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
     if line := _broken_already(outcome):
@@ -191,13 +199,26 @@ def _write_policy(path: Path, text: str) -> None:
     say(f"ctrace: wrote {named(path)}")
 
 
-def _numbers_of(job: CheckJob, resolved: Resolved, child: ChildProcess) -> "Callable[[Session, Adds], Session] | None":
-    """Return what compares the kernels of a job after its run; None: it does not ask for that."""
-    if not job.accuracy:
-        return None
-    from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
+def _after_run(job: CheckJob, resolved: Resolved, child: ChildProcess) -> "Callable[[Session, Adds], Session] | None":
+    """Return what compares the kernels of a job after its run, or follows its memory; None: it asks for neither."""
+    steps: list[Callable[[Session, Adds], Session]] = []
+    if job.accuracy:
+        from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
 
-    return with_accuracy(resolved, job.options, always=True, timeout=job.timeout, is_wanted=lambda: child.is_wanted)
+        steps.append(
+            with_accuracy(resolved, job.options, always=True, timeout=job.timeout, is_wanted=lambda: child.is_wanted)
+        )
+    if job.memory:
+        from ctrace.inspector.features.memory.memory_run import with_memory
+
+        steps.append(with_memory(resolved, job.options, timeout=job.timeout, is_wanted=lambda: child.is_wanted))
+
+    def then(session: "Session", add: "Adds") -> "Session":
+        for step in steps:
+            session = step(session, add)
+        return session
+
+    return then if steps else None
 
 
 class _Check:
@@ -260,12 +281,14 @@ class _Check:
 
         reuse = Reuse(self._store.root, self._root, self._policy.owned)
         # Numbers depend on what no answer shows, such as the machine's vector units and the C++ compiler.
-        reusable = [each for each in self._jobs.jobs if self._request.cache and not each.accuracy]
+        reusable = [each for each in self._jobs.jobs if self._request.cache and not (each.accuracy or each.memory)]
         reused = {job.key: found for job in reusable if (found := reuse.find(job))}
         yield from reused.values()
         jobs = [each for each in self._jobs.jobs if each.key not in reused]
         if any(each.accuracy for each in jobs):
             require("accuracy", "--accuracy")
+        if any(each.memory for each in jobs):
+            require("memory", "--memory")
         if self._request.engine is Engine.RAY:
             yield from self._on_ray(jobs)
             return
@@ -277,12 +300,12 @@ class _Check:
                 at_a_time=self._request.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
-                after=_numbers_of,
+                after=_after_run,
                 forks=self._request.forks,
             ):
                 left.append(ran)
                 one = seen(ran, self._root)
-                if not ran.job.accuracy:
+                if not (ran.job.accuracy or ran.job.memory):
                     reuse.keep(ran, one)
                 yield one
         self._not_cached = () if self._store.unsaved else reuse.notes  # that it is not saved says it already

@@ -188,6 +188,8 @@ class FoundMemory(Record, frozen=True):
     train: bool = False
     program: str | None = None
     """How a program ended; None: a model was called."""
+    why_not: str = ""
+    """Why there are no numbers; empty: there are."""
 
 
 class StepMemoryDocument(Struct, frozen=True):

@@ -22,6 +22,7 @@ from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.graph_facts import Graphs, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.kernels import Kernel, KernelCall, OutputCode, Stage
+from ctrace.inspector.facts.memory_facts import FoundMemory
 from ctrace.inspector.facts.outcome import Asked, CutOff
 from ctrace.inspector.facts.outcome import Failure as Failure
 from ctrace.inspector.facts.outcome import FailurePhase as FailurePhase
@@ -280,6 +281,8 @@ class Session(Struct, frozen=True):
     """Compiled against eager, measured after the run (`explain --build`); None: it was not asked for."""
     accuracy: Accuracy | None = None
     """Each kernel beside eager and float64, compared after the run; None: it was not asked for, or not needed."""
+    memory: FoundMemory | None = None
+    """The memory of a step, followed after the run; None: it was not asked for."""
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""

@@ -55,6 +55,7 @@ from ctrace.inspector.facts.findings import Danger
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
+from ctrace.inspector.facts.memory_facts import FoundMemory
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.scenario_facts import Outcome
@@ -191,6 +192,7 @@ class Raw(Struct):
     earlier: list[EarlierKey] = field(default_factory=list)
     speed: Speed | None = None
     accuracy: Accuracy | None = None
+    memory: FoundMemory | None = None
     records: int = 0
     stops_at: int | None = None
     """The line at which the last record starts, if the log stops in the middle of a line."""
@@ -452,6 +454,8 @@ class Raw(Struct):
                 self.speed = event
             case Accuracy():
                 self.accuracy = event
+            case FoundMemory():
+                self.memory = event
             case ev.RecordSeen():
                 self.recorded.append(event)
 

@@ -132,6 +132,7 @@ def assemble(
         compile_time=compile_time,
         speed=raw.speed,
         accuracy=raw.accuracy,
+        memory=raw.memory,
         failure=failure,
         cut_off=cuts,
         exited=exited(raw, failure, unfinished),

@@ -29,6 +29,8 @@ def state_of(session: Session, job: JobKey, root: Path) -> CheckedState:
     """Return what a check compares with the lock and the policy, with paths relative to `root`."""
     sites = sites_of(session, root)
     counts = dict(_site_counts(sites)) | dict(_measured(session)) | dict(_culprits(session, sites))
+    if session.memory is not None and not session.memory.why_not:
+        counts[Count.PEAK_BYTES] = session.memory.peak.bytes
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
     not_lowered = sum(added is None for added in session.inductor_guards.values())
     not_real = (problem.what for problem in session.problems if NOT_REAL in problem.what)

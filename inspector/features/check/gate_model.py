@@ -79,6 +79,8 @@ class CheckJob(Struct, frozen=True):
     """Seconds."""
     accuracy: bool = False
     """Whether its kernels are compared with eager and float64 after the run."""
+    memory: bool = False
+    """Whether the memory of a step is followed after the run."""
     known_as: JobKey | None = None
     """The job's key in the lock, if it differs from `key`: all ranks of a job that ran elsewhere share one."""
 

@@ -29,6 +29,7 @@ NAMES = {
     Count.CUDA_GRAPH_SKIPS: "skipped CUDA graphs",
     Count.CUDA_GRAPH_RERECORDINGS: "CUDA graphs recorded again",
     Count.CULPRITS: "lines with wrong numbers",
+    Count.PEAK_BYTES: "bytes of memory at the peak",
 }
 
 
@@ -69,6 +70,7 @@ _NEEDS: Mapping[Count | None, str] = {
     Count.CUDA_GRAPH_SKIPS: "skips need a target GPU and a mode with CUDA graphs, such as reduce-overhead",
     Count.CUDA_GRAPH_RERECORDINGS: "recordings need the log of a run with --build on a GPU (--from-trace)",
     Count.CULPRITS: "kernels are compared with --accuracy, or accuracy: true in the policy",
+    Count.PEAK_BYTES: "memory is followed with --memory, or memory: true in the policy",
 }
 """What a count needs to be measured."""
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
@@ -130,6 +132,8 @@ def _not_compared(state: CheckedState, baseline: Baseline | None) -> Iterator[st
     """Note that the lock says what kernels compute, and that this check did not look."""
     if baseline is not None and are_compared(baseline.counts) and not are_compared(state.counts):
         yield "numbers are in the lock, but were not compared: --accuracy, or accuracy: true in the policy"
+    if baseline is not None and Count.PEAK_BYTES in baseline.counts and Count.PEAK_BYTES not in state.counts:
+        yield "the peak of memory is in the lock, but was not followed: --memory, or memory: true in the policy"
 
 
 class _Compared:

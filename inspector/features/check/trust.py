@@ -66,6 +66,9 @@ def untrusted(session: Session, output: str = "") -> Iterator[GateFinding]:
         todo = "a complete log names it; without it, there is no comparison with the lock"
         yield GateFinding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
     yield from _numbers(session.accuracy)
+    if session.memory is not None and session.memory.why_not:
+        what = f"memory: it could not be followed: {session.memory.why_not}"
+        yield GateFinding(FindingKind.NOT_MEASURED, what, "see ctrace memory, or leave memory out for this model")
     cut = {each.what for each in session.cut_off}
     for problem in session.problems:
         if problem.is_doubt:

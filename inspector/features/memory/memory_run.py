@@ -3,12 +3,12 @@
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.memory_facts import FitDocument, FoundMemory
+from ctrace.inspector.errors import CtraceError, TargetError
+from ctrace.inspector.facts.memory_facts import FitDocument, FoundMemory, MemoryPeak
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.memory.memory_lines import with_eager
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
@@ -16,8 +16,12 @@ from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.target import ProgramTarget, resolve
+from ctrace.inspector.runs.saving import Adds
+from ctrace.inspector.runs.target import ProgramTarget, Resolved, resolve
 from ctrace.inspector.runs.tasks import run_task
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
 
 _MODULE = "ctrace.inspector.features.memory.child.door"
 _EAGER = {"TORCH_COMPILE_DISABLE": "1"}
@@ -111,3 +115,35 @@ def fit_of(
     limit, name = (None, "") if gpu is None else (gpu.memory, gpu.name)
     request = MemoryRequest(capture, fit=what, limit=limit, limited_by=name)
     return run_task(_MODULE, request, FitDocument, timeout=timeout, observe=observe, output=output)
+
+
+def with_memory(
+    resolved: Resolved, options: Options, *, timeout: float | None, is_wanted: Callable[[], bool]
+) -> "Callable[[Session, Adds], Session]":
+    """Return a function that follows the memory of a step after a run, and adds it to the log and the session.
+
+    Args:
+        is_wanted: whether another thread still waits for the result.
+    """
+
+    def observe() -> None:
+        if not is_wanted():
+            raise TargetError("the check was interrupted", "run it again")
+
+    def then(session: "Session", add: Adds) -> "Session":
+        if session.failure is not None or isinstance(resolved, ProgramTarget):
+            return session
+        path = None if resolved.path is None else str(resolved.path)
+        asked = replace(options, provoke=False, trace_only=False, build=False)
+        capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
+        devnull = subprocess.DEVNULL
+        try:
+            request = MemoryRequest(capture)
+            found = run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull)
+        except CtraceError as error:
+            nothing = MemoryPeak(0, measured=False, part="", at="")
+            found = FoundMemory(nothing, None, why_not=error.what)
+        add(found)
+        return replace(session, memory=found)
+
+    return then

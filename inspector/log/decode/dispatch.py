@@ -64,6 +64,7 @@ from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
 from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
 from ctrace.inspector.facts.guard_facts import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
+from ctrace.inspector.facts.memory_facts import FoundMemory
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
@@ -148,7 +149,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     run_events.ProgramExited, run_events.ProblemMet, run_events.Ended,
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
-    TorchCachesUsed, EarlierKey, Speed, Accuracy, Undecided, DeviceQuestion,
+    TorchCachesUsed, EarlierKey, Speed, Accuracy, FoundMemory, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu, ModelLoaded, Assumed, Stopped,

@@ -72,6 +72,7 @@ def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJ
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
     accuracy = policy.accuracy if rule.accuracy is None else rule.accuracy
+    memory = policy.memory if rule.memory is None else rule.memory
     found = []
     try:
         for scenario, options in _scenarios(policy, rule):
@@ -80,7 +81,7 @@ def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJ
                 check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
                 key = JobKey(named.key, scenario, target)
                 compares = accuracy and target == CPU  # a GPU that is not there has no numbers
-                found.append(CheckJob(key, named.target, needed, limits, timeout, compares))
+                found.append(CheckJob(key, named.target, needed, limits, timeout, compares, memory and target == CPU))
     except CtraceError as error:
         if not (named.by_chance and isinstance(error, TargetError)):
             wrong.append((JobKey(named.key), error))

@@ -34,7 +34,7 @@ def updated(outcome: CheckOutcome, *, only_improve: bool = False) -> Lock:
             now = _improved(sections.get(torch, {}).get(job), _together(several))
         if now is not None:
             before = sections.get(torch, {}).get(job)
-            sections.setdefault(torch, {})[job] = _sorted(_with_culprits(now, before))
+            sections.setdefault(torch, {})[job] = _sorted(_with_culprits(_with_peak(now, before), before))
     return replace(outcome.lock, sections=sections)
 
 
@@ -58,6 +58,13 @@ def _by_job(checked: Iterable[CheckedJob]) -> dict[tuple[str, JobKey], list[Base
         if each.state is not None and job not in unknown:
             found.setdefault((each.state.torch, job), []).append(_baseline(each, each.state))
     return found
+
+
+def _with_peak(now: Baseline, before: Baseline | None) -> Baseline:
+    """Keep the peak of a job whose memory was not followed this time."""
+    if before is None or Count.PEAK_BYTES in now.counts or Count.PEAK_BYTES not in before.counts:
+        return now
+    return Baseline({**now.counts, Count.PEAK_BYTES: before.counts[Count.PEAK_BYTES]}, now.sites)
 
 
 def _with_culprits(now: Baseline, before: Baseline | None) -> Baseline:

@@ -59,7 +59,7 @@ def limits(node: YamlNode) -> Limits:
 
 
 def _most(count: Count, node: YamlNode) -> int:
-    return size(node) if count is Count.MISSED_BYTES else whole(node)
+    return size(node) if count in (Count.MISSED_BYTES, Count.PEAK_BYTES) else whole(node)
 
 
 def _breaks(node: YamlNode) -> Mapping[Count, int]:
@@ -108,8 +108,9 @@ NAMES = ("ctrace.yaml", "ctrace.yml")
 _VERSION = 1
 _KEYS = (
     "version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards", "accuracy",
+    "memory",
 )  # fmt: skip
-_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout", "accuracy")
+_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout", "accuracy", "memory")
 
 
 def find_policy(folder: Path) -> Path | None:
@@ -144,6 +145,7 @@ def load_policy(path: Path) -> CheckPolicy:
         timeout=optional(keys, "timeout", seconds, default.timeout),
         inductor_guards=optional(keys, "inductor_guards", flag, default.inductor_guards),
         accuracy=optional(keys, "accuracy", flag, default.accuracy),
+        memory=optional(keys, "memory", flag, default.memory),
         file=str(path),
     )
 
@@ -199,6 +201,7 @@ def _model(node: YamlNode, ways: Mapping[str, Options], folder: Path) -> ModelRu
         limits=optional(keys, "limits", limits, rule.limits),
         timeout=optional(keys, "timeout", seconds, rule.timeout),
         accuracy=optional(keys, "accuracy", flag, rule.accuracy),
+        memory=optional(keys, "memory", flag, rule.memory),
         line=rule.line,
     )
 

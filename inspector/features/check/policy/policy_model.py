@@ -40,6 +40,8 @@ class Count(StrEnum):
     """Recordings of CUDA graphs beyond the first of each graph part; only where a run on a GPU recorded them."""
     CULPRITS = "culprits"
     """Operations whose compiled results are wrong, by dtype; only with `accuracy`."""
+    PEAK_BYTES = "peak_bytes"
+    """The computed peak of a compiled step's memory; only with `memory`."""
 
 
 class Limits(Struct, frozen=True):
@@ -89,6 +91,8 @@ class ModelRule(Struct, frozen=True):
     """Seconds for one job; None for the policy's timeout."""
     accuracy: bool | None = None
     """Whether each kernel is compared with eager; None for the policy's choice."""
+    memory: bool | None = None
+    """Whether the memory of a step is followed; None for the policy's choice."""
     line: int = 0
 
 
@@ -109,5 +113,7 @@ class CheckPolicy(Struct, frozen=True):
     """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
     accuracy: bool = False
     """Whether the kernels of each model are built, and compared with eager and float64."""
+    memory: bool = False
+    """Whether the memory of a step of each model is followed."""
     file: str | None = None
     """The policy's file; None if there is no file, so that the policy has only defaults."""

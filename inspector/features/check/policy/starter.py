@@ -58,6 +58,7 @@ _LIMITS = """
 #  coverage: 100          # minimum percentage of ops in graphs
 #  kernels: 12            # generated kernels
 #  culprits: 0            # operations with wrong results, with accuracy: true
+#  peak_bytes: 2GiB       # computed peak of a step's memory, with memory: true
 """
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
@@ -80,6 +81,9 @@ _ACCURACY = """
 # true: build the kernels of each model, and compare them with eager in float64.
 # Needs a C++ compiler; an operation whose result is wrong fails the check.
 """
+_MEMORY = """
+# true: follow the memory of a step of each model; a higher computed peak than in the lock fails the check.
+"""
 _TIMEOUT = "#timeout: 600\n"
 _GUARDS = """
 # false: graphs with symbolic sizes are not lowered to record Inductor's guards.
@@ -94,6 +98,7 @@ def starter(
     timeout: float | None = None,
     inductor_guards: bool = True,
     accuracy: bool = False,
+    memory: bool = False,
 ) -> str:
     """Return the text of a policy that captures models with `options`; comments show all other settings."""
     parts = [_HEAD]
@@ -111,6 +116,8 @@ def starter(
     parts.append("#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n")
     parts.append(_ACCURACY)
     parts.append("accuracy: true\n" if accuracy else "#accuracy: false\n")
+    parts.append(_MEMORY)
+    parts.append("memory: true\n" if memory else "#memory: false\n")
     return "".join(parts)
 
 

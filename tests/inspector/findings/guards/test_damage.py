@@ -112,6 +112,20 @@ SPECIMENS: dict[str, Any] = {
         }],
         "training": {"loss": "mean square", "optimizer": "AdamW", "changed_bit": "a.weight[0]", "parted_by": "compiler"},
     },
+    "artifact:ctrace_memory": {
+        "peak": {"bytes": 4096, "measured": False, "part": "backward", "at": "a.py:3"},
+        "eager_peak": {"bytes": 8192, "measured": False, "part": "forward", "at": "a.py:3"},
+        "alive": [{
+            "bytes": 4096, "kind": "saved", "file": "a.py", "line": 3, "function": "forward", "shape": [4, 256],
+            "dtype": "float32", "count": 1, "source": "x.relu()", "op": "aten.relu.default",
+        }],
+        "lines": [{"file": "a.py", "line": 3, "bytes": 4096, "eager_bytes": 8192}],
+        "saved": [{
+            "bytes": 4096, "file": "a.py", "line": 3, "name": "relu", "eager_saves": True, "recompute_flops": 1024.0,
+        }],
+        "timeline": [{"part": "forward", "at": "a.py:3", "bytes": 4096, "kinds": [{"kind": "saved", "bytes": 4096}]}],
+        "growth": [{"call": 1, "bytes": 64}], "device": "cpu", "graphs": 2, "train": True,
+    },
     "artifact:ctrace_inductor_guards": {"seen": True, "added": ["Eq(s0, 4)"]},
     "artifact:torch_version": {"pytorch_version": "2.13.0"},
     "artifact:recompile_reasons": ["0/0: L['n'] == 2"],
