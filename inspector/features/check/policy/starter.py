@@ -82,7 +82,8 @@ _ACCURACY = """
 # Needs a C++ compiler; an operation whose result is wrong fails the check.
 """
 _MEMORY = """
-# true: follow the memory of a step of each model; a higher computed peak than in the lock fails the check.
+# true: follow the memory of a step of each model; a higher computed peak than
+# in the lock fails the check.
 """
 _TIMEOUT = "#timeout: 600\n"
 _GUARDS = """
