@@ -284,7 +284,7 @@ class _Client:
 
 def _called(command: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the module and the arguments of a command that `boot.python` made."""
-    at = list(command).index(boot._BOOT)
+    at = list(command).index(boot._BOOT.replace("{paths}", ""))
     return command[at + 2], command[at + 4 :]
 
 
