@@ -76,9 +76,8 @@ def seen_of(given: CheckedState, limits: Limits | None = None, job: JobKey | Non
 
 def lock_of(given: CheckedState, job: JobKey | None = None) -> Lock:
     """Record a state in a lock."""
-    counts: dict[Count, int] = {
-        count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS, Count.CULPRITS)
-    }
+    recorded = (Count.GRAPHS, Count.EAGER_OPS, Count.CULPRITS, Count.PEAK_BYTES)
+    counts: dict[Count, int] = {count: given.counts[count] for count in given.counts if count in recorded}
     sites = tuple(Known(each.key, each.times) for each in given.sites)
     return Lock({given.torch: {job or given.job: Baseline(counts, sites)}}, "ctrace.lock")
 
