@@ -50,7 +50,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.first(x)))
-        return x + self.dropout(self.down(F.gelu(self.up(self.second(x)))))
+        result: Tensor = x + self.dropout(self.down(F.gelu(self.up(self.second(x)))))
+        return result
 
 
 class Language(nn.Module):
@@ -79,7 +80,8 @@ class Residual(nn.Module):
         self.norm, self.last = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(x + self.last(self.two(F.relu(self.norm(self.one(x))))))
+        result: Tensor = F.relu(x + self.last(self.two(F.relu(self.norm(self.one(x))))))
+        return result
 
 
 class Images(nn.Module):
@@ -139,7 +141,8 @@ class Folding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = F.silu(self.down(x))
         h = F.silu(self.middle(h)) + h
-        return (self.last(torch.cat([F.silu(self.up(h)), x], 1)) - x).float().abs().mean()
+        result: Tensor = (self.last(torch.cat([F.silu(self.up(h)), x], 1)) - x).float().abs().mean()
+        return result
 
 
 class Recurrent(nn.Module):
@@ -154,7 +157,8 @@ class Recurrent(nn.Module):
         for step in self.input(x).unbind(1)[:16]:
             gate, value = (step + self.state(h)).chunk(2, -1)
             h = torch.lerp(h, torch.tanh(value), torch.sigmoid(gate))
-        return h.float().square().mean()
+        result: Tensor = h.float().square().mean()
+        return result
 
 
 class Perceptron(nn.Module):
@@ -181,7 +185,8 @@ class Vision(nn.Module):
         x = self.patches(x).flatten(2).transpose(1, 2)
         for block in self.blocks:
             x = block(x)
-        return self.head(x.mean(1)).float().square().mean()
+        result: Tensor = self.head(x.mean(1)).float().square().mean()
+        return result
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], bool]] = {
