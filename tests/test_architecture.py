@@ -203,7 +203,7 @@ ORDER = (
     ("findings",),
     ("diagnosis", "session"),
     ("runs",),
-    ("self_check", "features.accuracy", "features.bytecode", "features.check", "features.time"),
+    ("self_check", "features.accuracy", "features.bytecode", "features.check", "features.memory", "features.time"),
     (
         "features.cluster",
         "features.compare",
@@ -213,8 +213,6 @@ ORDER = (
         "features.upgrade",
         "features.workshop",
     ),
-    ("self_check", "features.accuracy", "features.bytecode", "features.check", "features.memory", "features.time"),
-    ("features.compare", "features.fake", "features.fix", "features.gpus", "features.upgrade", "features.workshop"),
     ("capture.core",),
     ("capture.isolation",),
     ("capture.autotuning",),
