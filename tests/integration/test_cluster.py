@@ -78,6 +78,21 @@ def test_a_graph_with_dtensors_gets_the_kernels_of_this_rank_on_a_gpu(ctrace: Co
     assert not any("no code of graph" in str(each) for each in report["problems"])
 
 
+def test_a_redistribution_in_eager_is_seen_with_its_placements(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "gathers.py").write_text(
+        TP.replace("    dist.all_reduce(y)\n", "    y = model.up.weight.full_tensor()\n")
+    )
+    *_, found = ctrace("collectives", "gathers.py", "--world", "8", "--json").report["collectives"]
+    assert (found["op"], found["origin"], found["compiled"], found["line"]) == (
+        "all_gather_into_tensor",
+        "dtensor",
+        False,
+        18,
+    )
+    assert found["change"] == "(Shard(dim=0)) -> (Replicate())"
+    assert found["bytes"] == 2048 * 16 * 4
+
+
 def test_ranks_part_at_a_branch_before_the_job_runs(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS)
     result = ctrace("ranks", "parts.py", "--world", "4", "--ranks", "0,1", "--json")
@@ -105,6 +120,7 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
         (("explain", "asks.py", "--world", "8", "--rank", "8"), "has ranks 0 to 7"),
         (("explain", "asks.py", "--mesh", "dp=8"), "needs a world"),
         (("explain", "asks.py", "--world", "8", "--build"), "--world and --build exclude each other"),
+        (("explain", "tp.py:model", "--world", "8", "--fake"), "--world and --fake exclude each other"),
         (("ranks", "asks.py", "--world-size", "8"), "--world-size 8 is for a folder of logs"),
         (("ranks", ".", "--world", "8"), "has logs of ranks"),
         (("ranks", "asks.py"), "needs a folder of logs"),
@@ -114,6 +130,7 @@ def test_a_wrong_command_line_says_what_to_do(
     ctrace: Command, tmp_path: Path, words: tuple[str, ...], what: str
 ) -> None:
     (tmp_path / "asks.py").write_text(ASKS)
+    (tmp_path / "tp.py").write_text(TP)
     result = ctrace(*words)
     assert result.code == 2
     assert what in result.err.replace("\n", " ")

@@ -329,6 +329,8 @@ def _dispatch_mode(calls: _Calls) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+                return NotImplemented  # the class splits it into ops on its parts, which come here one by one
             result = func(*args, **(kwargs or {}))
             if getattr(func, "namespace", None) in _NAMESPACES and func.overloadpacket.__name__ not in _LOCAL:
                 with calls._recorder.watching("a collective"):
