@@ -187,20 +187,14 @@ def _text(lines: Iterable[str]) -> str | None:
 
 def variables_gone(before: EnvironmentFacts, after: EnvironmentFacts) -> list[Difference]:
     """Return the environment variables that are set and that only the earlier torch reads."""
-    return [
-        Difference(
-            Reason(
-                ReasonKind.ENVIRONMENT,
-                name,
-                "read by torch",
-                "not read by torch",
-                advice=f"{name} has no effect any more: look for an option of torch that took its place",
-            ),
-            variable=name,
-        )
-        for name in before.variables
-        if name not in after.variables
-    ]
+    found = []
+    for name, place in before.variables.items():
+        if name not in after.variables:
+            advice = f"{name} has no effect any more: look for an option of torch that took its place"
+            values = "read by torch", "not read by torch"
+            reason = Reason(ReasonKind.ENVIRONMENT, name, *values, place, advice=advice)
+            found.append(Difference(reason, variable=name))
+    return found
 
 
 class ReasonSearch:
@@ -280,10 +274,16 @@ class ReasonSearch:
         return self._changes_with(among)
 
 
+_ALONE = "put back alone, the change is gone"
+
+
 def reason_of(found: tuple[Difference, ...]) -> Reason:
     """Return one reason for differences that explain a change together."""
     if len(found) == 1:
-        return replace(found[0].reason, note="put back alone, the change is gone")
+        reason = found[0].reason
+        is_variable = reason.kind is ReasonKind.ENVIRONMENT
+        note = "without it, the earlier environment does the same" if is_variable else _ALONE
+        return replace(reason, note=note)
     first = found[0].reason
     names = ", ".join(each.name for each in found)
     advice = "; ".join(dict.fromkeys(each.reason.advice for each in found if each.reason.advice))

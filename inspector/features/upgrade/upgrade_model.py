@@ -189,8 +189,8 @@ class EnvironmentFacts(Struct, frozen=True):
     """Each option of torch's configuration with its value, as JSON."""
     lines: Mapping[str, str]
     """Where each option is declared, as `file:line`."""
-    variables: tuple[str, ...]
-    """The environment variables that are set and that torch's sources name."""
+    variables: Mapping[str, str]
+    """The environment variables that are set and that torch's sources name, with the first place, as `file:line`."""
 
 
 class EagerTensor(Struct, frozen=True):

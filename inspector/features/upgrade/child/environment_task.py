@@ -54,7 +54,7 @@ def _described() -> EnvironmentFacts:
         modules=modules,
         config=config,
         lines=lines,
-        variables=tuple(sorted(_named(Path(folder)) & set(os.environ))) if torch else (),
+        variables=_variables(Path(folder)) if torch else {},
     )
 
 
@@ -106,7 +106,14 @@ def _line_of(option: str, declared: list[str]) -> int:
     return next((number for number, line in enumerate(declared, 1) if pattern.match(line)), 1)
 
 
-def _named(torch: Path) -> set[str]:
-    """Return all words in torch's sources that may be names of environment variables."""
-    files = [torch / "__init__.py", *(file for name in _SOURCES for file in (torch / name).rglob("*.py"))]
-    return {word for file in files for word in _VARIABLE.findall(file.read_text(encoding="utf-8", errors="replace"))}
+def _variables(torch: Path) -> dict[str, str]:
+    """Return the set environment variables that torch's sources name, each with its first place."""
+    files = [torch / "__init__.py", *(file for name in _SOURCES for file in sorted((torch / name).rglob("*.py")))]
+    found: dict[str, str] = {}
+    for file in files:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for match in _VARIABLE.finditer(text):
+            if match[1] in os.environ and match[1] not in found:
+                line = text.count("\n", 0, match.start()) + 1
+                found[match[1]] = f"torch/{file.relative_to(torch)}:{line}"
+    return dict(sorted(found.items()))

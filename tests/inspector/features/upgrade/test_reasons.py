@@ -110,7 +110,7 @@ def facts(folder: Path, source: str, version: str, **changes: object) -> Environ
         "modules": {"small": ("small",), "torch": ("torch",)},
         "config": {},
         "lines": {},
-        "variables": (),
+        "variables": {},
     }
     return EnvironmentFacts(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -160,9 +160,11 @@ def test_the_reason_of_a_package_has_the_line_nearest_to_the_change(tmp_path: Pa
 
 
 def test_a_variable_that_only_the_earlier_torch_reads_is_a_difference(tmp_path: Path):
-    before = facts(tmp_path / "a", SOURCE, "1.0", variables=("TORCH_OLD", "TORCH_SAME"))
-    after = facts(tmp_path / "b", SOURCE, "1.0", variables=("TORCH_SAME",))
-    assert [each.variable for each in variables_gone(before, after)] == ["TORCH_OLD"]
+    before = facts(tmp_path / "a", SOURCE, "1.0", variables={"TORCH_OLD": "torch/a.py:3", "TORCH_SAME": "torch/a.py:4"})
+    after = facts(tmp_path / "b", SOURCE, "1.0", variables={"TORCH_SAME": "torch/a.py:4"})
+    (found,) = variables_gone(before, after)
+    assert (found.variable, found.reason.source) == ("TORCH_OLD", "torch/a.py:3")
+    assert reason_of((found,)).note == "without it, the earlier environment does the same"
 
 
 def test_what_stays_is_of_torch_only_if_nothing_else_is_left(tmp_path: Path):
