@@ -470,6 +470,9 @@ _NO_NETWORK = re.compile(
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|os error 28")
 _VERSIONS = re.compile(r"satisfies the requirement (?P<asked>\S+)[^(]*\(from versions: (?P<versions>[^)]*)\)")
 _NO_MATCH = re.compile(r"No matching distribution found for (?P<asked>\S+)")
+_UV_NOT_THERE = re.compile(
+    r"there is no version of \S+|\S+ was not found in the package registry|\S+ has no wheels with a matching[^,]*"
+)
 _OTHER_PYTHON = re.compile(r"that require a different python version: (?P<versions>.+)")
 
 
@@ -487,6 +490,8 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
         return InstallError(what, "check the network, or the index that pip is set to")
     if match or (match := _NO_MATCH.search(text)):
         return _not_there(match["asked"], known, text)
+    if match := _UV_NOT_THERE.search(" ".join(text.split())):
+        return InstallError(f"{asked} is not there: {match[0]}", "check the name and the version")
     if "ResolutionImpossible" in text or "No solution found" in text:
         what = f"{asked} does not fit what else is required: {_conflict(text)}"
         return InstallError(what, "name versions that fit together")
@@ -514,7 +519,7 @@ def _conflict(text: str) -> str:
     """Return the requirements that conflict, in one line."""
     _, found, rest = text.partition("The conflict is caused by:")
     if not found:
-        lines = [line.strip(" │╰─▶") for line in text.splitlines() if "because" in line.lower()]
+        lines = [line.strip(" │╰─▶").removeprefix("cause: ") for line in text.splitlines() if "because" in line.lower()]
         return " ".join(lines)[:300] or "see pip's output"
     lines = []
     for line in rest.splitlines()[1:]:

@@ -10,7 +10,14 @@ import pytest
 
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 from ctrace.inspector.features.upgrade.environment_runs import eager_changes
-from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, Fetched, UpgradePlan, _refused, dependents
+from ctrace.inspector.features.upgrade.environments import (
+    EnvironmentMaker,
+    Fetched,
+    UpgradePlan,
+    _listed,
+    _refused,
+    dependents,
+)
 from ctrace.inspector.features.upgrade.requirements import parted
 from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerTensor
 
@@ -34,6 +41,19 @@ NO_ANSWER = """\
 ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)
 ERROR: No matching distribution found for x==1
 """
+UV_NO_VERSION = """\
+error: No solution found when resolving dependencies
+  cause: Because there is no version of x==1 and you require x==1, we can conclude that your requirements are unsatisfiable.
+"""
+UV_NO_ANSWER = """\
+error: Failed to fetch: /simple/x/
+  cause: tcp connect error
+"""
+UV_CONFLICT = """\
+error: No solution found when resolving dependencies
+  cause: Because mkdocs==1.6.1 depends on click>=7.0 and you require click==6.0, we can conclude that your requirements \
+and mkdocs==1.6.1 are incompatible.
+"""
 CONFLICT = """\
 ERROR: Cannot install torch==2.15.0 and torchvision==0.28.0 because these package versions have conflicting dependencies.
 
@@ -56,6 +76,9 @@ ERROR: ResolutionImpossible: for help visit ...
         (NO_ANSWER, 1, "x==1 cannot be fetched: the index does not answer"),
         (CONFLICT, 1, "The user requested torch==2.15.0; torchvision 0.28.0 depends on torch==2.13.0"),
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", 1, "disk is full"),
+        (UV_NO_VERSION, 1, "x==1 is not there: there is no version of x==1"),
+        (UV_NO_ANSWER, 1, "x==1 cannot be fetched: the index does not answer"),
+        (UV_CONFLICT, 1, "x==1 does not fit what else is required: Because mkdocs==1.6.1 depends on click>=7.0"),
         ("Collecting torch", -9, "the installation of x==1 was killed by signal 9"),
         ("ERROR: something else", 1, "x==1 cannot be installed: something else"),
         ("", 1, "x==1 cannot be installed: exit code 1"),
@@ -189,3 +212,8 @@ def tensor(*sample: float, dtype: str = "float32", digest: str = "") -> EagerTen
 def test_eager_results_differ_if_more_than_rounding_does(old: EagerTensor, new: EagerTensor, changes: int):
     before, after = (EagerFacts((EagerOutputs("base", (each,)),), {}) for each in (old, new))
     assert len(list(eager_changes(before, after))) == changes
+
+
+def test_what_uv_would_install_is_read():
+    text = "Would install 2 packages\n - click==8.5.1\n + click==8.1.8\n ~ einops==0.8.1\n"
+    assert [each.pin for each in _listed(text)] == ["click==8.1.8", "einops==0.8.1"]
