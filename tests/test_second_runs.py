@@ -49,6 +49,7 @@ RUNS_AGAIN = {
     "inspector/capture/timing/timed_rounds.py": OWN_PROCESS,
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
+    "inspector/features/upgrade/child/eager_task.py": OWN_PROCESS,
     "inspector/features/workshop/child/triton_ops/triton_ops_main.py": OWN_PROCESS,
 }
 """By module."""
