@@ -147,6 +147,7 @@ INSTEAD = {
 """What runs in the place of a command: for words that stand for something, and for less work of the same kind."""
 NOT_RUN = {
     "upgrade": "installs torch; tests/integration/test_upgrade.py compares two environments",
+    "upgrade --fail-on worse": "tests/integration/test_upgrade.py does",
     "upgrade --python a/.venv --python b/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade --python other/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade torch==2.15.0": "installs torch",
