@@ -9,7 +9,7 @@ class MemoryCase(NamedTuple):
     source: str
     options: tuple[str, ...] = ()
     where: str = "alive"
-    """What names the line first: `alive` at the peak, `eager_alive` at that of eager, `saved`, or `held` after calls."""
+    """What names the line first: `alive` at the peak, `eager_alive` at eager's, `eager_saved`, or `held` after calls."""
     name: str = "model.py"
 
     @property
@@ -53,10 +53,10 @@ CASES = {
     ),
     "saved mask": MemoryCase(
         _model(
-            "h = self.a(x)\nkeep = (torch.rand(h.shape) > 0.1).to(torch.float64)  # HERE\n"
-            "return self.b((h * keep).float())",
+            "h = self.a(x)\nout = x[:, 0]\nfor _ in range(4):\n"
+            "    keep = (torch.rand(h.shape) > 0.1).float()  # HERE\n    out = out + (h * keep).sum(-1)\nreturn out",
             "torch.randn(2048, 16)",
-            "self.a = torch.nn.Linear(16, 256)\nself.b = torch.nn.Linear(256, 16)",
+            "self.a = torch.nn.Linear(16, 256)",
         ),
         ("--train",),
         where="eager_alive",
@@ -93,7 +93,7 @@ CASES = {
             "        return gradient @ w8.to(x.dtype).t(), (x.t() @ gradient).to(w8.dtype)\n\nclass Net",
         ),
         ("--train",),
-        where="saved",
+        where="eager_saved",
     ),
     "states of the optimizer": MemoryCase(
         f"{_HEAD}torch.manual_seed(0)\nmodel = torch.nn.Linear(512, 512)\nstep = torch.compile(model)\n"
@@ -135,7 +135,7 @@ CASES = {
         name="twice.py",
     ),
     "graph per length": MemoryCase(
-        f"{_HEAD}model = torch.nn.Linear(64, 64)\n@torch.compile(dynamic=False)\ndef step(x):  # HERE\n"
+        f"{_HEAD}model = torch.nn.Linear(64, 64)\n@torch.compile(dynamic=False)  # HERE\ndef step(x):\n"
         "    return torch.relu(model(x)).sum()\n"
         "for length in range(4, 10):\n    step(torch.randn(length, 64)).backward()\n",
         where="held",

@@ -15,8 +15,8 @@ def first_line(report: dict[str, Any], where: str) -> int | None:
     """Return the line that is named first: of what is alive, the one that holds most of all kinds."""
     if where == "held":
         return report["held"][0]["holder_line"]
-    if where == "saved":
-        return report["saved"][0]["line"]
+    if where == "eager_saved":
+        return max(report["lines"], key=lambda each: each["eager_saved_bytes"])["line"]
     totals: dict[int | None, int] = {}
     for each in report[where]:
         totals[each["line"]] = totals.get(each["line"], 0) + each["bytes"]
