@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
@@ -40,6 +40,7 @@ from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMe
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.tasks import TaskError
 
+_LIBRARIES = "kept by libraries"
 _LEFT_OUT = (
     "the rounding of the allocator",
     "workspaces that libraries allocate and free inside of one operator",
@@ -82,7 +83,8 @@ class _Memory:
         """Say what the ledger has of what ran last."""
         device = self._ledger.device()
         peak = self._ledger.peak(device)
-        alive = alive_of(peak.alive)
+        kept = self._kept_by_libraries(device)
+        alive = _with_libraries(alive_of(peak.alive), kept)
         graphs = [each for each in self._graphs.graphs if each.calls]
         saved = [each for graph in graphs for each in saved_memory(graph)]
         problems = [*self._graphs.problems()]
@@ -90,10 +92,10 @@ class _Memory:
         if others and device != "cpu":
             problems.append(f"memory on {', '.join(sorted(others))} is not counted: the numbers are of {device}")
         found = FoundMemory(
-            peak=MemoryPeak(peak.bytes, measured=False, part=peak.part, at=peak.at),
+            peak=MemoryPeak(peak.bytes + kept, measured=False, part=peak.part, at=peak.at),
             eager_peak=None,
             alive=alive,
-            unattributed_bytes=peak.bytes - sum(each.bytes for each in alive),
+            unattributed_bytes=peak.bytes + kept - sum(each.bytes for each in alive),
             saved=tuple(sorted(saved, key=lambda each: -each.bytes)),
             timeline=tuple(timeline_of(self._ledger, device)),
             left_out=_LEFT_OUT,
@@ -104,6 +106,18 @@ class _Memory:
             train=self._options.train,
         )
         return RunMemory(found, saved_of(self._ledger, device))
+
+    def _kept_by_libraries(self, device: str) -> int:
+        """Return what the GPU's allocator has now beyond all tensors: the step has run its operators there.
+
+        On an H100, cuBLAS keeps 32 MiB for each thread that multiplies matrices: the forward's and the backward's.
+        """
+        import torch
+
+        if device != "cuda":
+            return 0
+        known = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
+        return max(int(torch.cuda.memory_allocated()) - known, 0)
 
     def _kept(self, tracked: Tracked) -> tuple[HeldMemory, ...]:
         """Say what settings and calls keep, rather than a name: graphs of autograd, and of each of many inputs."""
@@ -238,7 +252,7 @@ class _ModelMemory(_Memory):
         if eager is None or peak is None or found.eager_peak is None:
             why = "torch's profiler recorded no allocations: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
-        alive = found.alive if not peak.others else (*found.alive, _workspaces(peak.others))
+        alive = _with_libraries(found.alive, peak.others)
         problems = found.problems
         if peak.pools:
             what = f"{peak.pools} bytes lie in the private pools of CUDA graphs, which the allocator does not count"
@@ -281,9 +295,12 @@ class _ModelMemory(_Memory):
         return torch.compile(self._calls.model, **arguments)
 
 
-def _workspaces(size: int) -> AliveMemory:
-    """Return what libraries keep between calls, such as cuBLAS its workspace."""
-    return AliveMemory(size, "other", None, None, None, None, "", 1, op="kept by libraries")
+def _with_libraries(alive: Sequence[AliveMemory], size: int) -> tuple[AliveMemory, ...]:
+    """Return what is alive, with the bytes that libraries keep between calls, such as cuBLAS its workspace."""
+    found = [each for each in alive if each.op != _LIBRARIES]
+    if size:
+        found.append(AliveMemory(size, "other", None, None, None, None, "", 1, op=_LIBRARIES))
+    return tuple(sorted(found, key=lambda each: -each.bytes))
 
 
 class _ProgramMemory(_Memory):
