@@ -87,11 +87,13 @@ class SizeSearch:
     def largest(self, first: int) -> int | None:
         """Return the largest size that fits; 0: none does; None: all that were tried do."""
         fits, size = 0, first
-        while size <= _MOST_SIZE:
-            if not self._fits(size):
-                return self._between(fits, size)
-            fits, size = size, max(self._meets_limit(fits, size) + 1, size + max(size // 20, 1)) if fits else size * 2
-        return None
+        while self._fits(size):
+            if size >= _MOST_SIZE:
+                return None
+            following = max(self._meets_limit(fits, size) + 1, size + max(size // 20, 1)) if fits else size * 2
+            # The line through two small sizes may lead too far: the peak moves to another part of the step.
+            fits, size = size, min(following, _MOST_SIZE)
+        return self._between(fits, size)
 
     def _between(self, fits: int, over: int) -> int:
         """Return the largest size that fits, from one that does (or 0) and one that does not."""

@@ -65,3 +65,9 @@ def test_an_input_gets_another_size() -> None:
 def test_a_dimension_that_is_not_there_is_named(what: str) -> None:
     with pytest.raises(TargetError, match="no input has such a dimension"):
         size_of(Call((torch.zeros(4, 6), torch.zeros(4)), {}), what)
+
+
+def test_the_largest_size_is_tried_where_small_ones_promise_more():
+    """The peak of small sizes is in another part of the step, and grows more slowly."""
+    search = SizeSearch(lambda size: (max(size + 1_000_000, 6 * size), None), 60_000_000)
+    assert search.largest(32) == 10_000_000
