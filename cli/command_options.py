@@ -122,7 +122,7 @@ World = Annotated[
 ]
 Mesh = Annotated[
     str | None,
-    typer.Option("--mesh", metavar="NAME=K,...", help="The mesh of the ranks, if not the program's own: dp=128,tp=8."),
+    typer.Option("--mesh", metavar="NAME=K", help="The mesh of the ranks, if not the program's own: dp=128,tp=8."),
 ]
 
 

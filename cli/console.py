@@ -77,6 +77,17 @@ def guarded_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+def can_ask() -> bool:
+    """Whether somebody can read a question on stderr and answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+
+
+def says_yes(question: str) -> bool:
+    """Ask on stderr; anything but a yes is a no."""
+    print(f"{one_line_of(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def say(text: str) -> None:
     """Print one line on stderr; ignore a stderr that cannot be written."""
     with suppress(OSError):

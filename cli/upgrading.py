@@ -163,6 +163,8 @@ def _environments(
     Raises:
         CtraceError: it cannot be made.
     """
+    from ctrace.cli.console import can_ask
+
     today = Interpreter(sys.executable)
     maker = EnvironmentMaker(Store().root, builds=request.builds, say=shown.say)
     if request.pythons:
@@ -170,7 +172,7 @@ def _environments(
         return (today, found[0]) if len(found) == 1 else (found[0], found[1])
     if (made := maker.made(requirements)) is not None:
         return today, made
-    if not request.yes and not _can_ask():
+    if not request.yes and not can_ask():
         raise TargetError("nothing is installed without a yes, and there is no terminal to ask", request.command)
     plan = maker.plan(requirements)
     if not request.yes and not _says_yes(plan):
@@ -178,18 +180,13 @@ def _environments(
     return today, maker.make(plan)
 
 
-def _can_ask() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-
-
 def _says_yes(plan: UpgradePlan) -> bool:
     """Say what is fetched, from where, how many bytes and where to, and ask."""
-    from ctrace.cli.console import say
+    from ctrace.cli.console import say, says_yes
 
     for line in plan_lines(plan):
         say(line)
-    print("ctrace: install it? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return says_yes("ctrace: install it?")
 
 
 def plan_lines(plan: UpgradePlan) -> list[str]:

@@ -55,6 +55,11 @@ _TODO = {
     "load": "First make the file importable in plain Python.",
     "eager": "First make the model run without torch.compile, with these inputs.",
 }
+_OF_RANKS = "env:// rendezvous"
+"""What torch.distributed says without the variables that torchrun sets (distributed/rendezvous.py, 2.11 to 2.13)."""
+_AS_RANK = (
+    "Say how many ranks the job has: with --world 8, this process is one of eight, and the others need not exist."
+)
 
 
 _THREADS_SECONDS = 3.0
@@ -342,9 +347,9 @@ class _Reporting:
         raise _Reported(1) from None
 
     def _note(self, phase: str, error: BaseException) -> None:
-        self._record(
-            phase, type_name(error), message(error) or NO_MESSAGE, place_of_failure(error), _TODO.get(phase, "")
-        )
+        what = message(error) or NO_MESSAGE
+        todo = _AS_RANK if _OF_RANKS in what else _TODO.get(phase, "")
+        self._record(phase, type_name(error), what, place_of_failure(error), todo)
         _show(error)
 
     def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:

@@ -52,7 +52,7 @@ class CollectiveOrigin(StrEnum):
     """A pass of Inductor, which merged or moved collectives of the graph."""
 
 
-class CollectiveCalled(Record, frozen=True):
+class CollectiveCalled(Record, frozen=True, tag="collective"):
     """A collective that ran outside of a graph."""
 
     KIND: ClassVar[str] = "collective_called"
@@ -76,7 +76,7 @@ class CollectiveCalled(Record, frozen=True):
     """`file:line` that waited for it; empty: nothing that Python sees."""
 
 
-class GraphCalled(OfGraph, frozen=True, kw_only=True):
+class GraphCalled(OfGraph, frozen=True, kw_only=True, tag="graph"):
     """A compiled graph ran: what it communicates stands in its own records."""
 
     KIND: ClassVar[str] = "graph_called"

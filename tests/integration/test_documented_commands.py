@@ -148,6 +148,7 @@ INSTEAD = {
 NOT_RUN = {
     "upgrade": "installs torch; tests/integration/test_upgrade.py compares two environments",
     "upgrade --fail-on worse": "tests/integration/test_upgrade.py does",
+    "upgrade --python PATH": "tests/integration/test_upgrade.py compares two environments",
     "upgrade --python a/.venv --python b/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade --python other/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade torch==2.15.0": "installs torch",

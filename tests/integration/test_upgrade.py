@@ -27,7 +27,7 @@ def upgraded(folder: Path, planted: Planted, *words: str, idle: bool = True, mod
     """Run the command on both environments of a planted change; return its JSON."""
     before, after = make_pair(folder, planted, idle=idle)
     (folder / "model.py").write_text(model or planted.model)
-    (folder / "broken.py").write_text("import not_installed_here\n")
+    (folder / "broken.py").write_text("import not_installed_here\n\nmodel = not_installed_here.model\n")
     command = [sys.executable, "-m", "ctrace", "upgrade", "--python", str(before), "--python", str(after), "model.py"]
     done = subprocess.run(
         [*command, "--json", *words],
