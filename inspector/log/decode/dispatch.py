@@ -244,7 +244,9 @@ class _Form(Struct, frozen=True):
 def _form(kind: type[Record]) -> _Form:
     """Return how records of a kind are read; made on first use, since a run has few kinds."""
     header, needs_compilation = header_field(kind)
-    type_: Any = reduce(or_, kind.__subclasses__() if kind.__struct_config__.tag_field else [kind])
+    forms = kind.__subclasses__() if kind.__struct_config__.tag_field else []
+    # A kind without forms may have a tag of its own, by which a Session tells it from other kinds.
+    type_: Any = reduce(or_, forms or [kind])
     return _Form(type_, Decoder(type_).decode, header, needs_compilation)
 
 
