@@ -20,6 +20,7 @@ from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.session import index as indexing
 from ctrace.inspector.session.index import Index
+from tests.support.helpers import Log
 from tests.support.places import DATA
 
 TORCH = DATA / "print_break.torch.log"
@@ -90,6 +91,22 @@ def test_an_index_has_the_whole_session(path: Path, tmp_path: Path):
     first = load_log(path, indexes=tmp_path / ".logs")
     index = Index(tmp_path / ".logs", path)
     assert index.read() == first
+
+
+def test_an_index_has_what_a_rank_communicated(tmp_path: Path):
+    """Both kinds of calls, in one list: each has a tag."""
+    called = {
+        "op": "all_reduce", "group": "1", "group_size": 2, "bytes": 64, "dtype": "float32", "is_backward": False,
+        "file": "train.py", "line": 3, "origin": "user",
+    }  # fmt: skip
+    made = Log().started().compiled("0/0").ctrace("rank_began", {"rank": 1, "world": 2})
+    made.ctrace("collective_called", called).ctrace("graph_called", {"is_backward": False}, at="0/0")
+    path = tmp_path / "rank.log"
+    path.write_text(made.text)
+    first = load_log(path, indexes=tmp_path / ".logs")
+    assert first.cluster is not None
+    assert [type(each).__name__ for each in first.cluster.calls] == ["CollectiveCalled", "GraphCalled"]
+    assert Index(tmp_path / ".logs", path).read() == first
 
 
 def test_the_second_view_does_not_read_the_log(log: Path, reads: Iterator[list[Path]]):
