@@ -145,12 +145,20 @@ def _compilations(logs: list[LogFile], outcome: Outcome) -> Iterator[str]:
 
 def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]:
     def told(session: Session) -> list[tuple[Any, ...]]:
-        return [(each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels]
+        found = [
+            (each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels
+        ]
+        # Code of a forward and of a backward is generated side by side: which one is recorded first is chance.
+        return sorted(found, key=lambda each: (str(each[0]), str(each[1])))
 
     outcome.kernels += len(virtual.kernels)
     if told(real) != told(virtual):
         pair = next(((a, b) for a, b in zip(told(real), told(virtual), strict=False) if a != b), (None, None))
-        yield f"kernels: {len(real.kernels)} and {len(virtual.kernels)}, first difference {str(pair)[:300]}"
+        lines = zip(*("\n".join(map(str, each or ())).splitlines() for each in pair), strict=False)
+        apart = next((two for two in lines if two[0] != two[1]), ("", ""))
+        name = pair[0][2] if pair[0] else "one is missing"
+        numbers = f"{len(real.kernels)} and {len(virtual.kernels)}"
+        yield f"kernels: {numbers}, first difference in {name}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
 
 
 def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
