@@ -144,7 +144,7 @@ def _compilations(logs: list[LogFile], outcome: Outcome) -> Iterator[str]:
 
 
 def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]:
-    def told(session: Session) -> list[tuple[Any, ...]]:
+    def kernels_of(session: Session) -> list[tuple[Any, ...]]:
         found = [
             (each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels
         ]
@@ -152,8 +152,10 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         return sorted(found, key=lambda each: (str(each[0]), str(each[1])))
 
     outcome.kernels += len(virtual.kernels)
-    if told(real) != told(virtual):
-        pair = next(((a, b) for a, b in zip(told(real), told(virtual), strict=False) if a != b), (None, None))
+    if kernels_of(real) != kernels_of(virtual):
+        pair = next(
+            ((a, b) for a, b in zip(kernels_of(real), kernels_of(virtual), strict=False) if a != b), (None, None)
+        )
         lines = zip(*("\n".join(map(str, each or ())).splitlines() for each in pair), strict=False)
         apart = next((two for two in lines if two[0] != two[1]), ("", ""))
         name = pair[0][2] if pair[0] else "one is missing"

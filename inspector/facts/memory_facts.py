@@ -182,7 +182,7 @@ class FoundMemory(Record, frozen=True):
     problems: tuple[str, ...] = ()
     device: str = "cpu"
     graphs: Integer = 0
-    """How many compiled graphs ran in the call."""
+    """How many compiled graphs ran in the call; a graph and its backward count once."""
     flops: Number = 0.0
     """The floating-point operations of compiled graphs in the step."""
     train: bool = False

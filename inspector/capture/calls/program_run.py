@@ -5,15 +5,21 @@ import os
 import runpy
 import sys
 import threading
+from collections.abc import Callable
 from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.calls.replaced import replaced_text
+from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.processes.boot import displayed
 from ctrace.inspector.runs.capture_request import CaptureRequest
+
+ENDED_WELL = "exit code 0"
+"""How a program ended that Python would call successful."""
 
 
 def run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
@@ -35,6 +41,22 @@ def run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
     finally:
         # Python does this next, before exit functions: non-daemon threads are part of the program.
         threading._shutdown()  # type: ignore[attr-defined]
+
+
+def ending_of(run: Callable[[], None]) -> str:
+    """Run a program; say how it ended, and print what Python prints then."""
+    try:
+        run()
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            return f"exit code {int(ended.code or 0)}"
+        print(ended.code, file=sys.stderr)
+        return "exit code 1"
+    except Exception as error:
+        trimmed = without_our_frames(error.__traceback__)
+        print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
+        return kind_and_message(error).splitlines()[0][:200]
+    return ENDED_WELL
 
 
 def _is_file_of_code(path: str) -> bool:

@@ -15,10 +15,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.calls.program_run import run_program
+from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.comparing.judgement import Judgement
-from ctrace.inspector.capture.core.callers import without_our_frames
-from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.patch import patched
@@ -46,7 +44,6 @@ _SETTINGS = {
 }
 """Settings under which the code of a graph is generated here, and each kernel is called by it. Random numbers stay
 those that the program has without ctrace."""
-_DONE = "exit code 0"
 
 
 class FirstCalls(Listener):
@@ -106,13 +103,13 @@ class ProgramComparison(Findings):
             listening(FirstCalls(self._counting)),
         ):
             when("torch._inductor.compile_fx", partial(self._patch, patches))
-            self._program = _ended(lambda: run_program(capture, preloaded))
+            self._program = ending_of(lambda: run_program(capture, preloaded))
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()
         name = capture.typed or capture.path or str(capture.module)
         if not self._graphs:
-            if self._program != _DONE:
+            if self._program != ENDED_WELL:
                 raise TaskError(
                     f"{name} ended before it compiled anything: {self._program}", "first run it in plain Python"
                 )
@@ -161,19 +158,3 @@ class ProgramComparison(Findings):
             yield
         finally:
             self._is_compiling.is_set = False
-
-
-def _ended(run: Callable[[], None]) -> str:
-    """Run a program; say how it ended, and print what Python prints then."""
-    try:
-        run()
-    except SystemExit as ended:
-        if isinstance(ended.code, int | None):
-            return f"exit code {int(ended.code or 0)}"
-        print(ended.code, file=sys.stderr)
-        return "exit code 1"
-    except Exception as error:
-        trimmed = without_our_frames(error.__traceback__)
-        print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
-        return kind_and_message(error).splitlines()[0][:200]
-    return _DONE

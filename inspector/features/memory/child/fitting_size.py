@@ -13,7 +13,7 @@ _FAR = 64
 
 
 def sized(call: Call, what: str, size: int) -> Call:
-    """Give a dimension of the inputs another size: `batch` is the first of each tensor that has that of the first one.
+    """Resize a dimension of the inputs: `batch` is the first of each tensor that has that of the first one.
 
     Raises:
         TargetError: no input has the dimension.

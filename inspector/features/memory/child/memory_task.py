@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
@@ -11,9 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.answering import answer
-from ctrace.inspector.capture.calls.program_run import run_program
-from ctrace.inspector.capture.core.callers import without_our_frames
-from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
+from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError
@@ -47,7 +45,6 @@ _LEFT_OUT = (
 )
 _MOST_SIZES = 64
 """The most graphs of one function while a size is searched: each size may be compiled."""
-_DONE = "exit code 0"
 
 
 def main(loaded: frozenset[str]) -> None:
@@ -101,7 +98,7 @@ class _Memory:
             left_out=_LEFT_OUT,
             problems=tuple(problems),
             device=device,
-            graphs=len(graphs),
+            graphs=sum(not each.is_backward for each in graphs),
             flops=flops(graphs),
             train=self._options.train,
         )
@@ -324,12 +321,12 @@ class _ProgramMemory(_Memory):
             when("torch", partial(self._follow, active))
             if not self._request.is_eager:
                 when("torch._inductor.compile_fx", lambda _module: active.enter_context(self._graphs.active()))
-            ended = _ended(lambda: run_program(capture, preloaded))
+            ended = ending_of(lambda: run_program(capture, preloaded))
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()
         if not self._ledger.changes:
-            if ended != _DONE:
+            if ended != ENDED_WELL:
                 raise TaskError(f"{name} ended before it allocated a tensor: {ended}", "first run it in plain Python")
             raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
         run = self._run_memory()
@@ -363,19 +360,3 @@ class _ProgramMemory(_Memory):
 
 def _largest_first(held: tuple[HeldMemory, ...]) -> tuple[HeldMemory, ...]:
     return tuple(sorted(held, key=lambda each: -each.bytes))
-
-
-def _ended(run: Callable[[], None]) -> str:
-    """Run a program; say how it ended, and print what Python prints then."""
-    try:
-        run()
-    except SystemExit as ended:
-        if isinstance(ended.code, int | None):
-            return f"exit code {int(ended.code or 0)}"
-        print(ended.code, file=sys.stderr)
-        return "exit code 1"
-    except Exception as error:
-        trimmed = without_our_frames(error.__traceback__)
-        print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
-        return kind_and_message(error).splitlines()[0][:200]
-    return _DONE

@@ -178,7 +178,7 @@ class PlannedGraph:
         stored_of: Mapping[PlannedBuffer, TrackedStorage],
         ended: dict[TrackedStorage, None],
     ) -> list[Any]:
-        """Give each result that has memory of its own a storage of its own, as the wrapper does."""
+        """Move each result that has memory of its own to a storage of its own, as the wrapper does."""
         first: dict[PlannedBuffer, Any] = {}
         taken: dict[int, PlannedBuffer | None] = {}
         made = []
