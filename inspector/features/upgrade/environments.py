@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -386,10 +386,10 @@ class Installer:
         self._asked = ", ".join(requirements)
         self._step = f"asking for {self._asked}"
         uv = shutil.which("uv")
-        self._is_uv = uv is not None and (_is_made_by_uv() or find_spec("pip") is None)
+        self._is_uv = uv is not None and (_is_made_by_uv() or not _has_pip())
         if self._is_uv:
             self._command = [str(uv), "pip", "install"]
-        elif find_spec("pip") is not None:
+        elif _has_pip():
             self._command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
         else:
             raise SetupError("neither pip nor uv is here", "python -m ensurepip installs pip")
@@ -453,6 +453,12 @@ class Installer:
         self._step = steps[-1].partition(" (from")[0] if steps else self._step
         self._say(self._step)
         return seen + len(data)
+
+
+def _has_pip() -> bool:
+    # Asked of the path alone: to look pip up through every finder turns off that of setuptools (_distutils_hack) for
+    # this process, after which the first `import setuptools`, as Inductor's C++ builder does it, is an AssertionError.
+    return PathFinder.find_spec("pip") is not None
 
 
 def _is_made_by_uv() -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -217,3 +218,10 @@ def test_eager_results_differ_if_more_than_rounding_does(old: EagerTensor, new: 
 def test_what_uv_would_install_is_read():
     text = "Would install 2 packages\n - click==8.5.1\n + click==8.1.8\n ~ einops==0.8.1\n"
     assert [each.pin for each in _listed(text)] == ["click==8.1.8", "einops==0.8.1"]
+
+
+def test_looking_for_pip_leaves_setuptools_importable():
+    """setuptools gives way to pip once any finder is asked for it; Inductor's C++ builder imports setuptools."""
+    words = "installer = __import__('ctrace.inspector.features.upgrade.environments', fromlist=['_has_pip'])"
+    run = subprocess.run([sys.executable, "-c", f"{words}\ninstaller._has_pip()\nimport setuptools"], check=False)
+    assert run.returncode == 0
