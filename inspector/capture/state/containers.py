@@ -95,7 +95,14 @@ def _variables() -> Content:
     """Return the environment from what `os.environ` reads: our own look is no question of the program."""
     environ = os.environ
     data = vars(environ)["_data"]  # CPython's (os.py, 3.11 to 3.14), the same on Windows
-    return {environ.decodekey(name): environ.decodevalue(value) for name, value in data.items()}
+    if data != _decoded[0]:
+        known = {environ.decodekey(name): environ.decodevalue(value) for name, value in data.items()}
+        _decoded[:] = data.copy(), known
+    return _decoded[1].copy()
+
+
+_decoded: list[dict[Any, Any]] = [{}, {}]
+"""The environment as it was last decoded: its bytes and its texts. A proof reads it some thousand times."""
 
 
 _Switch = tuple[Callable[[], Any], Callable[[Any], Any]]

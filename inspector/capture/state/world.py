@@ -187,18 +187,25 @@ def look_into(**values: Any) -> World:
     return world
 
 
-def contents(model: Any) -> Iterator[tuple[Container, Content]]:
+def contents(model: Any, without: frozenset[Where] = frozenset()) -> Iterator[tuple[Container, Content]]:
     """Yield the containers that are reachable from a model, and those of no object, each with its content.
 
-    Two may have the same kind and path; the first counts. Those that are plain and empty are left out.
+    Two may have the same kind and path; the first counts. Those that are plain and empty, and those in `without`, are
+    left out.
     """
     for each in free_standing():
         yield each, each.content()
-    yield from _reachable(model, {}, [], with_empty=False)
+    yield from _reachable(model, {}, [], with_empty=False, without=without)
 
 
 def _reachable(
-    root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model", *, with_empty: bool = True
+    root: Any,
+    tensors: dict[int, Any],
+    hidden: list[Sealed],
+    name: str = "model",
+    *,
+    with_empty: bool = True,
+    without: frozenset[Where] = frozenset(),
 ) -> Iterator[tuple[Container, Content]]:
     """Yield containers breadth first, so that each has its shortest path; collect tensors and hidden state."""
     import torch
@@ -219,7 +226,7 @@ def _reachable(
             hidden.append(state)
         container = container_of(path, kind, value)
         content: Content = {}
-        if container is not None:
+        if container is not None and (container.kind, container.path) not in without:
             content = container.content()
             yield container, content
         waiting.extend(children(container, content, path, kind, value))

@@ -1,6 +1,7 @@
 """The state that a target can reach, as far as a call may change it."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from ctrace.inspector.capture.state.world import contents, is_plain
@@ -8,9 +9,13 @@ from ctrace.inspector.features.fix.child.digests import Storages, digest
 
 _OURS = re.compile(r"\._compiled_call_impl|\._backward_hooks|_torchdynamo_|method Module\.")
 """What torch.compile itself changes (_dynamo/mutation_guard.py patches nn.Module, 2.13)."""
-_MODULE = ("method", "Module")
+_LEFT_OUT = frozenset((("method", "Module"),))
 """The class of torch whose attributes are all left out; a class of the program with this name is, too."""
+_SIMPLE = frozenset((bool, int, float, complex, str, bytes, type(None)))
+"""Exact types whose values print all that they are: most items of a model, of which a proof reads millions."""
 _MISSING = ["not set"]
+_MOST_TEXT = 500
+"""Characters of a plain value; a longer text may differ beyond them unseen."""
 
 
 class StateCheckpoint:
@@ -68,16 +73,18 @@ def _items(subject: Any, tensors: list[tuple[str, Any]]) -> Any:
     import torch
 
     seen = set()
-    for container, content in contents(subject):
+    for container, content in contents(subject, _LEFT_OUT):
         kind, path = container.kind, container.path
-        if (kind, path) in seen or (kind, path) == _MODULE:
+        if (kind, path) in seen:
             continue
         seen.add((kind, path))
         for key, value in content.items():
             where = f"{kind} {container.path_of(key) if key != '' else path}"
-            if _OURS.search(where) is not None:
+            if _is_ours(where):
                 continue
-            if isinstance(value, torch.Tensor):
+            if type(value) in _SIMPLE:
+                yield where, [type(value).__name__, repr(value)[:_MOST_TEXT]]
+            elif isinstance(value, torch.Tensor):
                 tensors.append((where, value))
                 yield where, _tensor(value)
             elif is_plain(value):
@@ -88,8 +95,13 @@ def _items(subject: Any, tensors: list[tuple[str, Any]]) -> Any:
                 yield where, [type(value).__qualname__]
 
 
+@lru_cache(maxsize=1 << 16)
+def _is_ours(where: str) -> bool:
+    return _OURS.search(where) is not None
+
+
 def _plain(value: Any) -> str:
-    return getattr(value, "__qualname__", None) or repr(value)[:500]
+    return getattr(value, "__qualname__", None) or repr(value)[:_MOST_TEXT]
 
 
 def _tensor(value: Any) -> list[Any]:
