@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -24,7 +24,14 @@ from ctrace.inspector.source.owners import owner_of
 _LONG = 10_000
 """A container with more items is data and is not searched."""
 _UNTOUCHED = frozenset(("__dict__", "__weakref__", "__doc__", "__abstractmethods__", "_abc_impl", "__builtins__"))
+# Constants, since a union that is written where it is used is made anew for each of the thousands of values.
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
+_WITHOUT_ATTRIBUTES = (*_LEAVES, FunctionType, MethodType)
+_OF_ITEMS = (dict, list, set, deque)
+_OF_NAMES = (type, ModuleType, FunctionType)
+_FIXED = (tuple, frozenset)
+_WITHOUT_CLASS = (type, ModuleType, *_OF_ITEMS, CellType)
+"""Kinds of objects whose class is not the program's."""
 _OPEN = frozenset(("types.SimpleNamespace", "_thread._local", "queue.Queue", "argparse.Namespace"))
 """Classes of Python whose attributes are the program's data."""
 
@@ -137,13 +144,11 @@ def _switches() -> dict[str, _Switch]:
 
 def container_of(path: str, kind: str, value: Any) -> Container | None:
     """Return a container of a value's items or attributes, or None if it has none, too many, or only torch's own."""
-    if isinstance(value, dict | list | set | deque) and _base(value).__len__(value) > _LONG:
-        return None
-    if isinstance(value, dict | list | set | deque):
-        return _of_items(path, kind, value)
+    if isinstance(value, _OF_ITEMS):
+        return None if _base(value).__len__(value) > _LONG else _of_items(path, kind, value)
     if isinstance(value, CellType):
         return _of_cell(path, value)
-    if isinstance(value, type | ModuleType | FunctionType):
+    if isinstance(value, _OF_NAMES):
         return _of_names(value)
     attributes = _attributes(value)
     slots = _slots(type(value))
@@ -174,7 +179,7 @@ def _of_names(value: type | ModuleType | FunctionType) -> Container | None:
 
 def _base(value: Any) -> Any:
     """Return which of dict, list, set and deque a value is, without the methods that a subclass overrides."""
-    return next(each for each in (dict, list, set, deque) if isinstance(value, each))
+    return next(each for each in _OF_ITEMS if isinstance(value, each))
 
 
 def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
@@ -349,11 +354,10 @@ def _own(content: Content) -> Content:
 
 def _attributes(value: Any) -> Content | None:
     """Return the attributes of an object, or None if its class belongs to torch (modules excepted) or Python."""
-    if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
+    if isinstance(value, _WITHOUT_ATTRIBUTES):
         return None
     cls = type(value)
-    known = _is_nn_module(cls) or any(f"{base.__module__}.{base.__qualname__}" in _OPEN for base in cls.__mro__)
-    if not known and _owner(cls.__module__) in (None, Owner.TORCH):
+    if not _is_open(cls) and _owner(cls.__module__) in (None, Owner.TORCH):
         return None
     try:
         # Only its own lookup finds the attributes of `threading.local` in this thread.
@@ -363,6 +367,12 @@ def _attributes(value: Any) -> Content | None:
     except AttributeError:
         return None
     return attributes if type(attributes) is dict else None
+
+
+@per_class
+def _is_open(cls: type) -> bool:
+    """Whether the attributes of a class's objects are the program's data, whoever wrote the class."""
+    return _is_nn_module(cls) or any(f"{base.__module__}.{base.__qualname__}" in _OPEN for base in cls.__mro__)
 
 
 @per_class
@@ -388,19 +398,22 @@ def _owner(module: str) -> Owner | None:
 
 
 def children(
-    container: Container | None, content: Content, path: str, kind: str, value: Any
+    container: Container | None, content: Content, path: str, kind: str, value: Any, *, known: Mapping[int, Any]
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield the path, kind and value of everything that a value refers to; `content` is that of its container."""
+    """Yield the path, kind and value of everything that a value refers to; `content` is that of its container.
+
+    Items of the container that are known, by id, are left out: most modules refer to the same functions.
+    """
     if container is not None and container.leads:
         for key, item in content.items():
-            if not isinstance(item, _LEAVES):
+            if type(item) not in _LEAVES and id(item) not in known and not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item
-    if isinstance(value, tuple | frozenset) and len(value) <= _LONG:
+    if isinstance(value, _FIXED) and len(value) <= _LONG:
         yield from ((f"{path}[{index}]", kind, item) for index, item in enumerate(value))
     elif isinstance(value, FunctionType):
         yield from _around_function(value)
-    elif not isinstance(value, type | ModuleType | dict | list | set | deque | CellType) and container is not None:
+    elif not isinstance(value, _WITHOUT_CLASS) and container is not None:
         yield from ((cls.__qualname__, "method", cls) for cls in type(value).__mro__[:-1])
     else:
         yield from ((path, kind, item) for item in sealed.inside(value))

@@ -9,7 +9,7 @@ would keep them, too (`id_ref`, _dynamo/guards.py, 2.13).
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any
 
 from msgspec import Struct, field
@@ -26,6 +26,10 @@ _SWITCHES = ("torch_switch", "")
 """The kind and path of the container with torch's and Python's switches."""
 A_TENSOR = "a parameter or a large tensor"
 _BUILT_IN = (dict, OrderedDict, list, set, tuple)
+# Constants, since a union that is written where it is used is made anew for each of the thousands of values.
+_PLAIN = (bool, int, float, complex, str, bytes, NoneType, FunctionType)
+_FIXED = (tuple, frozenset)
+_WRAPPED = (staticmethod, classmethod)
 _LONG = 100
 """A longer tuple is data, not a setting."""
 
@@ -143,11 +147,11 @@ def _has_changed(tensor: Any, version: int, copied: Any) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Whether facts may hold a value."""
-    if isinstance(value, bool | int | float | complex | str | bytes | None | FunctionType):
+    if isinstance(value, _PLAIN):
         return True
-    if isinstance(value, tuple | frozenset):
+    if isinstance(value, _FIXED):
         return len(value) < _LONG and all(map(is_plain, value))
-    if isinstance(value, staticmethod | classmethod):
+    if isinstance(value, _WRAPPED):
         return isinstance(value.__func__, FunctionType)
     return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device")
 
@@ -225,11 +229,16 @@ def _reachable(
         if (state := sealed(path, value)) is not None:
             hidden.append(state)
         container = container_of(path, kind, value)
-        content: Content = {}
+        leading: Content = {}
         if container is not None and (container.kind, container.path) not in without:
             content = container.content()
             yield container, content
-        waiting.extend(children(container, content, path, kind, value))
+            leading = content if with_empty else _without_empty(content)
+        waiting.extend(children(container, leading, path, kind, value, known=seen))
+
+
+def _without_empty(content: Content) -> Content:
+    return {key: item for key, item in content.items() if type(item) not in _BUILT_IN or item}
 
 
 def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:
