@@ -92,6 +92,7 @@ TRAPS = (
     Trap("views", "y = x\nif x.sum() > 0:\n    y = x[1:]\nreturn y", "return x", ("outputs_equal", "nothing_new")),
     Trap("drawn_parameter", "h = x.tanh()\nif torch.rand(()) < 0.5:\n    y = self.linear(h)\nelse:\n    y = h * 0.5\nreturn y", "h = x.tanh()\nreturn torch.where(torch.rand(()) < 0.5, self.linear(h), h * 0.5)", ("gradients_equal", "outputs_equal")),
     Trap("drawn_infinity", "h = self.linear(x)\nif torch.rand(()) < 0.5:\n    y = h * h\nelse:\n    y = -h\nreturn y", "h = self.linear(x)\nreturn torch.where(torch.rand(()) < 0.5, h * h, -h)", ("gradients_equal",)),
+    Trap("kept_in_a_tuple", "h = self.linear(x)\nself.aux = (h.mean() * h.abs().sum().item(), 1)\nreturn h", "h = self.linear(x)\nself.aux = (h.mean() * h.abs().sum(), 1)\nreturn h", ("stored_gradients_equal",)),
     Trap("unused_gradient", "y = x * 2\nif x.sum() > 0:\n    y = self.linear(x)\nreturn y", "return torch.where(x.sum() > 0, self.linear(x), x * 2)", ("gradients_equal", "outputs_equal")),
 )  # fmt: skip
 RIGHT = (

@@ -22,8 +22,8 @@ from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 pytestmark = pytest.mark.integration
 
 
-QUICK = ("dtype", "alias", "print", "unreached_and_wrong", "drawn_parameter")
-"""Traps of five themes; the others take 20 s each, and run with the slow tests."""
+QUICK = ("dtype", "alias", "print", "kept_in_a_tuple", "unreached_and_wrong", "drawn_parameter")
+"""Traps of six themes; the others take 20 s each, and run with the slow tests."""
 
 
 def _one_by_one(traps: tuple[Trap, ...]) -> list[Any]:
