@@ -52,8 +52,8 @@ from ctrace.inspector.processes.watcher import OBSERVED
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
 _TODO = {
-    "load": "First make the file importable in plain Python.",
-    "eager": "First make the model run without torch.compile, with these inputs.",
+    "load": "First make it work in plain Python: the import, the model and its inputs.",
+    "eager": "First make this call work without torch.compile.",
 }
 _OF_RANKS = "env:// rendezvous"
 """What torch.distributed says without the variables that torchrun sets (distributed/rendezvous.py, 2.11 to 2.13)."""

@@ -185,7 +185,7 @@ class _Runs:
 
         Both counts are those of the last call: on other inputs, a loop may take more turns.
         """
-        call = way.make()
+        call = _made(way)
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
             self._recorder.add(CallBegan(name, index))
             called(self._compiled, call, way, train=self._options.train)
@@ -302,6 +302,20 @@ class _Runs:
                 no_reference=verdict.no_reference,
             )
         self._recorder.add(done)
+
+
+def _made(way: Way) -> Call:
+    """Make the inputs of a call.
+
+    Raises:
+        EagerError: the function that makes them raises, which torch.compile has no part in.
+    """
+    try:
+        return way.make()
+    except TargetError:
+        raise
+    except Exception as error:
+        raise EagerError from error
 
 
 def _modes(model: Any, way: Way, *, train: bool) -> tuple[bool, bool]:

@@ -204,9 +204,9 @@ def _why_failed(session: Session) -> str:
         case FailurePhase.RUN | FailurePhase.LOAD if failure.type == "SystemExit":
             return _why_left(failure.message)
         case FailurePhase.LOAD:
-            return f"Importing the file raised an exception. {what}"
+            return f"Loading the file, its model or its inputs raised an exception. {what}"
         case FailurePhase.EAGER:
-            return f"The model raises an exception without torch.compile. {what}"
+            return f"A call raises an exception without torch.compile, too. {what}"
         case FailurePhase.RUN:
             return f"The run raised an exception. {what}"
         case FailurePhase.INTERRUPT:

@@ -49,9 +49,9 @@ def failures(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _in_eager(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> str:
     name = _scenario(scene)
-    where = f"{at(cause)}: " if at(cause) else ""
-    called = f" in scenario {name}" if name else ""
-    return f"{where}The model raises {failure.type} without torch.compile, too{called}. Make it work in eager first."
+    subject = at(cause) or "The model"
+    called = f" (scenario {name})" if name else ""
+    return f"{subject} raises {failure.type} without torch.compile, too{called}. Make it work in eager first."
 
 
 def _scenario(scene: DiagnosisScene) -> str:

@@ -30,8 +30,8 @@ from ctrace.inspector.features.time.events import Done, Event, Failed, Noted, Pe
 from ctrace.inspector.features.time.timing_request import TimingRequest
 
 _TODO = {
-    "load": "First make the file importable in plain Python.",
-    "eager": "First make the model run without torch.compile, with these inputs.",
+    "load": "First make it work in plain Python: the import, the model and its inputs.",
+    "eager": "First make this call work without torch.compile.",
 }
 
 
