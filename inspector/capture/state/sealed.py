@@ -64,6 +64,13 @@ class Sealed(Struct, frozen=True):
     shown: Any
     saved: Any
 
+    @property
+    def is_same_anywhere(self) -> bool:
+        """Whether equal states look the same in another process, too: they hold no addresses, and are no cache."""
+        if self.kind.remembers or isinstance(self.value, GeneratorType | ContextVar):
+            return False
+        return self.kind.shown is not _iterator or isinstance(self.shown, int | str)
+
     def changed(self) -> bool:
         """Whether the state is another one now."""
         try:

@@ -191,15 +191,17 @@ def look_into(**values: Any) -> World:
     return world
 
 
-def contents(model: Any, without: frozenset[Where] = frozenset()) -> Iterator[tuple[Container, Content]]:
+def contents(
+    model: Any, hidden: list[Sealed], without: frozenset[Where] = frozenset()
+) -> Iterator[tuple[Container, Content]]:
     """Yield the containers that are reachable from a model, and those of no object, each with its content.
 
     Two may have the same kind and path; the first counts. Those that are plain and empty, and those in `without`, are
-    left out.
+    left out. State that no container shows is added to `hidden`.
     """
     for each in free_standing():
         yield each, each.content()
-    yield from _reachable(model, {}, [], with_empty=False, without=without)
+    yield from _reachable(model, {}, hidden, with_empty=False, without=without)
 
 
 def _reachable(

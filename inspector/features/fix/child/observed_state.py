@@ -1,11 +1,13 @@
 """The state that a target can reach, as far as a call may change it."""
 
+import hashlib
 import re
 from collections import OrderedDict
 from functools import lru_cache
 from typing import Any
 
 from ctrace.inspector.capture.state.containers import Container, Content
+from ctrace.inspector.capture.state.sealed import Sealed
 from ctrace.inspector.capture.state.world import Where, contents, is_plain
 from ctrace.inspector.features.fix.child.digests import Storages, digest
 
@@ -41,10 +43,12 @@ class StateCheckpoint:
         """Tensors that are reachable, by path."""
         self._containers: dict[Where, tuple[str, Facts]] = {}
         """The format of an item's key and the items, by kind and path of the container."""
-        for container, content in contents(subject, _LEFT_OUT):
+        hidden: list[Sealed] = []
+        for container, content in contents(subject, hidden, _LEFT_OUT):
             where = container.kind, container.path
             if where not in self._containers:
                 self._containers[where] = container.item, self._facts(container, content)
+        self._containers["hidden", ""] = "{}", {each.path: _hidden(each) for each in hidden if each.is_same_anywhere}
 
     def with_history(self) -> list[tuple[str, Any]]:
         """Return the tensors that a call computed from what needs gradients: a backward pass may start there."""
@@ -126,6 +130,12 @@ def leaves_of(subject: Any, state: StateCheckpoint | None = None) -> list[tuple[
             known.add(id(leaf))
             named.append((path, leaf))
     return named
+
+
+def _hidden(state: Sealed) -> list[Any]:
+    """Describe state that no container shows: of the program's own random generators, arrays of NumPy, iterators."""
+    shown = state.shown if isinstance(state.shown, bytes) else repr(state.shown).encode()
+    return [type(state.value).__qualname__, hashlib.blake2b(shown, digest_size=12).hexdigest()]
 
 
 def _path(kind: str, path: str, item: str, key: Any) -> str:

@@ -4,6 +4,7 @@ import gc
 import weakref
 from typing import Any
 
+import numpy as np
 import torch
 
 from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint
@@ -59,3 +60,17 @@ def test_a_checkpoint_keeps_no_object_of_the_program_alive() -> None:
     gc.collect()
     assert key() is None
     assert checkpoint.changes(StateCheckpoint(model))
+
+
+def test_state_that_no_container_shows_is_seen() -> None:
+    model = Net(Key())
+    model.kept = torch.Generator()
+    model.items = [np.zeros(3), iter([1, 2, 3]), bytearray(b"ab")]
+    before = StateCheckpoint(model)
+    assert before.changes(StateCheckpoint(model)) == []
+    torch.rand(1, generator=model.kept)
+    model.items[0][1] = 2
+    next(model.items[1])
+    model.items[2][0] = 0
+    found = [path for path, *_ in before.changes(StateCheckpoint(model))]
+    assert found == ["hidden model.items[0]", "hidden model.items[1]", "hidden model.items[2]", "hidden model.kept"]
