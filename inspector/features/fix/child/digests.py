@@ -3,8 +3,13 @@
 import ctypes
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterable
+from functools import partial
+from itertools import islice
 from typing import Any
+
+from ctrace.inspector.features.fix.child.call_values import attributes_of
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _DEEP = 8
@@ -72,19 +77,24 @@ class _Describer:
                 for key, each in list(value.items())[:_MOST_ITEMS]
             ]
             return [type(value).__qualname__, items]
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | deque):
             return [
                 type(value).__qualname__,
-                [self.describe(each, f"{name}[{index}]", deep - 1) for index, each in enumerate(value[:_MOST_ITEMS])],
+                [
+                    self.describe(each, f"{name}[{index}]", deep - 1)
+                    for index, each in enumerate(islice(value, _MOST_ITEMS))
+                ],
             ]
         if isinstance(value, set | frozenset):
             return [type(value).__qualname__, sorted(map(plain_repr, value))]
-        if callable(value):
-            return [type(value).__qualname__, getattr(value, "__qualname__", "")]
-        attributes = getattr(value, "__dict__", None)
-        if isinstance(attributes, dict) and attributes:
+        if isinstance(value, partial):
+            return ["partial", self.describe([value.func, value.args, value.keywords], name, deep - 1)]
+        # Also of an object that can be called: a sampler or a loss may hold what a call computed.
+        if attributes := attributes_of(value):
             items = [[key, self.describe(each, f"{name}.{key}", deep - 1)] for key, each in attributes.items()]
             return [type(value).__qualname__, items]
+        if callable(value):
+            return [type(value).__qualname__, getattr(value, "__qualname__", "")]
         return [type(value).__qualname__, plain_repr(value)]
 
     def _tensor(self, tensor: Any, name: str) -> Any:

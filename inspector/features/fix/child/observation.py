@@ -169,18 +169,45 @@ class ModelObserver:
                 yield seen
 
     def _probes(self, pristine: Any) -> Iterator[SeenCall]:
-        name, way = next(iter(self._ways.items()))
         probing = Probing(self._request, self._watch, self.rounding, self._slowest)
-
-        def fresh() -> Any:
-            return self._model if pristine is None else copy.deepcopy(pristine)
-
-        yield from probing.run(name, fresh, way)
+        for name, way in self._probed_ways():
+            yield from probing.run(name, partial(self._fresh, pristine, way), way)
         self._probed += probing.run_names
         self.left_out = probing.left_out
         if pristine is not None and not self._request.compiled:
             asked = {each: way for each, way in self._ways.items() if way.kind is not ScenarioKind.PROVOKED}
-            self.times = tuple(probing.times(name, fresh, asked or {name: way}))
+            name, way = next(iter(self._ways.items()))
+            times = probing.times(name, partial(self._fresh, pristine, way), asked or {name: way})
+            self.times = tuple(times)
+
+    def _fresh(self, pristine: Any, way: Way) -> Any:
+        """Return a copy of the model as loaded, in the mode of a scenario; the model itself if none can be made."""
+        import torch
+
+        if pristine is None:
+            return self._model
+        subject = copy.deepcopy(pristine)
+        if way.training is not None and isinstance(subject, torch.nn.Module):
+            subject.train(way.training)
+        return subject
+
+    def _probed_ways(self) -> Iterator[tuple[str, Way]]:
+        """Yield the scenarios whose inputs are changed: the first, and those that take a side which none before takes.
+
+        With the inputs of an encoder, however odd, what only a decoder runs is never run.
+        """
+        reached: set[tuple[int, bool]] = set()
+        for index, (name, way) in enumerate(self._ways.items()):
+            mine = {
+                (number, side)
+                for number, sides in enumerate(self._watch.result())
+                for side, names in ((True, sides.true), (False, sides.false))
+                if name in names
+            }
+            is_asked = any(each.startswith(f"{name}, ") for each in self._request.probes or ())
+            if index == 0 or is_asked or (way.kind is not ScenarioKind.PROVOKED and not mine <= reached):
+                yield name, way
+            reached |= mine
 
 
 _MOST_CALLS = 30

@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import agree, rms, wide
@@ -27,6 +26,7 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Entry, ProofRequest
+from ctrace.inspector.features.fix.child.call_values import tensors, tensors_in
 from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, without_addresses
 from ctrace.inspector.features.fix.child.observed_effects import noting_effects, random_digest
 from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, leaves_of
@@ -48,9 +48,13 @@ def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str,
     from torch.utils import _pytree
 
     def floats(value: Any) -> list[Any]:
-        leaves = [torch.tensor(leaf) if isinstance(leaf, float) else leaf for leaf in _pytree.tree_leaves(value)]
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and precision_of(leaf.dtype) is not None]
-        return [leaf.detach().as_subclass(torch.Tensor).to_dense().clone() for leaf in tensors]
+        leaves = [
+            each
+            for leaf in _pytree.tree_leaves(value)
+            for each in ([torch.tensor(leaf)] if isinstance(leaf, float) else tensors_in(leaf))
+        ]
+        found = [leaf for leaf in leaves if precision_of(leaf.dtype) is not None]
+        return [leaf.detach().as_subclass(torch.Tensor).to_dense().clone() for leaf in found]
 
     buffers = list(subject.buffers()) if isinstance(subject, torch.nn.Module) else []
     return Values(floats([outputs, tensors(call), buffers]), floats([each for _, each in gradients or []]))
@@ -187,9 +191,9 @@ def observe(
                 outputs = (subject if called is None else called)(*call.args, **call.kwargs)
         except Exception as error:
             raised = without_addresses(kind_and_message(error))
-    if not raised:
-        described = describe(outputs, storages, name="output")
-        failed = _backward(outputs, running) if backward else None
+        if not raised:
+            described = describe(outputs, storages, name="output")
+            failed = _backward(outputs, running) if backward else None  # hooks may print, too
     after = StateCheckpoint(subject)  # with what hooks of the backward pass changed
     reached = leaves_of(subject, after)
     if not raised:
@@ -208,7 +212,7 @@ def observe(
         entry,
         raised=raised,
         outputs=described,
-        inputs=[describe(leaf) for leaf in leaves],
+        inputs=[describe(each) for each in (*call.args, *call.kwargs.values())],
         gradients=described_gradients,
         printed=effects.printed,
         logged=tuple(effects.logged),
@@ -286,14 +290,7 @@ def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
 
     None: no output has a gradient.
     """
-    import torch
-    from torch.utils import _pytree
-
-    leaves = [
-        leaf
-        for leaf in _pytree.tree_leaves(outputs)
-        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None
-    ]
+    leaves = [leaf for leaf in tensors_in(outputs) if leaf.requires_grad and leaf.grad_fn is not None]
     if not leaves:
         return None
     try:

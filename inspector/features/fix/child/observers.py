@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.call_tensors import mapped, recast, tensors
+from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import REDRAWN, Mined
+from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
 
 Prepare = Callable[[Any], Any]

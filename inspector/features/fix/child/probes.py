@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import mapped, recast, resized, restrided, tensors
+from ctrace.inspector.capture.calls.call_tensors import recast, resized, restrided
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 
 Change = Callable[[Call], Call]
 

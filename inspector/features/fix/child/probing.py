@@ -26,9 +26,12 @@ from ctrace.inspector.features.fix.child.observed_calls import Rounding, SeenCal
 from ctrace.inspector.features.fix.child.observed_effects import Outside, noting_effects
 from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
 from ctrace.inspector.features.fix.child.probes import mined, probes, searches
+from ctrace.inspector.features.fix.child.second_gradients import penalties
 
 _KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
 """Probes whose inputs lose their form when they are copied."""
+_FORMS = ("float16", "bfloat16", "float64", "requires_grad")
+"""Probes that change how values are stored, which are repeated with values that take the other side of a condition."""
 _LEAST_SECONDS = 5.0
 _LEAST_SECONDS_COMPILED = 60.0
 _TIMES_AS_LONG = 20.0
@@ -36,8 +39,8 @@ _TIMES_AS_LONG = 20.0
 _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
-_MOST_CROSSED = 24
-"""Observers of the model that are repeated for each side of a condition that they missed, to bound the time."""
+_MOST_CROSSED = 28
+"""Observers that are repeated for each side of a condition that they missed, to bound the time."""
 _REDRAWN = range(1, 4)
 """Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
 _SEARCHED = range(4, 36)
@@ -112,7 +115,7 @@ class Probing:
                 yield from self._probe(_crossed(known[missed], known[inputs]), f"{subject_name}, {name}", fresh, way)
 
     def _missed(self, subject_name: str, known: dict[str, Observer]) -> Iterator[tuple[str, str]]:
-        """Yield observers of the model that missed a side of a condition, and the inputs that reach that side."""
+        """Yield observers that missed a side of a condition, and the inputs that reach that side."""
         for sides in self._watch.result():
             if not sides.condition.expression:
                 continue
@@ -133,8 +136,12 @@ class Probing:
     def _observers(self, subject: Any) -> dict[str, Observer]:
         """Return all probes by name, those last that search for a side that no other reached."""
         changes = {**probes(), **mined(self._request.mined.numbers)}
-        found = {name: Observer(change=change, keeps=name in _KEEPING) for name, change in changes.items()}
+        found = {
+            name: Observer(change=change, keeps=name in _KEEPING, is_crossed=name in _FORMS)
+            for name, change in changes.items()
+        }
         found |= observers(subject, self._request.mined) | redrawn((*_REDRAWN, *_SEARCHED))
+        found |= penalties() if self._request.gradients else {}
         found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]

@@ -47,7 +47,7 @@ _BY_PROBE = (
     (OVERFLOW, ("NaN", "infinity", "infinite", "large", "in float16 times ", "plus 1000", "times 1e+06")),
     (DTYPE, ("float16", "bfloat16", "float64", "integer inputs", "fractional inputs", "autocast")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
-    (GRADIENT, (" trained", " frozen", "requires_grad")),
+    (GRADIENT, (" trained", " frozen", "requires_grad", "gradient penalty")),
     (STATE, ("state", "saved", "loaded", "pickled", "copied", "after ", "around ", " = ", "the other mode")),
 )
 """What a probe is for, by words of its name; the first that fits."""
