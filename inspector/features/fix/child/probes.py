@@ -72,6 +72,7 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     found["expanded"] = lambda call: _changed(call, _expanded)
     found["overlapping"] = lambda call: _changed(call, _overlapping)
     found["another dictionary"] = _another_dictionary
+    found["dictionary subclass"] = _dictionary_subclass
     found["requires_grad"] = _requiring
     found["one tensor twice"] = _aliased
     found["views of one tensor"] = _views
@@ -318,16 +319,37 @@ def _is_dense(leaf: Any) -> bool:
 
 def _another_dictionary(call: Call) -> Call:
     """Pass a dictionary of another class, with a key more; and one object under two keys."""
+
+    def made(value: dict[Any, Any]) -> Any:
+        other: dict[Any, Any] = defaultdict(list)
+        other.update(value)
+        other["ctrace"] = None
+        return other
+
+    return _with_dictionaries(call, made)
+
+
+class Mapping(dict[Any, Any]):
+    """A class of dictionaries that defines nothing: what `copy` returns is not of this class."""
+
+
+def _dictionary_subclass(call: Call) -> Call:
+    return _with_dictionaries(call, Mapping)
+
+
+def _with_dictionaries(call: Call, made: Callable[[dict[Any, Any]], Any]) -> Call:
+    """Pass other dictionaries for plain ones.
+
+    Raises:
+        TargetError: there is none.
+    """
     changed = False
 
     def visited(value: Any) -> Any:
         nonlocal changed
         if type(value) is dict:
             changed = True
-            made: dict[Any, Any] = defaultdict(list)
-            made.update({key: visited(each) for key, each in value.items()})
-            made["ctrace"] = None
-            return made
+            return made({key: visited(each) for key, each in value.items()})
         return type(value)(map(visited, value)) if type(value) in (list, tuple) else value
 
     args, kwargs = visited(call.args), {key: visited(each) for key, each in call.kwargs.items()}

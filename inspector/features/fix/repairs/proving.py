@@ -47,6 +47,7 @@ _UNUSUAL = {
     "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
     "overlapping": "Does each element of the inputs always have memory of its own? For overlapping rows, {}",
     "another dictionary": "Are dictionaries that are passed always plain ones? With another class, {}",
+    "dictionary subclass": "Are dictionaries that are passed always plain ones? With a class of your own, {}",
 }
 """Inputs that only the author can rule out, by probe, and the question; what differs follows."""
 _SHOW_NOTHING = ("both_sides", "calls_ended", "within_rounding")

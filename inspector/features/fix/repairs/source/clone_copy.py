@@ -3,7 +3,7 @@
 Matches `c = copy.deepcopy(E)` where E is a name or an attribute, and its use shows what it is: a tensor, if the copy or
 E is an operand of arithmetic, computes or is changed in place; a dictionary of tensors, if the copy is read by string
 keys. The copy of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary
-becomes `E.copy()`.
+becomes `E.copy()`. Dictionaries of other classes are copied as before.
 
 Leaves alone copies whose use does not show what they are, such as those that are only passed on, and modules.
 """
@@ -19,7 +19,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name, variables
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, dotted, full_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -78,7 +78,11 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     edits = Edits(code)
     if any(_is_dictionary(code, one) for one in copy.uses):
         deep = f"{{key: {_clone('value')} for key, value in {text}.items()}}"
-        edits.expression(copy.call, deep if is_deep else f"{text}.copy()")
+        new = deep if is_deep else f"{text}.copy()"
+        if not _is_plain(code, original):
+            # A dictionary of another class, or what only looks like one, is copied as before: `copy` may give a dict.
+            new = f"{new} if type({text}) is dict else {code.text(copy.call)}"
+        edits.expression(copy.call, new)
         how = "clone() of each tensor" if is_deep else "its own copy()"
         yield SourceRewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {copy.kind}.")
     elif is_deep and any(_is_tensor(code, one) for one in (*copy.uses, *same)):
@@ -100,6 +104,22 @@ def _is_dictionary(code: ParsedFile, name: cst.Name) -> bool:
         return False
     index = above.slice[0].slice
     return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+
+
+def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
+    """Whether a name certainly has a dictionary that its function made."""
+    import libcst as cst
+
+    values = assigned(code, node) if isinstance(node, cst.Name) else []
+    return bool(values) and all(isinstance(one, cst.Dict | cst.DictComp) for one in values)
+
+
+def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
+    """Whether a name certainly has a dictionary that its function made."""
+    import libcst as cst
+
+    values = assigned(code, node) if isinstance(node, cst.Name) else []
+    return bool(values) and all(isinstance(one, cst.Dict | cst.DictComp) for one in values)
 
 
 def _is_tensor(code: ParsedFile, name: cst.Name) -> bool:

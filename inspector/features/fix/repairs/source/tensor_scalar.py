@@ -2,9 +2,9 @@
 
 Matches `.item()`, `float()` of a tensor and `int()` of one of integers as an operand of `+`, `-`, `*` or `/` beside a
 tensor, directly or through one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is
-detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it does not come from the
-other operand, it takes that operand's dtype, since a number does not promote. It is copied, unless an op has just made
-it: code that writes to it later must change neither the number nor what a backward pass needs.
+detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it is a float that does not
+come from the other operand, it takes that operand's dtype, since a number does not promote. It is copied, unless an op
+has just made it: code that writes to it later must change neither the number nor what a backward pass needs.
 
 Leaves alone numbers that Python needs: sizes, indices, `range`, `int()` of anything but integers, which truncates and
 raises, arithmetic between two numbers (Python rounds in float64), and values that are returned or stored.
@@ -380,10 +380,12 @@ def _as_tensor(code: ParsedFile, tensor: cst.BaseExpression, other: cst.BaseExpr
     if not scalar:
         text += ".clone().reshape(())"
     if whole:
-        text += ".long()"
+        # Integers never promote a float, and beside booleans they are integers, as the number was; in half precision,
+        # a cast would round them first.
+        return f"{text}.long()"
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    if (own and scalar and not whole) or not isinstance(other, cst.Name):
+    if (own and scalar) or not isinstance(other, cst.Name):
         return text
     return f"{text}.to({code.text(other)}.dtype)"
 

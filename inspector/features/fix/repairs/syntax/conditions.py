@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+    TESTS,
     is_along,
     is_literal,
     is_number,
@@ -13,6 +14,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ _SCALARS = words(
     """
 )
 _ITEM = frozenset({"item"})
+_ALL = frozenset({"any", "all"})
+_DEEPEST = 3
+"""Names that are read through to what they hold."""
 _RESHAPED = ".reshape(())"
 _EXACT = 256
 """Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
@@ -45,7 +50,11 @@ def as_tensor(code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str
         return None
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         inner = as_tensor(code, test.expression, drawing)
-        return f"~({inner})" if inner else None
+        if inner == f"{code.text(test.expression)} != 0":
+            return f"{code.text(test.expression)} == 0"
+        if inner == f"{code.text(test.expression)} != 0":
+            return f"{code.text(test.expression)} == 0"
+        return f"~({inner})" if inner else None  # exact for booleans, which `as_tensor` returns
     if isinstance(test, cst.BooleanOperation):
         left, right = _total(code, test.left), _total(code, test.right)
         sign = "&" if isinstance(test.operator, cst.And) else "|"
@@ -69,7 +78,7 @@ def _simple(code: ParsedFile, test: cst.BaseExpression) -> str | None:
         if _is_item(test) and isinstance(test.func, cst.Attribute):
             return as_tensor(code, test.func.value)
         op = op_of(code, test)
-        if op in {"any", "all"} and not is_along(code, test):
+        if op in _ALL and not is_along(code, test) and _is_boolean(code, test):
             return code.text(test)
         if op in _SCALARS and not is_along(code, test):
             return f"{code.text(test)} != 0"
@@ -124,6 +133,32 @@ def _total(code: ParsedFile, test: cst.BaseExpression) -> str | None:
         if isinstance(one, cst.Call) and op_of(code, one) not in {"sum", "mean", "any", "all", "abs", "isnan", "isinf"}:
             return None
     return _simple(code, test) if isinstance(test, cst.Comparison | cst.Call) else None
+
+
+def _is_boolean(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether an expression is certainly of booleans; `any` and `all` of bytes are bytes, whose `~` is no negation."""
+    import libcst as cst
+
+    if isinstance(node, cst.Comparison):
+        return True
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.BitInvert) and _is_boolean(code, node.expression, depth)
+    if isinstance(node, cst.BinaryOperation):
+        is_mask = isinstance(node.operator, cst.BitAnd | cst.BitOr | cst.BitXor)
+        return is_mask and all(_is_boolean(code, side, depth) for side in (node.left, node.right))
+    if isinstance(node, cst.Name):
+        values = assigned(code, node)
+        return depth < _DEEPEST and bool(values) and all(_is_boolean(code, one, depth + 1) for one in values)
+    if not isinstance(node, cst.Call):
+        return False
+    op = op_of(code, node)
+    if op not in _ALL:
+        return op in TESTS or op == "bool"
+    is_function = full_name(code, node.func).startswith("torch.")
+    operand = node.args[0].value if is_function and node.args else None
+    if not is_function and isinstance(node.func, cst.Attribute):
+        operand = node.func.value
+    return operand is not None and _is_boolean(code, operand, depth)
 
 
 def _is_item(node: cst.CSTNode) -> bool:

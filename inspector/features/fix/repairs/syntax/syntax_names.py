@@ -65,6 +65,27 @@ def parameters(function: cst.FunctionDef) -> list[str]:
     return [one.name.value for one in walk(function.params) if isinstance(one, cst.Param)]
 
 
+def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
+    """Return all values that a local name may have, as written; empty: some are not known, as those of a parameter."""
+    import libcst as cst
+
+    function = code.function(name)
+    if function is None or name.value in parameters(function):
+        return []
+    values = []
+    for one in walk(function):
+        if isinstance(one, cst.Assign) and any(name.value in targets(each.target) for each in one.targets):
+            if not all(isinstance(each.target, cst.Name) for each in one.targets):
+                return []
+            values.append(one.value)
+        elif isinstance(one, cst.Global | cst.Nonlocal) or (
+            isinstance(one, cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor | cst.AsName)
+            and name.value in bound(one)
+        ):
+            return []
+    return values
+
+
 def rebinds_outside(node: cst.CSTNode) -> bool:
     """Whether a node binds names of an enclosing function or of the module."""
     import libcst as cst

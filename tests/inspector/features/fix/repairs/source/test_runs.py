@@ -60,6 +60,8 @@ def same(one: object, other: object, *, rounded: bool) -> bool:
         return torch.allclose(one, other, equal_nan=True, atol=1e-6) if rounded else identical(one, other)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(same(*pair, rounded=rounded) for pair in zip(one, other, strict=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return type(one) is type(other) and same([*one.items()], [*other.items()], rounded=rounded)
     return type(one) is type(other) and (one == other or one != one)
 
 
