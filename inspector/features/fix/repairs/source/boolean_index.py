@@ -232,9 +232,14 @@ def _reduced(code: ParsedFile, node: cst.Call, statement: cst.CSTNode) -> Iterat
     torch = torch_name(code, edits)
     if torch is None:
         return
-    total = f"{torch}.where({mask}, {tensor}, {tensor}.new_zeros(())).sum()"
-    count = f"{mask}.sum()" if mask.isidentifier() else f"({mask}).sum()"
-    edits.expression(node, total if node.func.attr.value == "sum" else f"{total} / {count}")
+    kept = f"{torch}.where({mask}, {tensor}, {tensor}.new_zeros(()))"
+    new = f"{kept}.sum()"
+    if node.func.attr.value == "mean":
+        # torch's mean adds and divides in float32 at least: in half precision, a sum or a count may be infinite.
+        wide = f"{torch}.promote_types({tensor}.dtype, {torch}.float32)"
+        count = f"{mask}.sum()" if mask.isidentifier() else f"({mask}).sum()"
+        new = f"({kept}.sum(dtype={wide}) / {count}).to({tensor}.dtype)"
+    edits.expression(node, new)
     summary = f"Sum `{tensor}` where `{mask}` with zeros elsewhere, instead of the chosen elements."
     yield SourceRewrite(edits.apply(), summary, changes_arithmetic=True)
 
