@@ -120,11 +120,13 @@ def later_calls_of(trials: Iterable[Tried]) -> LaterCalls | None:
 
 
 class Condition(Struct, frozen=True):
-    """An expression at a line; a proof must see it both true and false."""
+    """An expression at a line; a proof must see it both true and false. Without an expression, the line must run."""
 
     file: str
     line: int
     expression: str
+    constructed: str = ""
+    """A class whose constructor has the line: it has run where a call runs a method of such an object."""
 
 
 class Mined(Struct, frozen=True):
@@ -135,6 +137,10 @@ class Mined(Struct, frozen=True):
     texts: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
     """Dotted, without `self.`."""
+    methods: tuple[str, ...] = ()
+    """Those that write what repairs store or read."""
+    files: tuple[str, ...] = ()
+    """The files that repairs change."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:

@@ -29,9 +29,12 @@ class SideWatch:
         self._real: dict[str, str] = {}
         self._others: set[str] = set()
         """Files without a condition, as code names them: every call of a function in them is traced, too."""
+        self._constructed: dict[str, list[Condition]] = {}
         self._busy = False
         self._entry = ""
         for each in conditions:
+            if each.constructed:
+                self._constructed.setdefault(each.constructed, []).append(each)
             place = os.path.realpath(each.file), each.line
             self._at.setdefault(place, []).append((each, self._compiled(each)))
 
@@ -84,6 +87,7 @@ class SideWatch:
                 self._others.add(file)
                 return None
             self._real[file] = real
+        self._note_class(frame)
         if frame.f_code.co_name in _INNER:
             return None
 
@@ -97,6 +101,13 @@ class SideWatch:
             return local
 
         return local
+
+    def _note_class(self, frame: FrameType) -> None:
+        """Note the constructors that made the object whose method begins: they ran before anybody watched."""
+        for each in type(frame.f_locals.get("self")).__mro__ if self._constructed else ():
+            if each.__module__ == frame.f_globals.get("__name__"):
+                for condition in self._constructed.get(each.__qualname__.rpartition(".")[2], ()):
+                    self._seen[condition][True][self._entry] = None
 
     def _look(self, condition: Condition, code: CodeType, frame: FrameType) -> None:
         import torch

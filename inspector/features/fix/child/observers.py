@@ -4,7 +4,6 @@ Two programs that agree in every plain call may differ after one of these.
 """
 
 import copy
-import inspect
 import io
 import math
 import pickle
@@ -18,6 +17,7 @@ from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import REDRAWN, Mined
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
+from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
 
 Prepare = Callable[[Any], Any]
@@ -25,7 +25,6 @@ Sequence = Callable[[Any, Callable[..., Any], Call], Any]
 
 _MOST_LEAVES = 6
 """Parameters that are frozen, and trained, one by one."""
-_MOST_METHODS = 8
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
 
@@ -83,7 +82,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
         "loaded": Observer(_loaded),
     }
-    return found | _of_attributes(subject, mined) | _of_methods(subject, _flags(subject, mined))
+    return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
 
 
 # Random numbers
@@ -321,18 +320,13 @@ def _holders(subject: Any, path: str) -> Iterator[Any]:
     for module in modules:
         holder: Any = module
         for each in above:
-            holder = _own(holder).get(each)
-        if name in _own(holder) and _is_plain(_own(holder)[name]):
+            holder = own(holder).get(each)
+        if name in own(holder) and _is_plain(own(holder)[name]):
             yield holder
 
 
-def _own(holder: Any) -> dict[str, Any]:
-    found = getattr(holder, "__dict__", None)
-    return found if isinstance(found, dict) else {}
-
-
 def _held(holder: Any, path: str) -> Any:
-    return _own(holder)[path.rpartition(".")[2]]
+    return own(holder)[path.rpartition(".")[2]]
 
 
 def _is_plain(value: Any) -> bool:
@@ -383,59 +377,37 @@ def _inverting(paths: Iterable[str]) -> Prepare:
     return prepare
 
 
-def _of_methods(model: Any, flags: list[str]) -> dict[str, Observer]:
-    """Return observers that call the public methods of the model before a call and between two.
+def _of_methods(model: Any, mined: Mined) -> dict[str, Observer]:
+    """Return observers that call public methods before a call and between two.
 
     A line of a method may run only where a flag has its other value.
     """
     found = {}
-    for name, needs in _methods(type(model))[:_MOST_METHODS]:
-        for how, arguments in _arguments(needs):
-            found[f"after {name}({how})"] = Observer(sequence=_around_method(name, arguments, between=False))
+    flags = _flags(model, mined)
+    for method in methods(model, mined):
+        name = f"{method.path}.{method.name}" if method.path else method.name
+        for how, filled in arguments(method, model, mined):
+            found[f"after {name}({how})"] = Observer(sequence=_around_method(method, filled, between=False))
             found[f"around {name}({how})"] = Observer(
-                sequence=_around_method(name, arguments, between=True), is_crossed=True
+                sequence=_around_method(method, filled, between=True), is_crossed=True
             )
             if flags:
                 found[f"around {name}({how}) with all flags inverted"] = Observer(
-                    _inverting(flags), sequence=_around_method(name, arguments, between=True)
+                    _inverting(flags), sequence=_around_method(method, filled, between=True)
                 )
     return found
 
 
-def _methods(cls: type) -> list[tuple[str, int]]:
-    """Return the public methods that the program's classes define, each with its number of arguments."""
-    found: dict[str, int] = {}
-    for each in cls.__mro__:
-        if each.__module__.partition(".")[0] in ("torch", "builtins", "abc", "typing"):
-            continue
-        for name, value in vars(each).items():
-            if name.startswith("_") or name == "forward" or not inspect.isfunction(value) or name in found:
-                continue
-            parameters = list(inspect.signature(value).parameters.values())[1:]
-            if any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters):
-                continue
-            positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            found[name] = sum(one.default is one.empty and one.kind in positional for one in parameters)
-    return list(found.items())
-
-
-_Arguments = Callable[[Call], Iterable[Any]]
-
-
-def _arguments(needs: int) -> Iterator[tuple[str, _Arguments]]:
-    if not needs:
-        yield "", lambda call: ()
-        return
-    yield "the inputs", lambda call: (tensors(call) * needs)[:needs]
-    for number in (2, 0.5):
-        yield f"{number}", lambda call, by=number: (by,) * needs  # type: ignore[misc]
-
-
-def _around_method(name: str, arguments: _Arguments, *, between: bool) -> Sequence:
+def _around_method(method: Method, filled: Arguments, *, between: bool) -> Sequence:
     def sequence(subject: Any, called: Callable[..., Any], call: Call) -> Any:
         found = [_one_call(subject, called, call)] if between else []
         try:
-            found.append(getattr(subject, name)(*arguments(call)))
+            holder = holder_of(method, subject)
+            args, kwargs = filled(call)
+            if method.is_setter:
+                setattr(holder, method.name, *args)
+            else:
+                found.append(getattr(holder, method.name)(*args, **kwargs))
         except (AttributeError, TypeError) as error:
             # For arguments of a wrong kind, the text names what the method happens to ask of them first.
             found.append(type(error).__name__)

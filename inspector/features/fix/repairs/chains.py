@@ -14,6 +14,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import Files, RepairCandidate, candidates, conditions_of
 from ctrace.inspector.features.fix.repairs.finding_differences import Key, keys_of, keys_of_cause, scene_of
+from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.features.fix.repairs.proving import Attempt
 from ctrace.inspector.features.fix.repairs.repair_texts import merged_files
 
@@ -110,7 +111,7 @@ def _joined(
         old = before[file]
         if old is None:
             return None
-        conditions |= dict.fromkeys(conditions_of(file, old, text))
+        conditions |= dict.fromkeys((*conditions_of(file, old, text), *writers(file, old, text)))
     for each in second.conditions:
         if not each.expression:
             continue  # a line that must run; `conditions_of` names it where it exists before the repairs

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
+from ctrace.inspector.features.fix.repairs.other_writers import other_writers, writes
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
@@ -17,8 +18,11 @@ _MOST_ATTRIBUTES = 8
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _COPIES = frozenset(("deepcopy", "copy"))
-_KEEPING = frozenset(("append", "extend", "insert", "update", "pop", "popitem", "clear", "remove", "setdefault", "add"))
-"""Methods that change a container; of tensors, each method whose name ends with `_` writes."""
+_MOST_METHODS = 16
+_HOOKING = frozenset(
+    ("Function", "custom_op", "register_autograd", "register_parametrization", "add_done_callback", "finalize")
+) | {"TorchDispatchMode", "TorchFunctionMode", "queue_callback", "checkpoint", "settrace", "setprofile"}
+"""Names of torch and Python whose use lets other code run later, or around ops; all names with `hook` do, too."""
 
 
 def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Mined:
@@ -31,7 +35,9 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
     constants: dict[int | float, None] = {}
     words: dict[str, None] = {}
     attributes: dict[str, None] = {}
-    for file, afters in changed.items():
+    methods: dict[str, None] = {}
+    for file, given in changed.items():
+        afters = list(given)
         tree = parsed(texts.get(file, ""))
         if tree is None:
             continue
@@ -43,6 +49,8 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
                 else:
                     constants[value] = None
             attributes |= dict.fromkeys(_attributes_in_tests(node))
+        writing = {line.line for after in afters for line in writers(file, texts[file], after)}
+        methods |= dict.fromkeys(_functions_with(tree, writing))
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
     attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
     kept = list(constants)[:_MOST_CONSTANTS]
@@ -51,7 +59,16 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(each for each in kept if isinstance(each, float) and abs(each) < _LARGEST),
         tuple(words)[:_MOST_TEXTS],
         tuple(attributes)[:_MOST_ATTRIBUTES],
+        tuple(methods)[:_MOST_METHODS],
+        tuple(changed),
     )
+
+
+def _functions_with(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield the names of the functions that have one of the lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, _FUNCTIONS) and any(_covers(node, line) for line in lines):
+            yield node.name
 
 
 def _nearest_first(tree: ast.Module, lines: frozenset[int]) -> Iterator[ast.AST]:
@@ -117,10 +134,10 @@ def _attributes_in_tests(node: ast.AST) -> Iterator[str]:
 
 
 def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
-    """Return the lines that write what a change stores, copies or rebinds: each must run in the proof.
+    """Return the lines that write what a change stores, copies, rebinds or reads: each must run in the proof.
 
     A branch that no call takes may write in place what is an alias after the change, or expect the number that was
-    there before it.
+    there before it; a method that nobody calls may take away what is read in each call after the change.
     """
     tree, lines = parsed(before), replaced_lines(before, after)
     if tree is None or not lines:
@@ -137,7 +154,7 @@ def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
             names = _bound_on(owner, lines)
             if names:
                 found |= dict.fromkeys(_lines_that_write(file, owner, frozenset(names), lines, is_local=True))
-    return tuple(found)
+    return tuple(found | dict.fromkeys(other_writers(file, before, after)))
 
 
 def _related(tree: ast.Module, lines: Iterable[int]) -> set[str]:
@@ -235,7 +252,7 @@ def _written(node: ast.stmt, *, is_local: bool) -> set[str]:
 def _written_in(node: ast.AST) -> Iterator[ast.expr]:
     """Yield what a part of an expression writes to."""
     match node:
-        case ast.Call(func=ast.Attribute(value=value, attr=method)) if _writes(method):
+        case ast.Call(func=ast.Attribute(value=value, attr=method)) if writes(method):
             yield value
         case ast.keyword(arg="out", value=value):
             yield value
@@ -251,5 +268,24 @@ def _names(target: ast.expr) -> set[str]:
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
-def _writes(method: str) -> bool:
-    return (method.endswith("_") and not method.endswith("__")) or method in _KEEPING
+# What runs later
+
+
+def runs_hooks(text: str) -> bool:
+    """Whether a file registers code that runs in a backward pass, or around the calls of modules and ops.
+
+    Such code prints, logs and draws where no statement of a repair can be read: `t.register_hook(report)`, a class of
+    torch.autograd.Function or of a dispatch mode. Doubt counts as a hook.
+    """
+    tree = parsed(text)
+    return tree is None or any(map(_is_hook, ast.walk(tree)))
+
+
+def _is_hook(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+            last = name.rpartition(".")[2]
+            return "hook" in last or last in _HOOKING
+        case ast.FunctionDef(name=name):
+            return name in ("__torch_function__", "__torch_dispatch__")
+    return False

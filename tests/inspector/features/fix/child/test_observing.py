@@ -162,3 +162,97 @@ def test_a_line_of_a_method_that_needs_a_flag_is_run():
     (inverted,) = observed(forward, line, flags=("warm",)).sides
     assert not without.true
     assert inverted.true == ("base, around bump() with all flags inverted",)
+
+
+class Offset(nn.Module):
+    """A layer whose offset a user may take away, set or load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("offset", torch.zeros(3))
+        self.gain = 1.0
+
+    def unload(self) -> None:
+        self.offset = None
+
+    def calibrate(self, *, profile: Any) -> None:
+        self.offset = profile
+
+    def load(self, found: Any) -> None:
+        self.offset = torch.as_tensor(found["mean"])
+
+    def select(self, name: str, limit: int = 3) -> Any:
+        return self._buffers[name] if limit else None
+
+    def tune(self, gain: Any) -> None:
+        self.gain = gain
+
+    @property
+    def shift(self) -> Any:
+        return self.offset
+
+    @shift.setter
+    def shift(self, value: Any) -> None:
+        self.offset = value
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.offset
+
+
+class Other(Offset):
+    """A class that no test constructs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset = None
+
+
+def of_layers(*methods: str, condition: Condition | None = None) -> Observed:
+    subject = nn.Sequential(Offset(), Offset())
+    mined = Mined(methods=methods, files=(HERE,))
+    conditions = () if condition is None else (condition,)
+    request = ProofRequest("", seconds=600.0, mined=mined, conditions=conditions)
+    ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+    observer = ModelObserver(Loaded(subject, ways), request, train=False)
+    entries = tuple(each.entry for each in observer.observe())
+    return Observed(entries, observer.watch.result(), observer.probed)
+
+
+def test_methods_of_layers_get_what_their_parameters_may_mean():
+    found = of_layers("unload", "calibrate", "load", "shift", "tune")
+    names = [each.name.removeprefix("base, after ") for each in found.entries if ", after 0." in each.name]
+    assert "0.unload()" in names
+    assert names.index("0.shift(doubles)") < names.index("0.select(2)"), "first those that matter"
+    assert not any(each.startswith("1.") for each in names), "one of each class"
+    assert not any("tune(doubles)" in each for each in names), "it is a number"
+    assert not any("select(doubles)" in each for each in names), "it does not matter"
+
+    def entry(name: str) -> Any:
+        return next(each for each in found.entries if each.name == f"base, after 0.{name}")
+
+    assert "TypeError" in entry("unload()").raised
+    for name in ("calibrate(doubles)", "load(a dictionary)", "load(a dictionary of arrays)", "shift(doubles)"):
+        assert "float64" in str(entry(name).outputs), name
+    assert not entry("select(2)").raised
+
+
+def test_more_methods_than_a_proof_calls_leave_those_that_matter():
+    def method(self: Any) -> None:
+        self.kept["called"] = True
+
+    many = {f"m{number}": method for number in range(40)}
+    method.__name__ = "one_of_many"
+    subject = type("Many", (Plain,), {"forward": lambda self, x: x * 2, **many, "unload": Offset.unload})()
+    request = ProofRequest("", seconds=600.0, mined=Mined(methods=("unload",), files=(HERE,)))
+    ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+    observer = ModelObserver(Loaded(subject, ways), request, train=False)
+    names = [each.entry.name for each in observer.observe()]
+    assert sum(name.startswith("base, after ") for name in names) == 16 + 1  # with the call in the other mode
+    assert "base, after unload()" in names
+
+
+@pytest.mark.parametrize(("name", "has_run"), [("Offset", True), ("Module", False), ("Other", False)])
+def test_a_constructor_has_run_where_a_call_gets_such_an_object(name: str, has_run: bool):
+    line = Condition(HERE, 1, "", constructed=name)
+    (found,) = of_layers(condition=line).sides
+    assert bool(found.true) == has_run

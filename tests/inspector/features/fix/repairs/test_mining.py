@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.mining import mined, writers
+from ctrace.inspector.features.fix.repairs.mining import mined, runs_hooks, writers
 
 NET = """\
 LIMIT = 64
@@ -49,7 +49,8 @@ def lines_after(old: str, new: str) -> list[str]:
 
 
 def test_a_number_that_becomes_a_tensor_must_not_be_changed_in_place():
-    assert lines_after("self.scale.item()", "self.scale.detach()") == ["n += 1"]
+    found = lines_after("self.scale.item()", "self.scale.detach()")
+    assert found == ["n += 1", "self.scale.mul_(0.5)", "self.scale = torch.tensor(1.0)", "self.scale.div_(2)"]
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,193 @@ def test_all_writers_of_an_attribute_in_the_class_and_in_classes_that_derive_fro
 def test_a_text_that_is_no_python_has_neither():
     assert writers("f.py", "def f(:", "x") == ()
     assert mined({"f.py": "def f(:"}, {"f.py": ["x"]}).numbers == ()
+
+
+BRANCH = """\
+class Net(Base):
+    def __init__(self, wide=True):
+        self.center = torch.ones(3)
+        OWN
+
+    def forward(self, x):
+        center = self.center
+        ABOVE
+        if x.norm() > 8:
+            x = x - READ
+        return x
+
+    OTHER
+
+
+CLASS
+"""
+PLACES = {"OWN": "        ", "ABOVE": "        ", "READ": "", "OTHER": "    ", "CLASS": ""}
+
+
+def program(**parts: str) -> str:
+    text = BRANCH
+    for place, indent in PLACES.items():
+        given = parts.get(place, "self.center" if place == "READ" else "pass")
+        text = text.replace(place, given.replace("\n", f"\n{indent}"))
+    return text
+
+
+def lines_of(text: str) -> list[str]:
+    old = next(each for each in text.splitlines() if "if x.norm()" in each)
+    body = text.splitlines()[text.splitlines().index(old) + 1]
+    after = text.replace(f"{old}\n{body}", f"        x = torch.where(x.norm() > 8, {body.strip()[4:]}, x)")
+    return [text.splitlines()[each.line - 1].strip() for each in writers("f.py", text, after)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.center = None",
+        "self.center: object = None",
+        "del self.center",
+        "self.center.data = x.double()",
+        "self.center.mul_(2)",
+        "self.center[0] = 1",
+        "self.other, self.center = 1, 2",
+        'self.register_buffer("center", x)',
+        'self.register_buffer(name="center", tensor=x)',
+        'setattr(self, "center", None)',
+        "setattr(self, x, None)",
+        'object.__setattr__(self, "center", x)',
+        'super().__setattr__("center", x)',
+        'self._buffers["center"] = None',
+        'self._buffers.pop("center")',
+        "self.__dict__.update(x)",
+        "vars(self)[x] = 3",
+        "torch.add(x, 1, out=self.center)",
+        "return self.center.copy_(x)",
+        "other.center = None",
+        'setattr(other, "center", None)',
+        "with x as self.center: pass",
+        "for self.center in x: pass",
+    ],
+)
+def test_each_way_to_write_what_is_read_on_one_side(line: str):
+    written = line.partition(":")[0] if line.startswith(("with", "for")) else line
+    found = lines_of(program(OTHER=f"def other(self, x):\n    {line}"))
+    assert [each.partition(":")[0] if line.startswith(("with", "for")) else each for each in found] == [written]
+    if "self.center" not in line.replace("other", "") or "other.center" in line:
+        return
+    stranger = f"class Other:\n    def reset(self, x):\n        {line}"
+    assert lines_of(program(CLASS=stranger)) == [], "another class has a center of its own"
+    assert lines_of(program(CLASS=stranger.replace("Other", "Other(Net)"))), "a class that derives from it has not"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.centers = None",
+        "self.center.data.mul_(2)",
+        "y = self.center.add(1)",
+        "self.center.requires_grad = False",
+        'self.register_buffer("centers", x)',
+        "center = None",
+        "y = self.center",
+    ],
+)
+def test_what_leaves_an_attribute_as_it_is(line: str):
+    assert lines_of(program(OTHER=f"def other(self, x):\n    {line}")) == []
+
+
+@pytest.mark.parametrize("read", ["center", 'getattr(self, "center")', "self.center[0]", "(self.center if x else 0)"])
+def test_each_way_to_read(read: str):
+    assert lines_of(program(READ=read, OTHER="def other(self):\n    self.center = None")) == ["self.center = None"]
+    assert lines_of(program(READ="self.limit", OTHER="def other(self):\n    self.center = None")) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        ("self.center = None", []),
+        ("with torch.no_grad():\n    self.center = None", []),
+        ("if wide:\n    self.center = None", ["self.center = None"]),
+        ("if wide:\n    self.other = None", []),
+        ("if wide:\n    self.center.zero_()", []),
+        ("self.center = x if wide else None", ["self.center = x if wide else None"]),
+        ("self._make()\n\ndef _make(self):\n    self.center = None".replace("\n\n", "\n"), []),
+        ("self.layer.center = None", ["self.layer.center = None"]),
+    ],
+)
+def test_a_constructor_has_run_where_nothing_chooses_what_it_does(own: str, found: list[str]):
+    text = program(OWN=own.replace("\ndef _make(self):\n    self.center = None", ""))
+    if "_make" in own:
+        text = text.replace("    pass\n\n\n", "    def _make(self):\n        self.center = None\n\n\n")
+    assert lines_of(text) == found
+
+
+def test_the_only_line_of_a_constructor_that_makes_an_attribute_has_run():
+    text = program(OWN="if wide:\n    self.limit = 2", READ="self.limit")
+    assert lines_of(text) == []
+
+
+@pytest.mark.parametrize("base", ["Net", "nets.Net", "Net[int]"])
+def test_a_class_that_derives_from_a_changed_one_must_be_constructed(base: str):
+    text = program(CLASS=f"class Plain({base}):\n    def __init__(self):\n        self.center = None")
+    after = text.replace("        if x.norm() > 8:\n            x = x - self.center\n", "        x = x - self.center\n")
+    assert [each.constructed for each in writers("f.py", text, after)] == ["Plain"]
+    assert lines_of(program(CLASS=f"class Plain({base}):\n    center = None")) == ["center = None"]
+    given = f"class Plain({base}):\n    @property\n    def center(self):\n        return None"
+    assert lines_of(program(CLASS=given)) == ["return None"]
+
+
+@pytest.mark.parametrize(
+    ("above", "is_safe"),
+    [
+        ("if self.center is None:\n    return x", True),
+        ("if x is None or self.center is None:\n    raise ValueError", True),
+        ("x = x * self.center", True),
+        ("x = x + self.center.sum()", True),
+        ("if self.center is None:\n    x = x * 2", False),
+        ("x = x * self.center if x else x", False),
+        ("if x:\n    x = x * self.center", False),
+    ],
+)
+def test_what_is_none_neither_before_nor_after_need_not_run(above: str, is_safe: bool):
+    text = program(ABOVE=above, OTHER="def other(self):\n    self.center = None")
+    assert lines_of(text) == ([] if is_safe else ["self.center = None"])
+    text = program(ABOVE=above, OTHER="def other(self):\n    self.center = torch.zeros(3)")
+    assert lines_of(text) == ["self.center = torch.zeros(3)"], "another value is no None"
+
+
+def test_a_condition_around_the_change_may_exclude_none():
+    text = program(OTHER="def other(self):\n    self.center = None")
+    guarded = text.replace("        if x.norm() > 8:", "        if self.center is not None and x.norm() > 8:")
+    after = guarded.replace(
+        "        if self.center is not None and x.norm() > 8:\n            x = x - self.center\n",
+        "        if self.center is not None:\n            x = torch.where(x.norm() > 8, x - self.center, x)\n",
+    )
+    assert after != guarded
+    assert writers("f.py", guarded, after) == ()
+
+
+def test_what_a_file_does_when_it_is_loaded_has_run():
+    assert lines_of(program(CLASS="model = Net()\nmodel.center = None")) == []
+    assert lines_of(program(CLASS="def strip(model):\n    model.center = None")) == ["model.center = None"]
+
+
+def test_methods_that_write_what_a_change_reads_are_named():
+    text = program(OTHER="def drop(self):\n    self.center = None")
+    after = text.replace("        if x.norm() > 8:\n            x = x - self.center\n", "        x = x - self.center\n")
+    found = mined({"f.py": text}, {"f.py": [after]})
+    assert found.methods == ("drop",)
+    assert found.files == ("f.py",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.register_hook(report)",
+        "model.register_full_backward_hook(report)",
+        "class Double(torch.autograd.Function):\n    pass",
+        "from torch.autograd import Function",
+        "class Mode:\n    def __torch_function__(self):\n        pass",
+    ],
+)
+def test_code_that_runs_later(text: str):
+    assert runs_hooks(text)
+    assert not runs_hooks("import torch\nx = torch.ones(3).sum()")
