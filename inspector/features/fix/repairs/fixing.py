@@ -25,7 +25,7 @@ from ctrace.inspector.features.fix.repairs.finding_differences import (
     new_keys,
     scene_of,
 )
-from ctrace.inspector.features.fix.repairs.mining import mined
+from ctrace.inspector.features.fix.repairs.mining import mined, runs_hooks
 from ctrace.inspector.features.fix.repairs.missed_repairs import missed_findings
 from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
@@ -367,6 +367,7 @@ class Fixing:
             keeps_eager=_keeps_eager(each),
             drops_gradients=each.drops_gradients,
             names=tuple(sorted(names_of(each))),
+            runs_hooks=any(runs_hooks(self._files.text(text.file) or "") for text in each.files),
             may_leave=each.kind == "configuration",
         )
 
@@ -448,6 +449,7 @@ class Fixing:
             keeps_eager=all(map(_keeps_eager, members)),
             drops_gradients=any(each.drops_gradients for each in members),
             names=tuple(sorted({name for each in members for name in names_of(each)})),
+            runs_hooks=any(self._change(each).runs_hooks for each in members),
         )
 
     def _fixed_by(self, attempt: Attempt | None) -> set[str]:

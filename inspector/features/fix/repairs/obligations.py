@@ -73,6 +73,8 @@ _READ: Mapping[str, Mapping[str, str]] = {
     "bounded_loop": {EFFECTS: _PURE, RANDOM: _PURE},
 }
 """What the rules of a repair in `source` exclude by reading, whatever the inputs are."""
+_OF_HOOKS = (EFFECTS, RANDOM)
+"""What reading a statement does not exclude where hooks run: the backward pass that the statement leaves calls them."""
 
 _ASKED: Mapping[str, str] = {
     "output_guard": EFFECTS,
@@ -99,6 +101,7 @@ def tried(
     unreached: str = "",
     compiled: str = "",
     keeps_eager: bool = False,
+    runs_hooks: bool = False,
 ) -> tuple[Obligation, ...]:
     """Return the obligations of a change that was observed.
 
@@ -109,6 +112,7 @@ def tried(
         unreached: which lines or calls show nothing; empty: all ran.
         compiled: how compiled calls differ from eager ones; empty: they are equal.
         keeps_eager: whether the change cannot affect eager.
+        runs_hooks: whether code may run that no statement of the change calls, such as a hook that prints.
     """
     every = list(found)
     apart = {each.entry for each in every}
@@ -126,6 +130,8 @@ def tried(
     made = []
     for name in NAMES:
         read = _KEPT if keeps_eager and name != COMPILED else _reading(repairs, name)
+        if runs_hooks and name in _OF_HOOKS and not keeps_eager:
+            read = ""
         if name in differing:
             made.append(Obligation(name, closed=False, how=How.TRYING, detail=differing[name]))
         elif read:

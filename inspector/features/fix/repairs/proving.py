@@ -75,6 +75,8 @@ class ChangeToProve(Struct, frozen=True):
     """Whether results lose their gradients, as the author agrees to; gradients are not compared then."""
     names: tuple[str, ...] = ()
     """The repairs that make it up."""
+    runs_hooks: bool = False
+    """Whether the changed files register code that runs later, such as hooks of tensors."""
     may_leave: bool = False
     """Whether it is enough that the counts improve, as for a setting: it changes no line of the program."""
 
@@ -271,6 +273,7 @@ class Prover:
             unreached=next((each.detail for each in checks if not each.passed and each.name in _SHOW_NOTHING), ""),
             compiled=compiled,
             keeps_eager=change.keeps_eager,
+            runs_hooks=change.runs_hooks,
         )
         closed = obligations.with_cost(obligations.asked(closed, questions, accepted=False), slowdown, asks=cost)
         questions |= {obligations.COST: cost} if cost else {}

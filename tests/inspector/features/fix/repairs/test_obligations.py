@@ -28,6 +28,13 @@ def test_what_a_repair_excludes_is_closed_by_reading():
     assert by_name(tried(["tensor_scalar", "hoist_import"], CALLS, []))["identity"].how is How.TRYING
 
 
+def test_reading_a_statement_excludes_nothing_that_hooks_do():
+    found = by_name(tried(["tensor_branch"], CALLS, [], runs_hooks=True))
+    assert [found[name].how for name in ("effects", "random", "overflow")] == [How.TRYING, How.TRYING, How.READING]
+    kept = by_name(tried(["capture_scalar_outputs"], CALLS, [], keeps_eager=True, runs_hooks=True))
+    assert kept["effects"].how is How.READING
+
+
 def test_a_setting_leaves_eager_alone():
     found = by_name(tried(["capture_scalar_outputs"], CALLS, [], keeps_eager=True))
     assert {name for name, each in found.items() if each.how is How.TRYING} == {"compiled"}
