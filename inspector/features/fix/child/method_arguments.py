@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.facts.trial import Mined
+from ctrace.inspector.features.fix.child.call_values import tensors
 
 _MOST_METHODS = 16
 """Methods of the model that are called; of its submodules half as many. Those that write what a repair reads or stores

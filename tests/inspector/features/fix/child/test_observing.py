@@ -1,7 +1,10 @@
 """What an observation of a changed model shows: the differences that only one obligation leaves open."""
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ from torch import nn
 
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
+from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.repairs.comparing import CallDifference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
@@ -256,3 +261,100 @@ def test_a_constructor_has_run_where_a_call_gets_such_an_object(name: str, has_r
     line = Condition(HERE, 1, "", constructed=name)
     (found,) = of_layers(condition=line).sides
     assert bool(found.true) == has_run
+
+
+class Record:
+    """What a model may return or get: no tree for torch."""
+
+    __slots__ = ("aux", "logits")
+
+    def __init__(self, logits: Any, aux: Any = None) -> None:
+        self.logits = logits
+        self.aux = aux
+
+    def __call__(self) -> Any:
+        return self.logits
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        Record,
+        lambda value: deque([value]),
+        lambda value: Record(Record(value)),
+        lambda value: partial(print, value),
+        lambda value: SimpleNamespace(logits=value),
+    ],
+    ids=["slots", "deque", "nested", "partial", "attributes"],
+)
+def test_results_are_compared_in_whatever_holds_them(wrap: Callable[[Any], Any]):
+    def before(self: Any, x: torch.Tensor) -> Any:
+        return wrap(self.linear(x) * 2)
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        return wrap(self.linear(x) * 2.0 + 1)
+
+    assert "outputs" in {each.kind for each in apart(before, after)}
+
+
+def test_gradients_flow_from_what_an_object_holds():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        return Record(self.linear(x))
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        return Record(self.linear(x).detach().requires_grad_())
+
+    assert "gradients" in {each.kind for each in apart(before, after)}
+
+
+def test_tensors_of_objects_are_changed_in_a_copy():
+    record = Record(torch.ones(2), {"a": torch.ones(1)})
+    call = Call((record, 3), {"again": record})
+    changed = mapped(call, lambda leaf: leaf * 2)
+    assert [each.tolist() for each in tensors(changed)] == [[2.0], [2.0, 2.0]]  # slots by name, each object once
+    assert changed.args[0] is changed.kwargs["again"]
+    assert all((each == 1).all() for each in tensors(call))
+
+
+def test_second_gradients_that_are_nan_differ():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        return h.norm() if h.abs().max() > 1.0 else h.sum()
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        return torch.where(h.abs().max() > 1.0, h.norm(), h.sum())
+
+    found = {each.entry: each for each in apart(before, after)}
+    assert "base, zeros" not in found  # the first gradients are equal there
+    assert about(found["base, gradient penalty at 0"]) == "gradient"
+
+
+def test_what_a_hook_prints_in_the_backward_pass_is_heard():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        return self.linear(x)
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        h.register_hook(lambda _: print("gradient"))
+        return h
+
+    assert "printed" in {each.kind for each in apart(before, after)}
+
+
+def test_a_scenario_that_takes_a_side_of_its_own_is_probed_too():
+    def forward(self: Any, x: torch.Tensor, mode: str = "encode") -> Any:
+        if mode == "decode":
+            x = x * 2
+        return self.linear(x)
+
+    ways = {
+        "base": Way(lambda: Call((torch.ones(2, 3),), {})),
+        "same": Way(lambda: Call((torch.ones(4, 3),), {}), kind=ScenarioKind.GIVEN),
+        "decode": Way(lambda: Call((torch.ones(2, 3), "decode"), {}), kind=ScenarioKind.GIVEN),
+    }
+    line = forward.__code__.co_firstlineno + 2
+    request = ProofRequest("", conditions=(Condition(HERE, line, ""),), seconds=600.0)
+    observer = ModelObserver(Loaded(model(forward), ways), request, train=False)
+    names = {each.entry.name.partition(", ")[0] for each in observer.observe() if ", " in each.entry.name}
+    assert names == {"base", "decode"}
