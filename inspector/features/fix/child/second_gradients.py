@@ -43,8 +43,8 @@ def _penalized(subject: Any, called: Callable[..., Any], call: Call) -> Any:
         return outputs
     with torch.enable_grad():
         total = sum(each.square().sum() + each.sum() for each in results)
-        first = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+        first: tuple[Any, ...] = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
         again = [each for each in first if each is not None and each.requires_grad]
         penalty = sum((each.square().sum() for each in again), torch.zeros(()))
-        second = torch.autograd.grad(penalty, leaves, allow_unused=True) if again else ()
+        second: tuple[Any, ...] = torch.autograd.grad(penalty, leaves, allow_unused=True) if again else ()
     return outputs, [None if each is None else each.isfinite() for each in (*first, *second)]

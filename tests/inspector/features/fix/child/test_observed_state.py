@@ -23,7 +23,7 @@ class Net(torch.nn.Module):
     def __init__(self, key: Key) -> None:
         super().__init__()
         self.table: dict[Any, Any] = {key: 1, (1, 2): 2.5, "a": float("nan"), 1: True}
-        self.items = [1, [2], (4, torch.ones(2))]
+        self.items: list[Any] = [1, [2], (4, torch.ones(2))]
         self.kept: Any = None
 
 

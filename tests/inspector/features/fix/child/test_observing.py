@@ -172,6 +172,8 @@ def test_a_line_of_a_method_that_needs_a_flag_is_run():
 class Offset(nn.Module):
     """A layer whose offset a user may take away, set or load."""
 
+    offset: Any
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("offset", torch.zeros(3))
