@@ -141,6 +141,8 @@ class Mined(Struct, frozen=True):
     """Those that write what repairs store or read."""
     files: tuple[str, ...] = ()
     """The files that repairs change."""
+    further: tuple[int | float, ...] = ()
+    """More numbers of the code, tried as sizes and arguments only."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:

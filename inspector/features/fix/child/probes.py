@@ -15,8 +15,15 @@ _LARGEST_SIZE = 600
 """Of a dimension that a probe makes."""
 
 
-def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
-    """Return all probes by name, first those that most often reach another branch."""
+def _same(call: Call) -> Call:
+    return call
+
+
+def probes(spelled: Change = _same) -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
+    """Return all probes by name, first those that most often reach another branch.
+
+    `spelled` passes the numbers and flags of a call that are left at their defaults.
+    """
     import torch
 
     inf, nan = float("inf"), float("nan")
@@ -48,11 +55,13 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     flags("all false", torch.zeros_like)
     flags("all true", torch.ones_like)
     flags("inverted", torch.logical_not)
-    found["numbers negated"] = lambda call: _numbers(call, lambda number: -number)
-    found["numbers 0"] = lambda call: _numbers(call, lambda number: type(number)(0))
-    found["numbers larger"] = lambda call: _numbers(call, lambda number: number * 10 + 1)
-    found["numbers NaN"] = lambda call: _numbers(call, lambda number: nan if isinstance(number, float) else number)
-    found["flags inverted"] = _inverted
+    found["numbers negated"] = lambda call: _numbers(spelled(call), lambda number: -number)
+    found["numbers 0"] = lambda call: _numbers(spelled(call), lambda number: type(number)(0))
+    found["numbers larger"] = lambda call: _numbers(spelled(call), lambda number: number * 10 + 1)
+    found["numbers NaN"] = lambda call: _numbers(
+        spelled(call), lambda number: nan if isinstance(number, float) else number
+    )
+    found["flags inverted"] = lambda call: _inverted(spelled(call))
     floats("shifted up", lambda leaf: leaf + 100.0)
     floats("shifted down", lambda leaf: leaf - 100.0)
     floats("infinity", lambda leaf: torch.full_like(leaf, inf))
@@ -97,7 +106,7 @@ def _pairs(single: dict[str, Change]) -> dict[str, Change]:
     }
 
 
-def searches() -> dict[str, Change]:
+def searches(spelled: Change = _same) -> dict[str, Change]:
     """Return more probes, for conditions with a side that no call has reached."""
     import torch
 
@@ -120,11 +129,11 @@ def searches() -> dict[str, Change]:
         found[f"integers {number}"] = lambda call, to=number: _values(  # type: ignore[misc]
             call, lambda leaf: torch.full_like(leaf, to), _is_integer
         )
-        found[f"numbers {number}"] = lambda call, to=number: _numbers(call, lambda one: type(one)(to))  # type: ignore[misc]
+        found[f"numbers {number}"] = lambda call, to=number: _numbers(spelled(call), lambda one: type(one)(to))  # type: ignore[misc]
     return found
 
 
-def mined(constants: Iterable[float]) -> dict[str, Change]:
+def mined(constants: Iterable[float], spelled: Change = _same) -> dict[str, Change]:
     """Return probes with the numbers that the code compares with, as sizes, as values and as arguments.
 
     A program that treats sizes above 64 in another way shows it for 65, not for 4.
@@ -146,7 +155,28 @@ def mined(constants: Iterable[float]) -> dict[str, Change]:
                 found[f"integers {number}"] = lambda call, to=number: _values(  # type: ignore[misc]
                     call, lambda leaf: torch.full_like(leaf, to), _is_integer
                 )
-                found[f"numbers {number}"] = lambda call, to=number: _numbers(call, lambda one: type(one)(to))  # type: ignore[misc]
+                found[f"numbers {number}"] = lambda call, to=number: _numbers(spelled(call), lambda one: type(one)(to))  # type: ignore[misc]
+    return found
+
+
+def further(constants: Iterable[float], spelled: Change = _same) -> dict[str, Change]:
+    """Return fewer probes for each of more numbers: those of slices, defaults and names, and beyond the first few."""
+    import torch
+
+    found: dict[str, Change] = {}
+    for constant in constants:
+        if isinstance(constant, float):
+            found[f"all {constant:g}"] = lambda call, to=constant: _values(  # type: ignore[misc]
+                call, lambda leaf: torch.full_like(leaf, to), lambda leaf: leaf.is_floating_point()
+            )
+        elif 1 < constant <= _LARGEST_SIZE:
+            for size in (constant, constant + 1):
+                found[f"batch {size}"] = lambda call, to=size: resized(call, 0, to)  # type: ignore[misc]
+                found[f"rows {size}"] = lambda call, to=size: resized(call, 1, to)  # type: ignore[misc]
+            found[f"integers {constant}"] = lambda call, to=constant: _values(  # type: ignore[misc]
+                call, lambda leaf: torch.full_like(leaf, to), _is_integer
+            )
+            found[f"numbers {constant}"] = lambda call, to=constant: _numbers(spelled(call), lambda one: type(one)(to))  # type: ignore[misc]
     return found
 
 

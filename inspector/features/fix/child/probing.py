@@ -20,12 +20,19 @@ from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
+from ctrace.inspector.features.fix.child.argument_probes import (
+    other_dtypes,
+    other_kinds,
+    other_shapes,
+    refusal,
+    spelled_out,
+)
 from ctrace.inspector.features.fix.child.both_sides import SideWatch
 from ctrace.inspector.features.fix.child.digests import without_addresses
 from ctrace.inspector.features.fix.child.observed_calls import Rounding, SeenCall, observe
 from ctrace.inspector.features.fix.child.observed_effects import Outside, noting_effects
 from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
-from ctrace.inspector.features.fix.child.probes import mined, probes, searches
+from ctrace.inspector.features.fix.child.probes import further, mined, probes, searches
 from ctrace.inspector.features.fix.child.second_gradients import penalties
 
 _KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
@@ -68,6 +75,7 @@ class Probing:
         self._draws = False
         """Whether a call has drawn random numbers."""
         self._ends = time.monotonic() + request.seconds
+        self._kinds = frozenset(other_kinds(spelled_out(None)))
         self.run_names: list[str] = []
         self.left_out = ""
         self._outside = Outside(request.values)
@@ -128,21 +136,28 @@ class Probing:
                     missed = [name for name, each in known.items() if name not in names and not each.draws]
                     yield from ((name, drawn) for name in missed if name not in searches())
                     continue
-                inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
+                inputs = next((name for name in names if name in known and self._is_usual(known[name], name)), "")
                 if inputs:
                     missed = [name for name, each in known.items() if each.is_crossed and name not in names]
                     yield from ((name, inputs) for name in missed[:_MOST_CROSSED])
 
+    def _is_usual(self, observer: Observer, name: str) -> bool:
+        """Whether a probe changes the inputs alone, and nothing of their kind."""
+        return not observer.is_of_model and name not in self._kinds
+
     def _observers(self, subject: Any) -> dict[str, Observer]:
         """Return all probes by name, those last that search for a side that no other reached."""
-        changes = {**probes(), **mined(self._request.mined.numbers)}
+        spelled = spelled_out(subject)
+        changes = {**probes(spelled), **mined(self._request.mined.numbers, spelled)}
         found = {
             name: Observer(change=change, keeps=name in _KEEPING, is_crossed=name in _FORMS)
             for name, change in changes.items()
         }
         found |= observers(subject, self._request.mined) | redrawn((*_REDRAWN, *_SEARCHED))
         found |= penalties() if self._request.gradients else {}
-        found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
+        more = further(self._request.mined.further, spelled)
+        others = {**more, **other_shapes(), **other_dtypes(subject), **other_kinds(spelled), **searches(spelled)}
+        found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
             missed, _, inputs = name.partition(ON)
@@ -172,6 +187,8 @@ class Probing:
         seed(observer.draws)
         states = RandomStates()
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
+        if full.rpartition(", ")[2] in self._kinds:
+            seen = replace(seen, entry=replace(seen.entry, raised=refusal(seen.entry.raised)))
         self._draws = self._draws or bool(states.moved())
         yield seen
         if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:

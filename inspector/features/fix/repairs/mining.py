@@ -7,11 +7,13 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
+from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers, writes
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
 _MOST_CONSTANTS = 6
+_MOST_FURTHER = 10
 _LARGEST = 1 << 31
 _MOST_TEXTS = 4
 _MOST_ATTRIBUTES = 8
@@ -33,6 +35,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         changed: the texts that repairs would give them; what is near to their changes comes first.
     """
     constants: dict[int | float, None] = {}
+    further: dict[int | float, None] = {}
     words: dict[str, None] = {}
     attributes: dict[str, None] = {}
     methods: dict[str, None] = {}
@@ -42,18 +45,21 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         if tree is None:
             continue
         lines = frozenset(line for after in afters for line in replaced_lines(texts[file], after))
+        named = names_read(tree)
         for node in _nearest_first(tree, lines):
             for value in _compared(node, tree):
                 if isinstance(value, str):
                     words[value] = None
                 else:
                     constants[value] = None
+            further |= dict.fromkeys(further_constants(node, named))
             attributes |= dict.fromkeys(_attributes_in_tests(node))
         writing = {line.line for after in afters for line in writers(file, texts[file], after)}
         methods |= dict.fromkeys(_functions_with(tree, writing))
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
     attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
     kept = list(constants)[:_MOST_CONSTANTS]
+    others = [each for each in {**constants, **further} if each not in kept and abs(each) < _LARGEST]
     return Mined(
         tuple(each for each in kept if isinstance(each, int) and abs(each) < _LARGEST),
         tuple(each for each in kept if isinstance(each, float) and abs(each) < _LARGEST),
@@ -61,6 +67,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(attributes)[:_MOST_ATTRIBUTES],
         tuple(methods)[:_MOST_METHODS],
         tuple(changed),
+        tuple(others)[:_MOST_FURTHER],
     )
 
 

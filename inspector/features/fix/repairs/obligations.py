@@ -43,9 +43,10 @@ _BY_KIND = {
     "warned": EFFECTS,
     "random": RANDOM,
 }
+_OTHER_DTYPES = ("float16", "bfloat16", "float64", "as uint8", "as booleans", "as int32", "as int64", "as floats")
 _BY_PROBE = (
     (OVERFLOW, ("NaN", "infinity", "infinite", "large", "in float16 times ", "plus 1000", "times 1e+06")),
-    (DTYPE, ("float16", "bfloat16", "float64", "integer inputs", "fractional inputs", "autocast")),
+    (DTYPE, (*_OTHER_DTYPES, "integer inputs", "fractional inputs", "autocast")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
     (GRADIENT, (" trained", " frozen", "requires_grad", "gradient penalty")),
     (STATE, ("state", "saved", "loaded", "pickled", "copied", "after ", "around ", " = ", "the other mode")),

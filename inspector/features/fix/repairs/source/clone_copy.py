@@ -114,14 +114,6 @@ def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
     return bool(values) and all(isinstance(one, cst.Dict | cst.DictComp) for one in values)
 
 
-def _is_plain(code: ParsedFile, node: cst.BaseExpression) -> bool:
-    """Whether a name certainly has a dictionary that its function made."""
-    import libcst as cst
-
-    values = assigned(code, node) if isinstance(node, cst.Name) else []
-    return bool(values) and all(isinstance(one, cst.Dict | cst.DictComp) for one in values)
-
-
 def _is_tensor(code: ParsedFile, name: cst.Name) -> bool:
     """Whether a use of a name is an operand of arithmetic, or a method that computes or changes it in place."""
     import libcst as cst

@@ -41,9 +41,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if code is None:
         return
     statement = code.statement(place.line)
+    torch = torch_name(code, Edits(code)) or ""
     for known in (branch_at, guarded_branch_at):
         branch = known(code, statement) if statement is not None else None
-        condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
+        condition = (
+            as_tensor(code, cast("cst.BaseExpression", branch.test), torch=torch) if branch is not None else None
+        )
         if branch is not None and condition is not None:
             yield from selected(code, branch, condition)
             break
@@ -151,7 +154,7 @@ def _selected(
 def _ternary(code: ParsedFile, node: cst.IfExp) -> Iterator[SourceRewrite]:
     import libcst as cst
 
-    condition = as_tensor(code, node.test)
+    condition = as_tensor(code, node.test, torch=torch_name(code, Edits(code)) or "")
     if condition is None or not selectable(code, node.body, node.orelse):
         return
     bare = any(

@@ -54,7 +54,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
 
 def _branch(code: ParsedFile, branch: PureBranch) -> Iterator[SourceRewrite]:
     test = cast("cst.BaseExpression", branch.test)
-    condition = as_tensor(code, test)
+    condition = as_tensor(code, test, torch=torch_name(code, Edits(code)) or "")
     yes = [cast("cst.BaseExpression", side.yes) for side in branch.sides]
     no = [cast("cst.BaseExpression", side.no) for side in branch.sides]
     if condition is None or not all(_choosable(code, *pair) for pair in zip(yes, no, strict=True)):

@@ -36,7 +36,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if read is None:
             continue
         edits = Edits(code)
-        new = _size(code, edits, read)
+        is_whole = full_name(code, node.func) == "int"
+        new = _size(code, edits, read, is_whole=is_whole)
         if new is not None:
             edits.expression(node, new)
             yield SourceRewrite(edits.apply(), f"Compute `{new}` from the shape, without a tensor.")
@@ -56,8 +57,8 @@ def _read(code: ParsedFile, node: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression) -> str | None:
-    """Return a number for a tensor of sizes that was reduced to one element."""
+def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression, *, is_whole: bool) -> str | None:
+    """Return a number for a tensor of sizes that was reduced to one element; `is_whole`: as `int()` returns it."""
     import libcst as cst
 
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
@@ -71,20 +72,27 @@ def _size(code: ParsedFile, edits: Edits, node: cst.BaseExpression) -> str | Non
         return code.text(single)
     whole = full_name(code, node.func)
     if whole in {"torch.prod", "torch.sum"} and len(node.args) == 1:
-        return _reduced(code, edits, whole.rpartition(".")[2], node.args[0].value)
+        return _reduced(code, edits, whole.rpartition(".")[2], node.args[0].value, is_whole=is_whole)
     if isinstance(node.func, cst.Attribute) and node.func.attr.value in {"prod", "sum"} and not node.args:
-        return _reduced(code, edits, node.func.attr.value, node.func.value)
+        return _reduced(code, edits, node.func.attr.value, node.func.value, is_whole=is_whole)
     return None
 
 
-def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression) -> str | None:
+def _reduced(code: ParsedFile, edits: Edits, op: str, tensor: cst.BaseExpression, *, is_whole: bool) -> str | None:
+    import libcst as cst
+
     shape = _shape(code, tensor)
     if not shape:
         return None
+    made = _made_of(code, tensor)
+    # A tensor of no sizes is one of floats: `x.shape[2:]` is empty where x has two dimensions.
+    may_be_empty = isinstance(made, cst.Subscript) and not is_whole
     if op == "sum":
-        return f"sum({shape})"
+        return f"(sum({shape}) if {shape} else 0.0)" if may_be_empty else f"sum({shape})"
     math = module_name(code, edits, "math")
-    return f"{math}.prod({shape})" if math else None
+    if math is None:
+        return None
+    return f"({math}.prod({shape}) if {shape} else 1.0)" if may_be_empty else f"{math}.prod({shape})"
 
 
 def _made_of(code: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression | None:

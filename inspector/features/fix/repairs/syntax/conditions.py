@@ -14,7 +14,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name, parameters
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
@@ -36,11 +36,14 @@ _EXACT = 256
 """Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
 
 
-def as_tensor(code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str] = frozenset()) -> str | None:
+def as_tensor(
+    code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str] = frozenset(), *, torch: str = ""
+) -> str | None:
     """Return a tensor of one boolean that is true when the test is; None: this is not a plain test of tensors.
 
     The result computes each part of the test once, in order, so it may also draw random numbers by the ops in
-    `drawing`, where the caller evaluates it once.
+    `drawing`, where the caller evaluates it once. With `torch`, its name in the file, a comparison of
+    parameters is also right where callers pass numbers.
 
     `bool()` of a tensor raises unless it has one element, as `reshape(())` does.
     """
@@ -49,9 +52,7 @@ def as_tensor(code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str
     if not is_pure(code, test, extra=_ITEM | drawing):
         return None
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = as_tensor(code, test.expression, drawing)
-        if inner == f"{code.text(test.expression)} != 0":
-            return f"{code.text(test.expression)} == 0"
+        inner = as_tensor(code, test.expression, drawing, torch=torch)
         if inner == f"{code.text(test.expression)} != 0":
             return f"{code.text(test.expression)} == 0"
         return f"~({inner})" if inner else None  # exact for booleans, which `as_tensor` returns
@@ -63,15 +64,15 @@ def as_tensor(code: ParsedFile, test: cst.BaseExpression, drawing: frozenset[str
         bare = [side.removesuffix(_RESHAPED).strip() for side in (left, right)]
         both = f" {sign} ".join(side if side.startswith("(") and side.endswith(")") else f"({side})" for side in bare)
         return both if bare == [left, right] else f"({both}){_RESHAPED}"
-    return _simple(code, test)
+    return _simple(code, test, torch)
 
 
-def _simple(code: ParsedFile, test: cst.BaseExpression) -> str | None:
+def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str | None:
     """Return one comparison or one tensor's truth as a tensor."""
     import libcst as cst
 
     if isinstance(test, cst.Comparison):
-        return _comparison(code, test)
+        return _comparison(code, test, torch)
     if isinstance(test, cst.Call):
         if isinstance(test.func, cst.Name) and test.func.value == "bool" and len(test.args) == 1:
             return as_tensor(code, test.args[0].value)
@@ -84,10 +85,10 @@ def _simple(code: ParsedFile, test: cst.BaseExpression) -> str | None:
             return f"{code.text(test)} != 0"
     if is_literal(test) or isinstance(test, cst.BooleanOperation):
         return None
-    return f"({code.text(test)} != 0).reshape(())" if _plain(test) else None
+    return f"({code.text(test)} != 0){_RESHAPED}" if _plain(test) else None
 
 
-def _comparison(code: ParsedFile, test: cst.Comparison) -> str | None:
+def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | None:
     import libcst as cst
 
     if len(test.comparisons) != 1:
@@ -112,7 +113,19 @@ def _comparison(code: ParsedFile, test: cst.Comparison) -> str | None:
     sides = [one.func.value if _is_item(one) else one for one in (left, right)]  # type: ignore[attr-defined]
     if all(is_number(side) or _is_scalar(code, side) for side in sides):
         return _bare(test, whole)
-    return f"({_bare(test, whole)}).reshape(())"
+    made = torch if not items and all(_may_be_number(code, side) for side in sides) else ""
+    return f"{made}.as_tensor({_bare(test, whole)}){_RESHAPED}" if made else f"({_bare(test, whole)}){_RESHAPED}"
+
+
+def _may_be_number(code: ParsedFile, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number where callers pass numbers for the parameters in it."""
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation):
+        return _may_be_number(code, node.left) and _may_be_number(code, node.right)
+    function = code.function(node)
+    is_parameter = isinstance(node, cst.Name) and function is not None and node.value in parameters(function)
+    return is_parameter or is_number(node)
 
 
 def _bare(test: cst.BaseExpression, text: str) -> str:

@@ -43,6 +43,34 @@ def test_constants_and_attributes_of_conditions():
     assert found.attributes == ("warm", "cfg.kind")
 
 
+FURTHER = """\
+FIELD = 12
+UNUSED = 13
+
+
+class Net(Base):
+    most = 40
+
+    def __init__(self, width=24):
+        self.width = width
+        self.limit = 4.5
+        self.depth: int = 6
+
+    def forward(self, x, steps=8, *, scale=0.25, flag=True):
+        checks = (x.dim() == 2, x.dim() == 3, x.dim() == 4, x.dim() == 5, x.dim() == 7, x.dim() == 9, x.dim() == 64)
+        if x.max() > self.limit and self.depth:
+            return x[-20:, 0, 1:FIELD] * self.most
+        return x[UNSET:32]
+"""
+
+
+def test_constants_that_stand_in_no_comparison():
+    found = mined({"f.py": FURTHER}, {"f.py": [FURTHER.replace("x[UNSET:32]", "x[:32]")]})
+    assert found.numbers == (2, 3, 4, 5, 7, 9)
+    assert found.further[0] == 64
+    assert {*found.further} == {64, 40, 24, 8, 0.25, 4.5, 6, 20, 32, 12}
+
+
 def lines_after(old: str, new: str) -> list[str]:
     assert old in NET
     return [NET.splitlines()[each.line - 1].strip() for each in writers("f.py", NET, NET.replace(old, new))]

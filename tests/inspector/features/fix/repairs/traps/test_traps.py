@@ -42,7 +42,6 @@ def rewrites(trap: Trap) -> set[str]:
 
 LEFT_TO_THE_PROOF = {
     "conditions: a condition of many elements": "only the text of the error differs",
-    "conditions: a condition that is a number on another path": "right for tensors",
     "dtype: true division of integers": "right for floats",
     "dtype: a float factor of integers": "right for floats",
     "exceptions: an argument that is None": "the text does not say that it may be",

@@ -1,0 +1,216 @@
+"""Arguments of another type, dtype or shape than a scenario's, and those that its calls leave at their defaults."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.errors import TargetError
+
+Change = Callable[[Call], Call]
+
+_DTYPES = ("float16", "bfloat16", "float64")
+_MOST_DIMENSIONS = 4
+_REFUSALS = ("TypeError", "AttributeError")
+
+
+def spelled_out(subject: Any) -> Change:
+    """Return a change that passes the numbers and flags that a call leaves at their defaults."""
+    defaults = {
+        each.name: each.default for each in _parameters(subject) if isinstance(each.default, bool | int | float)
+    }
+
+    def change(call: Call) -> Call:
+        taken = _taken(subject, call)
+        return Call(call.args, {**call.kwargs, **{name: one for name, one in defaults.items() if name not in taken}})
+
+    return change if defaults else _same
+
+
+def other_dtypes(subject: Any) -> dict[str, Change]:
+    """Return probes that pass other dtypes for parameters that are dtypes, also where the default is None."""
+    import torch
+
+    names = [each.name for each in _parameters(subject) if _is_dtype(each)]
+
+    def changed(call: Call, dtype: Any) -> Call:
+        from torch.utils import _pytree
+
+        left = [name for name in names if name not in _taken(subject, call)]
+        if not left and not any(isinstance(one, torch.dtype) for one in _leaves(call)):
+            raise TargetError("no dtype", "")
+        args, kwargs = _pytree.tree_map_only(torch.dtype, lambda _: dtype, (call.args, call.kwargs))
+        return Call(args, {**kwargs, **dict.fromkeys(left, dtype)})
+
+    return {f"dtype {name}": lambda call, to=name: changed(call, getattr(torch, to)) for name in _DTYPES}  # type: ignore[misc]
+
+
+def other_kinds(spelled: Change) -> dict[str, Change]:
+    """Return probes that pass something of another kind, which a program may take as well."""
+    import torch
+
+    def floats(leaf: Any) -> bool:
+        return bool(leaf.is_floating_point())
+
+    def integers(leaf: Any) -> bool:
+        return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype is torch.bool or leaf.is_quantized)
+
+    def booleans(leaf: Any) -> bool:
+        return leaf.dtype is torch.bool
+
+    found: dict[str, Change] = {
+        "tensors as numbers": _tensors_as_numbers,
+        "numbers as tensors": lambda call: _of_numbers(spelled(call), torch.tensor),
+        "integers as floats": lambda call: _of_numbers(spelled(call), float, int),
+        "numbers infinite": lambda call: _of_numbers(spelled(call), lambda _: float("inf")),
+    }
+
+    def cast(name: str, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> None:
+        found[name] = lambda call: _cast(call, which, change)
+
+    cast("floats as booleans", floats, lambda leaf: leaf > 0)
+    cast("floats as uint8", floats, lambda leaf: (leaf.abs() * 3).to(torch.uint8))
+    cast("integers as booleans", integers, lambda leaf: leaf != 0)
+    for dtype in (torch.uint8, torch.int32):
+        cast(f"integers as {_name(dtype)}", integers, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
+    for dtype in (torch.uint8, torch.int64):
+        cast(f"booleans as {_name(dtype)}", booleans, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
+    return found
+
+
+def other_shapes() -> dict[str, Change]:
+    """Return probes with another number of dimensions, and with other sizes than those of a batch."""
+    found: dict[str, Change] = {
+        "one dimension less": lambda call: _reshaped(call, lambda leaf: leaf[0]),
+        "one dimension more": lambda call: _reshaped(call, lambda leaf: leaf.unsqueeze(0)),
+    }
+    for dimension in range(_MOST_DIMENSIONS):
+        found[f"dimension {dimension} larger"] = lambda call, at=dimension: _grown(call, at)  # type: ignore[misc]
+        if dimension:
+            found[f"dimension {dimension} of size 1"] = lambda call, at=dimension: _single(call, at)  # type: ignore[misc]
+    return found
+
+
+def refusal(raised: str) -> str:
+    """Return what an exception for an argument of a wrong kind says: its text names what the call asks of it first."""
+    kind = raised.partition(":")[0]
+    return kind if kind in _REFUSALS else raised
+
+
+# The parameters of a subject
+
+
+def _same(call: Call) -> Call:
+    return call
+
+
+def _signature(subject: Any) -> inspect.Signature | None:
+    import torch
+
+    try:
+        return inspect.signature(subject.forward if isinstance(subject, torch.nn.Module) else subject)
+    except (TypeError, ValueError):
+        return None
+
+
+def _parameters(subject: Any) -> Iterator[inspect.Parameter]:
+    """Yield the parameters with a default that a call may pass by name."""
+    signature = _signature(subject)
+    for each in signature.parameters.values() if signature is not None else ():
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.default is not each.empty:
+            yield each
+
+
+def _taken(subject: Any, call: Call) -> set[str]:
+    """Return the parameters that a call passes; all of them where the signature is not that of the call."""
+    signature = _signature(subject)
+    if signature is None:
+        return set()
+    try:
+        return set(signature.bind(*call.args, **call.kwargs).arguments)
+    except TypeError:
+        return set(signature.parameters)
+
+
+def _is_dtype(parameter: inspect.Parameter) -> bool:
+    import torch
+
+    named = parameter.name == "dtype" or parameter.name.endswith("_dtype")
+    return isinstance(parameter.default, torch.dtype) or (named and parameter.default is None)
+
+
+# Types and dtypes
+
+
+def _leaves(call: Call) -> list[Any]:
+    from torch.utils import _pytree
+
+    return _pytree.tree_leaves((call.args, call.kwargs))
+
+
+def _tensors_as_numbers(call: Call) -> Call:
+    def is_single(leaf: Any) -> bool:
+        return leaf.numel() == 1 and leaf.dim() <= 1
+
+    if not any(map(is_single, tensors(call))):
+        raise TargetError("no tensor of one number", "")
+    return mapped(call, lambda leaf: leaf.item() if is_single(leaf) else leaf)
+
+
+def _of_numbers(call: Call, change: Callable[[Any], Any], kinds: Any = (int, float)) -> Call:
+    from torch.utils import _pytree
+
+    def is_number(value: Any) -> bool:
+        return isinstance(value, kinds) and not isinstance(value, bool)
+
+    if not any(map(is_number, _leaves(call))):
+        raise TargetError("no number", "")
+    args, kwargs = _pytree.tree_map(lambda one: change(one) if is_number(one) else one, (call.args, call.kwargs))
+    return Call(args, kwargs)
+
+
+def _cast(call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> Call:
+    made = mapped(call, lambda leaf: change(leaf.detach()) if which(leaf) else leaf)
+    if all(one.dtype is other.dtype for one, other in zip(tensors(call), tensors(made), strict=True)):
+        raise TargetError("no such input", "")
+    return made
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).partition(".")[2]
+
+
+# Shapes
+
+
+def _reshaped(call: Call, change: Callable[[Any], Any]) -> Call:
+    """Change all tensors that have the batch of the first one."""
+    every = [leaf for leaf in tensors(call) if leaf.dim()]
+    if not every or not every[0].shape[0]:
+        raise TargetError("no input with a batch", "")
+    batch = every[0].shape[0]
+
+    def changed(leaf: Any) -> Any:
+        if not leaf.dim() or leaf.shape[0] != batch:
+            return leaf
+        return change(leaf.detach()).clone().requires_grad_(leaf.requires_grad)
+
+    return mapped(call, changed)
+
+
+def _size(call: Call, dimension: int) -> int:
+    found = [leaf.shape[dimension] for leaf in tensors(call) if dimension < leaf.dim()]
+    if not found:
+        raise TargetError("no such dimension", "")
+    return int(found[0])
+
+
+def _grown(call: Call, dimension: int) -> Call:
+    return resized(call, dimension, _size(call, dimension) + 1)
+
+
+def _single(call: Call, dimension: int) -> Call:
+    if _size(call, dimension) == 1:
+        raise TargetError("it is 1 already", "")
+    return resized(call, dimension, 1)

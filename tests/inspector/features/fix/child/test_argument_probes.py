@@ -1,0 +1,158 @@
+"""Odd arguments tell two programs apart that agree for a scenario's own: other types, dtypes, shapes and defaults."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ctrace.inspector.capture.calls.model_files import Loaded
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
+from ctrace.inspector.features.fix.child.argument_probes import (
+    other_dtypes,
+    other_kinds,
+    other_shapes,
+    refusal,
+    spelled_out,
+)
+from ctrace.inspector.features.fix.child.observation import ModelObserver
+from ctrace.inspector.features.fix.repairs.comparing import differences
+
+Forward = Callable[..., Any]
+X = torch.tensor([[1.0, 2.0, -1.0], [0.5, -0.25, 0.125]])
+IMAGE = torch.linspace(-1, 1, 120).reshape(2, 3, 4, 5)
+MASK = torch.tensor([True, False])
+
+
+def observed(forward: Forward, args: tuple[Any, ...], probe: str) -> Observed:
+    net = type("Net", (nn.Module,), {"forward": forward})()
+    ways = {"base": Way(lambda: Call(copy.deepcopy(args), {}))}
+    request = ProofRequest("", probes=(f"base, {probe}",), seconds=600.0, mined=Mined(further=(2, 12)))
+    observer = ModelObserver(Loaded(net, ways), request, train=False)
+    entries = tuple(each.entry for each in observer.observe())
+    return Observed(entries, observer.watch.result(), observer.probed)
+
+
+def gated(self: Any, x: Any, gate: Any) -> Any:
+    return x + 1 if gate > 0.5 else x - 1
+
+
+def rounds(self: Any, x: Any, steps: Any) -> Any:
+    i = 0
+    while i < steps and x.abs().max() > 0.1:
+        x, i = x * 0.5, i + 1
+    return x
+
+
+def fixed_rounds(self: Any, x: Any, steps: Any) -> Any:
+    for _ in range(steps):
+        x = torch.where(x.abs().max() > 0.1, x * 0.5, x)
+    return x
+
+
+def cast(self: Any, x: Any, *, dtype: Any = None) -> Any:
+    h = x if dtype is None else x.to(dtype)
+    return h * torch.ones(3) if h.mean() > 5 else h * 1.5
+
+
+def selected_cast(self: Any, x: Any, *, dtype: Any = None) -> Any:
+    h = x if dtype is None else x.to(dtype)
+    return torch.where(h.mean() > 5, h * torch.ones(3), h * 1.5)
+
+
+def limited(self: Any, x: Any, limit: int = 64, strict: bool = False) -> Any:
+    return x.double() if x.shape[0] > limit or strict else x * 1.0
+
+
+def unlimited(self: Any, x: Any, limit: int = 64, strict: bool = False) -> Any:
+    return x * 1.0
+
+
+def padded(self: Any, x: Any, pad: Any) -> Any:
+    return x * 0.5 if pad.any() else x * 2
+
+
+def counted(self: Any, x: Any) -> Any:
+    return x * int(torch.count_nonzero(x))
+
+
+def tailed(self: Any, x: Any) -> Any:
+    return x[:, 12:].max() if x.max() > 4 else x.max()
+
+
+@pytest.mark.parametrize(
+    ("probe", "before", "after", "args"),
+    [
+        ("tensors as numbers", gated, lambda s, x, g: torch.where((g > 0.5).reshape(()), x + 1, x - 1), (X, X[0, 0])),
+        ("numbers as tensors", lambda s, x, n: x * n, lambda s, x, n: x * (n if isinstance(n, int) else 3), (X, 2)),
+        ("integers as floats", rounds, fixed_rounds, (X, 8)),
+        ("numbers infinite", rounds, fixed_rounds, (X, 8)),
+        ("dtype bfloat16", cast, selected_cast, (X,)),
+        ("numbers 0", limited, unlimited, (X,)),
+        ("flags inverted", limited, unlimited, (X,)),
+        ("numbers 2", lambda s, x, n=7: x * 2 if n == 2 else x, lambda s, x, n=7: x, (X,)),
+        ("booleans as uint8", padded, lambda s, x, p: torch.where(~p.any(), x * 2, x * 0.5), (X, MASK)),
+        ("booleans as int64", lambda s, x, p: x[~p], lambda s, x, p: x[p.logical_not()], (X, MASK)),
+        ("integers as booleans", counted, lambda s, x: x * torch.count_nonzero(x).to(x.dtype), (X.long(),)),
+        ("integers as uint8", lambda s, x: -x, lambda s, x: -x.long(), (X.long(),)),
+        ("integers as int32", lambda s, x: x + 1, lambda s, x: x.long() + 1, (X.long(),)),
+        ("floats as booleans", counted, lambda s, x: x * torch.count_nonzero(x).to(x.dtype), (X,)),
+        ("floats as uint8", lambda s, x: -x, lambda s, x: 0.0 - x, (X,)),
+        (
+            "dimension 2 of size 1",
+            lambda s, x: x + torch.ones(4, 1) if x.max() > 4 else x * 1,
+            lambda s, x: torch.where(x.max() > 4, x + torch.ones(4, 1), x * 1),
+            (IMAGE,),
+        ),
+        (
+            "one dimension less",
+            lambda s, x: x - torch.ones(1, 3) if x.max() > 4 else x * 1,
+            lambda s, x: torch.where(x.max() > 4, x - torch.ones(1, 3), x * 1),
+            (X,),
+        ),
+        ("one dimension more", lambda s, x: x.sum(0), lambda s, x: x.sum(-2), (X,)),
+        ("dimension 3 larger", lambda s, x: x[..., 5:].sum(), lambda s, x: x[..., 5:].sum() * 0, (IMAGE,)),
+        ("rows 12", tailed, lambda s, x: torch.where(x.max() > 4, x[:, 12:].max(), x.max()), (torch.ones(2, 16),)),
+        ("dictionary subclass", lambda s, x: copy.copy(x), lambda s, x: x.copy(), ({"x": X},)),
+    ],
+)
+def test_an_odd_argument_tells_two_programs_apart(probe: str, before: Forward, after: Forward, args: tuple[Any, ...]):
+    first = observed(before, args, probe)
+    assert first.probes == (f"base, {probe}",)
+    found = differences(first, observed(after, args, probe))
+    assert {each.entry for each in found} == {f"base, {probe}"}, found
+
+
+def test_probes_leave_alone_what_has_no_such_argument():
+    plain = Call((X,), {})
+
+    def forward(x: Any) -> Any:
+        return x
+
+    for name, change in {**other_kinds(spelled_out(forward)), **other_dtypes(forward)}.items():
+        if not name.startswith("floats"):
+            with pytest.raises(TargetError):
+                change(plain)
+    for name in ("dimension 2 larger", "dimension 3 of size 1"):
+        with pytest.raises(TargetError):
+            other_shapes()[name](plain)
+
+
+def test_defaults_are_passed_once():
+    def forward(x: Any, scale: float = 2.0, *rest: Any, on: bool = False, kind: str = "a", mask: Any = None) -> Any:
+        return x
+
+    assert spelled_out(forward)(Call((1,), {})).kwargs == {"scale": 2.0, "on": False}
+    assert spelled_out(forward)(Call((1, 3.0), {"on": True})).kwargs == {"on": True}
+    assert spelled_out(forward)(Call((), {"unknown": 1})).kwargs == {"unknown": 1}
+    assert spelled_out(len)(Call((1,), {})).kwargs == {}
+
+
+def test_a_refused_argument_counts_by_its_kind():
+    assert refusal("AttributeError: 'float' object has no attribute 'item'") == "AttributeError"
+    assert refusal("ValueError: too large") == "ValueError: too large"
+    assert refusal("") == ""
