@@ -151,7 +151,7 @@ def _leaves(call: Call) -> list[Any]:
 
 def _tensors_as_numbers(call: Call) -> Call:
     def is_single(leaf: Any) -> bool:
-        return leaf.numel() == 1 and leaf.dim() <= 1
+        return bool(leaf.numel() == 1 and leaf.dim() <= 1)
 
     if not any(map(is_single, tensors(call))):
         raise TargetError("no tensor of one number", "")

@@ -171,12 +171,12 @@ def further(constants: Iterable[float], spelled: Change = _same) -> dict[str, Ch
             )
         elif 1 < constant <= _LARGEST_SIZE:
             for size in (constant, constant + 1):
-                found[f"batch {size}"] = lambda call, to=size: resized(call, 0, to)  # type: ignore[misc]
-                found[f"rows {size}"] = lambda call, to=size: resized(call, 1, to)  # type: ignore[misc]
-            found[f"integers {constant}"] = lambda call, to=constant: _values(  # type: ignore[misc]
+                found[f"batch {size}"] = lambda call, to=size: resized(call, 0, to)
+                found[f"rows {size}"] = lambda call, to=size: resized(call, 1, to)
+            found[f"integers {constant}"] = lambda call, to=constant: _values(
                 call, lambda leaf: torch.full_like(leaf, to), _is_integer
             )
-            found[f"numbers {constant}"] = lambda call, to=constant: _numbers(spelled(call), lambda one: type(one)(to))  # type: ignore[misc]
+            found[f"numbers {constant}"] = lambda call, to=constant: _numbers(spelled(call), lambda one: type(one)(to))
     return found
 
 
