@@ -141,13 +141,19 @@ class Mined(Struct, frozen=True):
     """Those that write what repairs store or read."""
     files: tuple[str, ...] = ()
     """The files that repairs change."""
-    further: tuple[int | float, ...] = ()
+    further_integers: tuple[int, ...] = ()
     """More numbers of the code, tried as sizes and arguments only."""
+    further_fractions: tuple[float, ...] = ()
 
     @property
     def numbers(self) -> tuple[int | float, ...]:
         """Return the integers and the fractions."""
         return (*self.integers, *self.fractions)
+
+    @property
+    def further(self) -> tuple[int | float, ...]:
+        """Return the further integers and fractions."""
+        return (*self.further_integers, *self.further_fractions)
 
 
 ON = " on "

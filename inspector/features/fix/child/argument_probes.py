@@ -4,14 +4,17 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
+from ctrace.inspector.capture.calls.call_tensors import resized
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 
 Change = Callable[[Call], Call]
 
 _DTYPES = ("float16", "bfloat16", "float64")
 _MOST_DIMENSIONS = 4
+MOST_ALONE = 4
+"""Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 _REFUSALS = ("TypeError", "AttributeError")
 
 
@@ -69,6 +72,15 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
     def cast(name: str, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> None:
         found[name] = lambda call: _cast(call, which, change)
 
+    for at in range(MOST_ALONE):
+        found |= {
+            f"tensor {at + 1} alone as number": lambda call, at=at: _tensors_as_numbers(call, at),  # type: ignore[misc]
+            f"number {at + 1} alone as tensor": lambda call, at=at: _of_numbers(spelled(call), torch.tensor, only=at),  # type: ignore[misc]
+            f"number {at + 1} alone as float": lambda call, at=at: _of_numbers(spelled(call), float, int, only=at),  # type: ignore[misc]
+            f"number {at + 1} alone infinite": lambda call, at=at: _of_numbers(  # type: ignore[misc]
+                spelled(call), lambda _: float("inf"), only=at
+            ),
+        }
     cast("floats as booleans", floats, lambda leaf: leaf > 0)
     cast("floats as uint8", floats, lambda leaf: (leaf.abs() * 3).to(torch.uint8))
     cast("integers as booleans", integers, lambda leaf: leaf != 0)
@@ -76,6 +88,24 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
         cast(f"integers as {_name(dtype)}", integers, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
     for dtype in (torch.uint8, torch.int64):
         cast(f"booleans as {_name(dtype)}", booleans, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
+    return found
+
+
+def others_alone(spelled: Change) -> dict[str, Change]:
+    """Return probes that change one number or flag of several: with all of them changed, a call may only raise."""
+    found: dict[str, Change] = {}
+    for at in range(MOST_ALONE):
+        found |= {
+            f"number {at + 1} alone 0": lambda call, at=at: _of_numbers(  # type: ignore[misc]
+                spelled(call), lambda number: type(number)(0), only=at
+            ),
+            f"number {at + 1} alone larger": lambda call, at=at: _of_numbers(  # type: ignore[misc]
+                spelled(call), lambda number: number * 10 + 1, only=at
+            ),
+            f"flag {at + 1} alone inverted": lambda call, at=at: _with_leaves(  # type: ignore[misc]
+                spelled(call), lambda value: isinstance(value, bool), lambda flag: not flag, at
+            ),
+        }
     return found
 
 
@@ -149,24 +179,43 @@ def _leaves(call: Call) -> list[Any]:
     return _pytree.tree_leaves((call.args, call.kwargs))
 
 
-def _tensors_as_numbers(call: Call) -> Call:
-    def is_single(leaf: Any) -> bool:
-        return bool(leaf.numel() == 1 and leaf.dim() <= 1)
+def _tensors_as_numbers(call: Call, only: int | None = None) -> Call:
+    import torch
 
-    if not any(map(is_single, tensors(call))):
-        raise TargetError("no tensor of one number", "")
-    return mapped(call, lambda leaf: leaf.item() if is_single(leaf) else leaf)
+    def is_single(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and bool(value.numel() == 1 and value.dim() <= 1)
+
+    return _with_leaves(call, is_single, lambda leaf: leaf.item(), only)
 
 
-def _of_numbers(call: Call, change: Callable[[Any], Any], kinds: Any = (int, float)) -> Call:
-    from torch.utils import _pytree
-
+def _of_numbers(
+    call: Call, change: Callable[[Any], Any], kinds: Any = (int, float), *, only: int | None = None
+) -> Call:
     def is_number(value: Any) -> bool:
         return isinstance(value, kinds) and not isinstance(value, bool)
 
-    if not any(map(is_number, _leaves(call))):
-        raise TargetError("no number", "")
-    args, kwargs = _pytree.tree_map(lambda one: change(one) if is_number(one) else one, (call.args, call.kwargs))
+    return _with_leaves(call, is_number, change, only)
+
+
+def _with_leaves(
+    call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any], only: int | None = None
+) -> Call:
+    """Change some values among the arguments, or `only` one of several.
+
+    Raises:
+        TargetError: there is no such value; or it is the only one.
+    """
+    from torch.utils import _pytree
+
+    leaves, form = _pytree.tree_flatten((call.args, call.kwargs))
+    found = [index for index, leaf in enumerate(leaves) if which(leaf)]
+    if only is not None:
+        found = found[only : only + 1] if len(found) > 1 else []
+    if not found:
+        raise TargetError("no such argument", "")
+    for index in found:
+        leaves[index] = change(leaves[index])
+    args, kwargs = _pytree.tree_unflatten(leaves, form)
     return Call(args, kwargs)
 
 

@@ -24,6 +24,7 @@ from ctrace.inspector.features.fix.child.argument_probes import (
     other_dtypes,
     other_kinds,
     other_shapes,
+    others_alone,
     refusal,
     spelled_out,
 )
@@ -83,7 +84,8 @@ class Probing:
     def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[SeenCall]:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
-        more = {**searches(), **redrawn(_SEARCHED)}
+        named = {**mined(self._request.mined.numbers), **further(self._request.mined.further)}
+        more = {name for name in {**searches(), **redrawn(_SEARCHED)} if name not in named}
         for name, observer in self._observers(fresh()).items():
             full = f"{subject_name}, {name}"
             is_late = asked is None and time.monotonic() > self._ends
@@ -156,7 +158,8 @@ class Probing:
         found |= observers(subject, self._request.mined) | redrawn((*_REDRAWN, *_SEARCHED))
         found |= penalties() if self._request.gradients else {}
         more = further(self._request.mined.further, spelled)
-        others = {**more, **other_shapes(), **other_dtypes(subject), **other_kinds(spelled), **searches(spelled)}
+        others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
+        others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]

@@ -59,7 +59,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
     attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
     kept = list(constants)[:_MOST_CONSTANTS]
-    others = [each for each in {**constants, **further} if each not in kept and abs(each) < _LARGEST]
+    others = [each for each in {**constants, **further} if each not in kept and abs(each) < _LARGEST][:_MOST_FURTHER]
     return Mined(
         tuple(each for each in kept if isinstance(each, int) and abs(each) < _LARGEST),
         tuple(each for each in kept if isinstance(each, float) and abs(each) < _LARGEST),
@@ -67,7 +67,8 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(attributes)[:_MOST_ATTRIBUTES],
         tuple(methods)[:_MOST_METHODS],
         tuple(changed),
-        tuple(others)[:_MOST_FURTHER],
+        tuple(each for each in others if isinstance(each, int)),
+        tuple(each for each in others if isinstance(each, float)),
     )
 
 

@@ -42,7 +42,10 @@ _SLOWER = 1.5
 _NOTICED, _MUCH_SLOWER = 1e-4, 3.0
 """Up to `_MUCH_SLOWER` times, only if a call takes this many seconds more: calls of microseconds, timed in one process
 after the other, vary by half with what else runs on the core."""
-_ENDLESS = "numbers infinite"
+_AS_NUMBERS = "Are these inputs always tensors? With a number for a tensor of one, {}"
+_AS_TENSORS = "Are these numbers never tensors? With tensors, {}"
+_AS_FLOATS = "Are these numbers always of type int? With floats of the same values, {}"
+_INFINITE = "Are these numbers always finite? With infinity, {}"
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
@@ -56,10 +59,14 @@ _UNUSUAL = {
     "integers as int32": "Are these integers always of this dtype? With int32, {}",
     "booleans as uint8": "Are these masks always booleans? With uint8, {}",
     "booleans as int64": "Are these masks always booleans? With int64, {}",
-    "tensors as numbers": "Are these inputs always tensors? With a number for a tensor of one, {}",
-    "numbers as tensors": "Are these numbers never tensors? With tensors, {}",
-    "integers as floats": "Are these numbers always of type int? With floats of the same values, {}",
-    _ENDLESS: "Are these numbers always finite? With infinity, {}",
+    "tensors as numbers": _AS_NUMBERS,
+    "numbers as tensors": _AS_TENSORS,
+    "integers as floats": _AS_FLOATS,
+    "numbers infinite": _INFINITE,
+    **{f"tensor {at} alone as number": _AS_NUMBERS for at in range(1, 5)},
+    **{f"number {at} alone as tensor": _AS_TENSORS for at in range(1, 5)},
+    **{f"number {at} alone as float": _AS_FLOATS for at in range(1, 5)},
+    **{f"number {at} alone infinite": _INFINITE for at in range(1, 5)},
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
     **{f"dimension {at} larger": f"Does dimension {at} always have this size? One larger, {{}}" for at in range(4)},
@@ -396,7 +403,7 @@ def _reach_checks(before: Observed, after: Observed, change: ChangeToProve) -> I
         if sides is not None:
             yield sides
     # Infinitely many rounds, which both programs make, are no call of anybody.
-    finite = tuple(each for each in before.entries if _inputs_named(each.name) != _ENDLESS)
+    finite = tuple(each for each in before.entries if _UNUSUAL.get(_inputs_named(each.name)) != _INFINITE)
     ended = ended_check(replace(before, entries=finite), before.sides, keeps_eager=change.keeps_eager)
     if ended is not None:
         yield ended

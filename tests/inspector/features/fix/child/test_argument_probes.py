@@ -31,7 +31,7 @@ MASK = torch.tensor([True, False])
 def observed(forward: Forward, args: tuple[Any, ...], probe: str) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
     ways = {"base": Way(lambda: Call(copy.deepcopy(args), {}))}
-    request = ProofRequest("", probes=(f"base, {probe}",), seconds=600.0, mined=Mined(further=(2, 12)))
+    request = ProofRequest("", probes=(f"base, {probe}",), seconds=600.0, mined=Mined(further_integers=(2, 12)))
     observer = ModelObserver(Loaded(net, ways), request, train=False)
     entries = tuple(each.entry for each in observer.observe())
     return Observed(entries, observer.watch.result(), observer.probed)
@@ -52,6 +52,26 @@ def fixed_rounds(self: Any, x: Any, steps: Any) -> Any:
     for _ in range(steps):
         x = torch.where(x.abs().max() > 0.1, x * 0.5, x)
     return x
+
+
+def axed_rounds(self: Any, x: Any, steps: Any, dim: Any = -1) -> Any:
+    return rounds(self, x, steps).sum(dim)
+
+
+def fixed_axed_rounds(self: Any, x: Any, steps: Any, dim: Any = -1) -> Any:
+    return fixed_rounds(self, x, steps).sum(dim)
+
+
+def selected_gate(self: Any, x: Any, a: Any, gate: Any) -> Any:
+    return torch.where((gate > 0.5).reshape(()), x + a.dim() + 1, x + a.dim() - 1)
+
+
+def scaled(self: Any, x: Any, n: Any, d: Any = 0.5) -> Any:
+    return x * n if isinstance(d, torch.Tensor) else x * d * n
+
+
+def first_flag(self: Any, x: Any, a: Any = True, b: Any = True) -> Any:
+    return x * (a and b)
 
 
 def cast(self: Any, x: Any, *, dtype: Any = None) -> Any:
@@ -91,6 +111,13 @@ def tailed(self: Any, x: Any) -> Any:
         ("numbers as tensors", lambda s, x, n: x * n, lambda s, x, n: x * (n if isinstance(n, int) else 3), (X, 2)),
         ("integers as floats", rounds, fixed_rounds, (X, 8)),
         ("numbers infinite", rounds, fixed_rounds, (X, 8)),
+        ("number 1 alone infinite", axed_rounds, fixed_axed_rounds, (X, 8)),
+        ("number 1 alone as float", axed_rounds, fixed_axed_rounds, (X, 8)),
+        ("number 2 alone as tensor", scaled, lambda s, x, n, d=0.5: x * d * n, (X, 8)),
+        ("number 1 alone larger", lambda s, x, n, d=0: x.sum(d) * (n < 9), lambda s, x, n, d=0: x.sum(d), (X, 8)),
+        ("number 2 alone 0", lambda s, x, n, d=1: x.sum(d) / n, lambda s, x, n, d=1: x.sum(1) / n, (X, 8)),
+        ("tensor 2 alone as number", lambda s, x, a, g: gated(s, x + a.dim(), g), selected_gate, (X, X[0, 1], X[0, 0])),
+        ("flag 2 alone inverted", lambda s, x, a=True, b=True: x * (a or b), first_flag, (X,)),
         ("dtype bfloat16", cast, selected_cast, (X,)),
         ("numbers 0", limited, unlimited, (X,)),
         ("flags inverted", limited, unlimited, (X,)),

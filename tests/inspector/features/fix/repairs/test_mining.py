@@ -1,8 +1,11 @@
 """What a proof must try, by reading: numbers and attributes of conditions, and the other writers of what changes."""
 
 import pytest
+from msgspec import json
 
+from ctrace.inspector.facts.trial import Mined
 from ctrace.inspector.features.fix.repairs.mining import mined, runs_hooks, writers
+from ctrace.inspector.files.typed_json import typed
 
 NET = """\
 LIMIT = 64
@@ -68,6 +71,7 @@ def test_constants_that_stand_in_no_comparison():
     found = mined({"f.py": FURTHER}, {"f.py": [FURTHER.replace("x[UNSET:32]", "x[:32]")]})
     assert found.numbers == (2, 3, 4, 5, 7, 9)
     assert found.further[0] == 64
+    assert found == typed(Mined, json.decode(json.encode(found)), "as a child reads it")
     assert {*found.further} == {64, 40, 24, 8, 0.25, 4.5, 6, 20, 32, 12}
 
 
