@@ -115,6 +115,7 @@ def _others_than_numbers(method: Method, model: Any, mined: Mined) -> dict[str, 
         found["-1"] = lambda _call, _index: -1
     else:
         found["doubles"] = lambda call, index: _double(call, held, index)
+        found["more dimensions"] = lambda call, index: _deeper(call, held, index)
         found["an array"] = lambda call, index: _double(call, held, index).numpy()
         found["a dictionary"] = lambda call, index: _dictionary(call, method, model, held)
         found["a dictionary of arrays"] = lambda call, index: {
@@ -145,6 +146,13 @@ def _double(call: Call, held: list[Any], index: int) -> Any:
     like = [each for each in held if isinstance(each, torch.Tensor)] or tensors(call) or [torch.zeros(())]
     chosen = like[index % len(like)].detach()
     return (chosen.real if chosen.is_complex() else chosen).to(torch.float64) * 0.5 + 0.25
+
+
+def _deeper(call: Call, held: list[Any], index: int) -> Any:
+    """Return a tensor with more dimensions than the inputs, which makes what is computed with it another shape."""
+    most = max((each.dim() for each in tensors(call)), default=0)
+    found = _double(call, held, index).float()
+    return found[(None,) * max(1, most + 1 - found.dim())]
 
 
 def _dictionary(call: Call, method: Method, model: Any, held: list[Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
+from ctrace.inspector.features.fix.repairs.attribute_writes import writes
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
-from ctrace.inspector.features.fix.repairs.other_writers import other_writers, writes
+from ctrace.inspector.features.fix.repairs.other_writers import other_writers
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
@@ -73,10 +74,22 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
 
 
 def _functions_with(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
-    """Yield the names of the functions that have one of the lines."""
-    for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS) and any(_covers(node, line) for line in lines):
-            yield node.name
+    """Yield the names of the functions that have one of the lines, and of those that call them."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    found = {each.name for each in functions if any(_covers(each, line) for line in lines)}
+    waiting = found - {"forward", "__init__"}
+    while waiting:
+        callers = {each.name for each in functions if waiting & set(_called_in(each))} - found
+        found |= callers
+        waiting = callers - {"forward", "__init__"}
+    yield from sorted(found)
+
+
+def _called_in(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+                yield name
 
 
 def _nearest_first(tree: ast.Module, lines: frozenset[int]) -> Iterator[ast.AST]:

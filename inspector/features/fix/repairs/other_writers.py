@@ -8,35 +8,32 @@ Reads Python without running it.
 """
 
 import ast
+import sys
 from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.trial import Condition
+from ctrace.inspector.features.fix.repairs.attribute_writes import (
+    FUNCTIONS,
+    STORES,
+    WritePlace,
+    choices,
+    has_body,
+    is_none,
+    is_self,
+    keyword_of,
+    last_name,
+    places,
+    statements,
+)
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KEEPING = frozenset(("append", "extend", "insert", "update", "pop", "popitem", "clear", "remove", "setdefault", "add"))
-"""Methods that change a container; of tensors, each method whose name ends with `_` writes."""
-_STORES = frozenset(("__dict__", "_buffers", "_parameters", "_modules"))
-"""Where an object keeps its attributes by name."""
-_REGISTERING = frozenset(
-    ("register_buffer", "register_parameter", "register_module", "add_module", "set_submodule", "__setattr__")
-) | {"__delattr__"}
-"""Methods that set an attribute whose name is an argument."""
-_RENEWING = frozenset(
-    ("setattr", "delattr", "register_parametrization", "remove_parametrizations", "weight_norm", "spectral_norm")
-) | {"remove_weight_norm", "remove_spectral_norm"}
-"""Functions that set an attribute of their first argument; the second is its name."""
 _HEADER = frozenset(("shape", "dtype", "device", "ndim", "data", "grad", "T", "mT", "H", "real", "imag", "layout"))
 """Attributes of a tensor, which no class of the file writes."""
-_RESHAPING = frozenset(("resize_", "set_", "resize_as_"))
-
-
-def writes(method: str) -> bool:
-    """Whether a method of this name changes what it is called on."""
-    return (method.endswith("_") and not method.endswith("__")) or method in _KEEPING
+_NOT_HELD = frozenset(("", "torch", "F", "nn", "np", "math"))
+"""Roots of a name that is no attribute of an object of the program."""
 
 
 class _Read(Struct, frozen=True):
@@ -46,34 +43,8 @@ class _Read(Struct, frozen=True):
     """Of self."""
     others: frozenset[str]
     """Of other objects."""
-
-
-class _Write(Struct, frozen=True):
-    """One place that writes an attribute."""
-
-    name: str | None
-    """None: only a run can tell."""
-    is_own: bool
-    """Whether it is one of self."""
-    keeps: bool = False
-    """Whether it changes no more than values: the attribute is the same tensor as before."""
-    removes: bool = False
-    """Whether there is nothing, or None, behind it; also where it is only one of two choices."""
-    is_choice: bool = False
-    """Whether it is None or something else, as in `self.n = n if wide else None`."""
-
-
-class _Place(Struct, frozen=True):
-    """A statement that writes, and where it stands."""
-
-    statement: ast.stmt
-    write: _Write
-    owner: str = ""
-    """The class; empty: none."""
-    function: str = ""
-    """The outermost function; empty: none."""
-    is_certain: bool = True
-    """Whether the statement runs whenever its function does."""
+    inner: frozenset[str]
+    """Of those, the attributes of what self holds."""
 
 
 def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
@@ -82,40 +53,47 @@ def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
     lines = replaced_lines(before, after)
     if tree is None or new is None or not lines:
         return
-    read = _read(new, replaced_lines(after, before))
+    classes = _Classes(tree, lines)
+    read = classes.with_methods(_read(new, replaced_lines(after, before)))
     if not read.own | read.others:
         return
-    classes = _Classes(tree, lines)
     safe = _safe(new, replaced_lines(after, before))
-    found = [each for each in _places(tree.body) if each.statement.lineno not in lines]
-    found = [each for each in found if _is_of(each, read, classes)]
-    for each in found:
+    every = [each for each in places(tree.body) if each.statement.lineno not in lines]
+    for each in every:
+        if not _is_of(each, read, classes):
+            continue
         if each.write.removes and each.write.name in safe:
             continue
-        if not each.function and not each.owner and each.is_certain:
-            continue  # it has run when the calls begin
+        if not each.function and not each.owner and each.is_certain and not each.write.removes:
+            continue  # it has run when the calls begin; where it leaves None, another object may have been meant
         if each.owner and each.function in classes.constructing(each.owner):
-            yield from _of_constructor(file, each, found, classes)
+            yield from _of_constructor(file, each, every, classes)
         else:
             yield Condition(file, each.statement.lineno, "")
     yield from classes.overriding(file, read.own)
+    yield from classes.without(file, read.own - safe)
 
 
-def _of_constructor(file: str, place: _Place, every: Iterable[_Place], classes: "_Classes") -> Iterator[Condition]:
+def _of_constructor(
+    file: str, place: WritePlace, every: Iterable[WritePlace], classes: "_Classes"
+) -> Iterator[Condition]:
     """Yield the line of a constructor unless it has run for each object whose method changes."""
     write, line = place.write, place.statement.lineno
-    if not write.is_own or place.owner in classes.deriving:
+    is_variant = place.owner in classes.deriving or place.owner not in classes.related
+    if not write.is_own or (is_variant and place.is_certain):
         is_certain = place.is_certain and not write.is_choice
         yield Condition(file, line, "", constructed=place.owner if is_certain else "")
     elif write.name is not None and not write.keeps and (write.is_choice or not place.is_certain):
         # The only line that makes an attribute has run, since the attribute is there; of two, one has not.
-        alike = [each for each in every if each.write.name == write.name and each.write.is_own]
+        owners = classes.related if place.owner in classes.related else {place.owner}
+        mine = [each for each in every if each.owner in owners and each.write.is_own]
+        alike = [each for each in mine if each.write.name == write.name]
         makes = [each for each in alike if each.function in classes.constructing(each.owner) and not each.write.keeps]
-        if write.is_choice or len({each.statement.lineno for each in makes}) > 1:
+        if write.is_choice or place.owner in classes.deriving or len({each.statement.lineno for each in makes}) > 1:
             yield Condition(file, line, "")
 
 
-def _is_of(place: _Place, read: _Read, classes: "_Classes") -> bool:
+def _is_of(place: WritePlace, read: _Read, classes: "_Classes") -> bool:
     """Whether a write may be one to what is read."""
     name, owner = place.write.name, place.owner
     if name is None:
@@ -124,16 +102,20 @@ def _is_of(place: _Place, read: _Read, classes: "_Classes") -> bool:
         return name in read.own | read.others
     if owner in classes.related and name in read.own:
         return True
-    return name in read.others and place.function not in ("", "__init__", "__post_init__", "__new__")
+    if place.function in classes.constructing(owner):
+        is_doubtful = place.write.is_choice or not place.is_certain
+        return name in read.inner and (is_doubtful or classes.varies(owner, name))
+    return name in read.others and place.function != ""
 
 
 # What is read
 
 
-def _read(tree: ast.Module, lines: Collection[int]) -> _Read:
+def _read(tree: ast.AST, lines: Collection[int]) -> _Read:
     """Return the attributes that statements on some lines read, also through a local name for one."""
     own: set[str] = set()
     others: set[str] = set()
+    inner: set[str] = set()
     for function in _functions(tree):
         changed = [each for each in ast.walk(function) if getattr(each, "lineno", 0) in lines]
         if not changed:
@@ -147,13 +129,14 @@ def _read(tree: ast.Module, lines: Collection[int]) -> _Read:
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
                     own.add(name)
                 case ast.Attribute(value=value, attr=name, ctx=ast.Load()):
-                    is_plain = id(each) not in called and name not in _HEADER and _is_chain(value)
-                    others |= {name} if is_plain else set()
+                    root = _root(value) if id(each) not in called and name not in _HEADER else ""
+                    others |= {name} if root not in _NOT_HELD else set()
+                    inner |= {name} if root == "self" else set()
                 case ast.Call(func=ast.Name(id="getattr"), args=[holder, ast.Constant(value=str(name)), *_]):
-                    (own if _is_self(holder) else others).add(name)
+                    (own if is_self(holder) else others).add(name)
                 case ast.Subscript(value=ast.Attribute(attr=store), slice=ast.Constant(value=str(name))):
-                    own |= {name} if store in _STORES else set()
-    return _Read(frozenset(own - _STORES), frozenset(others - _STORES))
+                    own |= {name} if store in STORES else set()
+    return _Read(frozenset(own - STORES), frozenset(others - STORES), frozenset(inner - STORES))
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.AST]:
@@ -165,41 +148,22 @@ def _aliased(function: ast.AST, names: set[str]) -> Iterator[ast.expr]:
     for each in ast.walk(function):
         match each:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in names:
-                yield from _choices(value)
+                yield from choices(value)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name in names:
-                yield from _choices(value)
+                yield from choices(value)
             case ast.NamedExpr(target=ast.Name(id=name), value=value) if name in names:
-                yield from _choices(value)
+                yield from choices(value)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 for target, value in zip(targets, values, strict=False):
                     if isinstance(target, ast.Name) and target.id in names:
-                        yield from _choices(value)
+                        yield from choices(value)
 
 
-def _choices(value: ast.expr) -> Iterator[ast.expr]:
-    match value:
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from _choices(body)
-            yield from _choices(orelse)
-        case ast.BoolOp(values=values):
-            for each in values:
-                yield from _choices(each)
-        case ast.Attribute() | ast.Subscript() | ast.Constant() | ast.Call(func=ast.Name(id="getattr")):
-            yield value
-
-
-def _is_none(node: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _is_chain(node: ast.expr) -> bool:
+def _root(node: ast.expr) -> str:
+    """Return `m` for `m.layer` and `m.layers[0]`; empty: a chain of attributes begins with something else."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
-    return isinstance(node, ast.Name) and node.id not in ("torch", "F", "nn", "np", "math")
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 # What cannot be None where it is read
@@ -267,7 +231,7 @@ def _missed(test: ast.expr) -> Iterator[str]:
 
 
 def _name_of(node: ast.expr) -> Iterator[str]:
-    if isinstance(node, ast.Attribute) and _is_self(node.value):
+    if isinstance(node, ast.Attribute) and is_self(node.value):
         yield node.attr
 
 
@@ -303,6 +267,8 @@ class _Classes:
         self.deriving = (below | self._above(below)) - changed - self._above(changed)
         """Those that derive from a changed one, and what these derive from beside it."""
         self.related = changed | self._above(changed) | self.deriving
+        self._changed = changed
+        self._tree = tree
         self._below_changed = below - changed
 
     def _above(self, names: Iterable[str]) -> set[str]:
@@ -311,7 +277,7 @@ class _Classes:
         while waiting:
             cls = self._every.get(waiting.pop())
             for base in cls.bases if cls is not None else ():
-                name = _last(base)
+                name = last_name(base)
                 if name in self._every and name not in found:
                     found.add(name)
                     waiting.append(name)
@@ -319,6 +285,20 @@ class _Classes:
 
     def _below(self, names: set[str]) -> set[str]:
         return {name for name in self._every if self._above([name]) & names} - names
+
+    def with_methods(self, read: _Read) -> _Read:
+        """Add what the methods and properties read that a change names."""
+        own, others, inner, seen = set(read.own), set(read.others), set(read.inner), set[str]()
+        methods = [each for name in sorted(self.related) for each in self._every[name].body]
+        while seen != own:
+            seen = set(own)
+            for each in methods:
+                if isinstance(each, FUNCTIONS) and each.name in own:
+                    inside = _read(each, range(each.lineno, (each.end_lineno or each.lineno) + 1))
+                    own |= inside.own
+                    others |= inside.others
+                    inner |= inside.inner
+        return _Read(frozenset(own), frozenset(others), frozenset(inner))
 
     def constructing(self, name: str) -> frozenset[str]:
         """Return the methods of a class that its constructor certainly calls, with the constructor."""
@@ -329,14 +309,19 @@ class _Classes:
         found, waiting = {"__init__", "__post_init__"}, ["__init__"]
         while waiting:
             method = methods.get(waiting.pop())
-            for statement, is_certain in _statements(method.body if method is not None else [], is_certain=True):
-                for each in ast.walk(statement) if is_certain and not _has_body(statement) else ():
+            for statement, is_certain in statements(method.body if method is not None else [], is_certain=True):
+                for each in ast.walk(statement) if is_certain and not has_body(statement) else ():
                     match each:
                         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=called)):
                             if called in methods and called not in found:
                                 found.add(called)
                                 waiting.append(called)
         return frozenset(found)
+
+    def varies(self, name: str, attribute: str) -> bool:
+        """Whether a class that one derives from writes an attribute, too."""
+        above = self._above([name])
+        return any(each.owner in above and each.write.name == attribute for each in places(self._tree.body))
 
     def overriding(self, file: str, names: Collection[str]) -> Iterator[Condition]:
         """Yield where a class that derives from a changed one gives an attribute another meaning."""
@@ -351,161 +336,51 @@ class _Classes:
                     case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr()) if found in names:
                         yield Condition(file, each.lineno, "", constructed=name)
 
+    def without(self, file: str, names: frozenset[str]) -> Iterator[Condition]:
+        """Yield the calls that make an object of a changed class with None for what the constructor keeps."""
+        for cls in map(self._every.__getitem__, sorted(self._changed)):
+            for position, parameter in _kept_parameters(cls, names):
+                for place in _calls(self._tree.body):
+                    inner = place.owner in self._below_changed and place.function == "__init__"
+                    made = last_name(place.call.func)
+                    is_base = made == "__init__" and inner
+                    if not (is_base or made == cls.name or made in self._below_changed):
+                        continue
+                    given = next(iter(place.call.args[position : position + 1]), keyword_of(place.call, parameter))
+                    if is_none(given):
+                        yield Condition(file, place.line, "", constructed=place.owner if is_base else "")
+
+
+class _CallPlace(Struct, frozen=True):
+    call: ast.Call
+    line: int
+    owner: str
+    function: str
+
+
+def _calls(body: Iterable[ast.stmt], owner: str = "", function: str = "") -> Iterator[_CallPlace]:
+    for each in body:
+        if isinstance(each, ast.ClassDef):
+            yield from _calls(each.body, each.name)
+        elif isinstance(each, FUNCTIONS):
+            yield from _calls(each.body, owner, function or each.name)
+        else:
+            for below in ast.walk(each):
+                if isinstance(below, ast.Call):
+                    yield _CallPlace(below, each.lineno, owner, function)
+
+
+def _kept_parameters(cls: ast.ClassDef, names: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Yield the parameters of a constructor that become attributes of some names, with their positions."""
+    for method in cls.body:
+        if isinstance(method, FUNCTIONS) and method.name == "__init__":
+            positions = [one.arg for one in (*method.args.posonlyargs, *method.args.args)][1:]
+            for each in ast.walk(method):
+                match each:
+                    case ast.Assign(targets=[target], value=ast.Name(id=given)):
+                        if names & set(_name_of(target)):
+                            yield positions.index(given) if given in positions else sys.maxsize, given
+
 
 def _spans(node: ast.stmt, lines: Collection[int]) -> bool:
     return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
-
-
-def _last(node: ast.expr) -> str:
-    """Return the class that `Base`, `nets.Base` or `Base[int]` names."""
-    if isinstance(node, ast.Subscript):
-        return _last(node.value)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-# What writes
-
-
-def _has_body(node: ast.stmt) -> bool:
-    return hasattr(node, "body") or hasattr(node, "cases")
-
-
-def _statements(body: Iterable[ast.stmt], *, is_certain: bool) -> Iterator[tuple[ast.stmt, bool]]:
-    """Yield the statements of a block, those inside of others too, without functions and classes."""
-    for each in body:
-        yield each, is_certain
-        if isinstance(each, (*FUNCTIONS, ast.ClassDef)):
-            continue
-        keeps = is_certain and isinstance(each, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor)
-        for name in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(each, name, ()), is_certain=keeps)
-        for part in (*getattr(each, "handlers", ()), *getattr(each, "cases", ())):
-            yield from _statements(part.body, is_certain=False)
-
-
-def _places(
-    body: Iterable[ast.stmt], owner: str = "", function: str = "", *, is_certain: bool = True
-) -> Iterator[_Place]:
-    for statement, certain in _statements(body, is_certain=is_certain):
-        if isinstance(statement, ast.ClassDef):
-            yield from _places(statement.body, statement.name)
-        elif isinstance(statement, FUNCTIONS):
-            yield from _places(statement.body, owner, function or statement.name, is_certain=not function)
-        else:
-            for write in _written(statement):
-                yield _Place(statement, write, owner, function, certain)
-
-
-def _written(statement: ast.stmt) -> Iterator[_Write]:
-    """Yield the attributes that one statement writes, without the statements inside of it."""
-    value = getattr(statement, "value", None)
-    match statement:
-        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-            is_choice = isinstance(value, ast.IfExp | ast.BoolOp) and any(map(_is_none, _choices(value)))
-            is_none = isinstance(statement, ast.Delete) or _is_none(value) or is_choice
-            for target in targets:
-                yield from _to(target, removes=is_none, is_choice=is_choice)
-        case ast.AugAssign(target=target) | ast.For(target=target) | ast.AsyncFor(target=target):
-            yield from _to(target)
-        case ast.AnnAssign(target=target, value=ast.expr()):
-            yield from _to(target, removes=_is_none(value))
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                yield from _to(item.optional_vars) if item.optional_vars is not None else ()
-    for child in ast.iter_child_nodes(statement):
-        for each in ast.walk(child) if isinstance(child, ast.expr | ast.withitem) else ():
-            # `x.add(1)` is new where its value is used, and changes a set where it is not.
-            if isinstance(each, ast.Call) and (_last(each.func) != "add" or isinstance(statement, ast.Expr)):
-                yield from _called(each)
-
-
-def _to(target: ast.expr, *, removes: bool = False, is_choice: bool = False) -> Iterator[_Write]:
-    """Yield what an assignment to a target writes."""
-    match target:
-        case ast.Tuple(elts=elts) | ast.List(elts=elts):
-            for each in elts:
-                yield from _to(each)
-        case ast.Starred(value=value):
-            yield from _to(value)
-        case ast.Attribute(value=ast.Attribute() as held, attr="data"):
-            yield from _to(held)
-        case ast.Attribute(value=value, attr=name):
-            yield _Write(name, _is_self(value), removes=removes, is_choice=is_choice)
-        case ast.Subscript(value=value, slice=key):
-            store = _store(value)
-            if store is not None:
-                yield _Write(_text(key), _is_self(store), removes=removes)
-            else:
-                yield from _inside(value)
-
-
-def _store(node: ast.expr) -> ast.expr | None:
-    """Return the object whose attributes a mapping holds: of `self._buffers`, and of `vars(self)`."""
-    match node:
-        case ast.Attribute(value=value, attr=name) if name in _STORES:
-            return value
-        case ast.Call(func=ast.Name(id="vars"), args=[value]):
-            return value
-    return None
-
-
-def _inside(node: ast.expr) -> Iterator[_Write]:
-    """Yield the attribute whose value is written in place; what is only written through `.data` no backward sees."""
-    while True:
-        match node:
-            case ast.Subscript(value=value):
-                node = value
-            case ast.Call(func=ast.Attribute(value=value, attr=method)) if writes(method):
-                node = value
-            case _:
-                break
-    if isinstance(node, ast.Attribute) and node.attr != "data":
-        yield _Write(node.attr, _is_self(node.value), keeps=True)
-
-
-def _called(call: ast.Call) -> Iterator[_Write]:
-    for keyword in call.keywords:
-        if keyword.arg == "out":
-            yield from _inside(keyword.value)
-    name = _last(call.func)
-    first = call.args[0] if call.args else None
-    second = call.args[1] if len(call.args) > 1 else None
-    is_method = isinstance(call.func, ast.Attribute)
-    if name in _REGISTERING and isinstance(call.func, ast.Attribute):
-        holder, key = call.func.value, first or _keyword(call, "name")
-        if (
-            name in ("__setattr__", "__delattr__")
-            and first is not None
-            and len(call.args) > (name == "__setattr__") + 1
-        ):
-            holder, key = first, second  # object.__setattr__(self, "n", value)
-        is_own = _is_self(holder) or (isinstance(holder, ast.Call) and _last(holder.func) == "super")
-        value = call.args[-1] if len(call.args) > 1 else _keyword(call, "tensor")
-        is_none = name == "__delattr__" or _is_none(value)
-        text = _text(key)
-        yield _Write(text.rpartition(".")[2] if text is not None else None, is_own, removes=is_none)
-    elif name in _RENEWING and first is not None:
-        key = second or _keyword(call, "name") or _keyword(call, "tensor_name")
-        if key is not None or name in ("setattr", "delattr"):
-            value = call.args[2] if len(call.args) > 2 else None
-            is_none = name == "delattr" or _is_none(value)
-            yield _Write(_text(key), _is_self(first), removes=is_none)
-        else:
-            yield _Write("weight", is_own=False)
-    elif is_method and writes(name):
-        held = call.func.value  # type: ignore[attr-defined]
-        store = _store(held)
-        if store is not None:
-            yield _Write(_text(first), _is_self(store), removes=name in ("pop", "clear", "popitem"))
-        elif name in _RESHAPING:
-            yield from _to(held)
-        else:
-            yield from _inside(held)
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

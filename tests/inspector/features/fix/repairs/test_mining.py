@@ -273,8 +273,83 @@ def test_a_condition_around_the_change_may_exclude_none():
 
 
 def test_what_a_file_does_when_it_is_loaded_has_run():
-    assert lines_of(program(CLASS="model = Net()\nmodel.center = None")) == []
+    assert lines_of(program(CLASS="model = Net()\nmodel.center = torch.ones(3)")) == []
+    other = program(CLASS="model = Net()\nother = Net()\nother.center = None")
+    assert lines_of(other) == ["other.center = None"], "it may be another object than the one that is called"
     assert lines_of(program(CLASS="def strip(model):\n    model.center = None")) == ["model.center = None"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("Net(None)", ["return Net(None)"]),
+        ("Net(center=None)", ["return Net(center=None)"]),
+        ("Net(x)", []),
+        ("Other(None)", []),
+    ],
+)
+def test_an_object_that_is_made_without_what_is_read(line: str, found: list[str]):
+    text = program(CLASS=f"def build(x):\n    return {line}").replace("wide=True", "center")
+    text = text.replace("self.center = torch.ones(3)", "self.center = center")
+    assert lines_of(text) == found
+    derived = text.replace(
+        f"def build(x):\n    return {line}", "class Plain(Net):\n    def __init__(self):\n        LINE"
+    )
+    base = line.replace("Net(", "super().__init__(").replace("Other(", "Other.__init__(self, ")
+    assert bool(lines_of(derived.replace("LINE", base))) == bool(found)
+
+
+def test_a_parameter_that_may_be_none():
+    text = program().replace("wide=True", "center=None").replace("torch.ones(3)", "center")
+    assert lines_of(text) == ["self.center = center"]
+    assert lines_of(text.replace("center=None", "center")) == []
+
+
+def test_what_a_property_reads_is_read():
+    given = "@property\ndef middle(self):\n    return self.center\n\ndef drop(self):\n    self.center = None"
+    assert lines_of(program(READ="self.middle", OTHER=given)) == ["self.center = None"]
+
+
+LAYERS = """\
+class Layer:
+    def __init__(self, lite=False):
+        self.offset = torch.zeros(3)
+        OWN
+
+    def unload(self):
+        pass
+
+
+class Lite(Layer):
+    def __init__(self):
+        self.LITE = None
+
+
+class Other:
+    def __init__(self, lite=False):
+        self.offset = None
+
+
+class Net:
+    def forward(self, x):
+        if x.norm() > 8:
+            x = x - self.layer.offset
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "lite", "found"),
+    [
+        ("pass", "name", []),
+        ("pass", "offset", ["self.offset = None"]),
+        ("if lite:\n            self.offset = 1", "name", ["self.offset = 1"]),
+        ("self.offset = 1 if lite else None", "name", ["self.offset = 1 if lite else None"]),
+        ("pass\n\n    def reset(self):\n        self.offset = 2", "name", ["self.offset = 2"]),
+    ],
+)
+def test_an_attribute_of_a_layer(own: str, lite: str, found: list[str]):
+    assert lines_of(LAYERS.replace("OWN", own).replace("LITE", lite)) == found
 
 
 def test_methods_that_write_what_a_change_reads_are_named():
@@ -282,6 +357,11 @@ def test_methods_that_write_what_a_change_reads_are_named():
     after = text.replace("        if x.norm() > 8:\n            x = x - self.center\n", "        x = x - self.center\n")
     found = mined({"f.py": text}, {"f.py": [after]})
     assert found.methods == ("drop",)
+    calling = program(OTHER="def drop(self):\n    self.center = None\n\ndef prepare(self):\n    self.drop()")
+    changed = calling.replace(
+        "        if x.norm() > 8:\n            x = x - self.center\n", "        x = x - self.center\n"
+    )
+    assert set(mined({"f.py": calling}, {"f.py": [changed]}).methods) == {"drop", "prepare"}
     assert found.files == ("f.py",)
 
 
