@@ -87,7 +87,11 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
     for dtype in (torch.uint8, torch.int32):
         cast(f"integers as {_name(dtype)}", integers, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
     for dtype in (torch.uint8, torch.int64):
-        cast(f"booleans as {_name(dtype)}", booleans, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
+        name = f"booleans as {_name(dtype)}"
+        cast(name, booleans, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
+        # An op that refuses such a mask may run only where one element is true, or none.
+        cast(f"{name} all true", booleans, lambda leaf, to=dtype: torch.ones_like(leaf, dtype=to))  # type: ignore[misc]
+        cast(f"{name} all false", booleans, lambda leaf, to=dtype: torch.zeros_like(leaf, dtype=to))  # type: ignore[misc]
     return found
 
 

@@ -42,6 +42,8 @@ _SLOWER = 1.5
 _NOTICED, _MUCH_SLOWER = 1e-4, 3.0
 """Up to `_MUCH_SLOWER` times, only if a call takes this many seconds more: calls of microseconds, timed in one process
 after the other, vary by half with what else runs on the core."""
+_MASKS = "booleans as "
+_ALL = ("", " all true", " all false")
 _AS_NUMBERS = "Are these inputs always tensors? With a number for a tensor of one, {}"
 _AS_TENSORS = "Are these numbers never tensors? With tensors, {}"
 _AS_FLOATS = "Are these numbers always of type int? With floats of the same values, {}"
@@ -57,8 +59,8 @@ _UNUSUAL = {
     "integers as booleans": "Are these integers always of this dtype? With booleans, {}",
     "integers as uint8": "Are these integers always of this dtype? With uint8, {}",
     "integers as int32": "Are these integers always of this dtype? With int32, {}",
-    "booleans as uint8": "Are these masks always booleans? With uint8, {}",
-    "booleans as int64": "Are these masks always booleans? With int64, {}",
+    **{f"{_MASKS}uint8{all_}": "Are these masks always booleans? With uint8, {}" for all_ in _ALL},
+    **{f"{_MASKS}int64{all_}": "Are these masks always booleans? With int64, {}" for all_ in _ALL},
     "tensors as numbers": _AS_NUMBERS,
     "numbers as tensors": _AS_TENSORS,
     "integers as floats": _AS_FLOATS,
@@ -268,12 +270,12 @@ class Prover:
             return _failed(ProofCheck("probes", False, f"the changed target cannot be observed: {after.left_out}"))
         keeps_gradients = not (change.drops_gradients or self._inference)
         every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
-        unusual, found = _parted(every)
+        unusual, found = _parted(_accepted(every, before, after))
         checks = [*checks_of(found, len(before.entries)), *_reach_checks(before, after, change)]
         of_gradients: set[str] = set()
         if found:
             rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
-            if not _parted(rest)[1]:
+            if not _parted(_accepted(rest, before, after))[1]:
                 of_gradients = {each.name for each in checks_of(found, 0) if not each.passed}
         compiled = "not tried: eager calls differ"
         if {each.name for each in checks if not each.passed} <= of_gradients:
@@ -433,6 +435,30 @@ def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list
     every = list(found)
     unusual = [each for each in every if _is_unusual(each.entry)]
     return unusual, [each for each in every if not _is_unusual(each.entry)]
+
+
+def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed) -> list[CallDifference]:
+    """Leave out masks of another dtype that the unchanged program refuses as well, on its other side.
+
+    An op there says that masks are booleans: `if mask.any(): x = x.masked_fill(mask, 0)`.
+    """
+    every = list(found)
+    refused = {(_dtype_of_masks(each.name), each.raised) for each in before.entries if each.raised}
+    raised = {each.name: each.raised for each in after.entries if not each.call}
+    dropped = {
+        each.entry
+        for each in every
+        if each.refuses
+        and _dtype_of_masks(each.entry)
+        and (_dtype_of_masks(each.entry), raised.get(each.entry, "")) in refused
+    }
+    return [each for each in every if each.entry not in dropped]
+
+
+def _dtype_of_masks(entry: str) -> str:
+    """Return the dtype that a probe gives to masks; empty: it leaves them booleans."""
+    _, mark, rest = _inputs_named(entry).partition(_MASKS)
+    return rest.partition(" ")[0] if mark else ""
 
 
 def _inputs_of(difference: CallDifference) -> str:

@@ -1,0 +1,39 @@
+"""Which odd inputs the author may rule out, and which of them the unchanged program refuses itself."""
+
+import pytest
+
+from ctrace.inspector.facts.trial import Entry, Observed
+from ctrace.inspector.features.fix.child.argument_probes import other_kinds, other_shapes, spelled_out
+from ctrace.inspector.features.fix.repairs.comparing import differences
+from ctrace.inspector.features.fix.repairs.proving import _accepted, _parted, _question_about
+
+REFUSED = "RuntimeError: masked_fill_ only supports boolean masks"
+OTHER = "RuntimeError: too large"
+
+
+def test_each_probe_of_another_kind_or_shape_is_a_question():
+    kinds = {**other_kinds(spelled_out(None)), **other_shapes()}
+    before = Observed(tuple(Entry(f"base, {name}") for name in kinds))
+    after = Observed(tuple(Entry(f"base, {name}", raised=OTHER) for name in kinds))
+    unusual, found = _parted(differences(before, after))
+    assert {each.entry.partition(", ")[2] for each in unusual} == {*kinds}
+    assert not found
+    assert all("?" in _question_about(each) for each in unusual)
+
+
+@pytest.mark.parametrize(
+    ("all_true", "later", "kept"), [(REFUSED, REFUSED, False), ("", REFUSED, True), (REFUSED, OTHER, True)]
+)
+def test_masks_that_the_program_refuses_on_its_other_side_are_booleans(all_true: str, later: str, kept: bool):
+    dtype = "base, booleans as uint8"
+    before = Observed((Entry(dtype), Entry(f"{dtype} all true", raised=all_true), Entry("base, NaN")))
+    after = Observed((Entry(dtype, raised=later), Entry(f"{dtype} all true", raised=all_true), Entry("base, NaN")))
+    found = _accepted(differences(before, after), before, after)
+    assert [each.entry for each in found] == ([dtype] if kept else [])
+
+
+def test_masks_with_another_result_differ():
+    dtype = "base, booleans as uint8"
+    before = Observed((Entry(dtype, state=[]), Entry(f"{dtype} all true", raised=REFUSED)))
+    after = Observed((Entry(dtype, state=[["input mask", 1]]), Entry(f"{dtype} all true", raised=REFUSED)))
+    assert _accepted(differences(before, after), before, after)
