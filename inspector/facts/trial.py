@@ -158,6 +158,8 @@ class Mined(Struct, frozen=True):
 
 ON = " on "
 """In the name of a call, between what is done with the model and the inputs."""
+PENALTY = "gradient penalty"
+"""In the name of a call that differentiates gradients."""
 REDRAWN = "other random numbers"
 """The name of a call that differs from others in the random numbers that it draws."""
 

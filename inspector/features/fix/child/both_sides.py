@@ -1,10 +1,12 @@
 """Evaluate conditions where their line runs, and note in which calls each was true and false."""
 
+import linecache
 import os
 import random
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -14,6 +16,7 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Condition, Sides
 
+_HEADERS = re.compile(r"(raise|assert|return|if|elif|else|for|while|with|try|except|finally|def|class|@)\b")
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 """Frames that cannot read the variables of their line."""
 
@@ -91,16 +94,31 @@ class SideWatch:
         if frame.f_code.co_name in _INNER:
             return None
 
+        begun: list[Condition] = []
+        """Lines that run now: one that raises has stored nothing, so the next event decides."""
+
         def local(frame: FrameType, event: str, _argument: Any) -> Any:
-            if event == "line" and not self._busy:
-                for condition, code in self._at.get((real, frame.f_lineno), ()):
-                    if code is not None:
-                        self._look(condition, code, frame)
-                    elif not condition.expression:
-                        self._seen[condition][True][self._entry] = None
+            if self._busy:
+                return local
+            if event != "exception":
+                for condition in begun:
+                    self._seen[condition][True][self._entry] = None
+            begun.clear()
+            if event == "line":
+                begun.extend(self._line(frame, self._at.get((real, frame.f_lineno), ())))
             return local
 
         return local
+
+    def _line(self, frame: FrameType, here: Iterable[tuple[Condition, CodeType | None]]) -> Iterator[Condition]:
+        """Note what holds where a line begins; yield the conditions that are met once it has ended."""
+        for condition, code in here:
+            if code is not None:
+                self._look(condition, code, frame)
+            elif not condition.expression and _stores(frame):
+                yield condition
+            elif not condition.expression:
+                self._seen[condition][True][self._entry] = None
 
     def _note_class(self, frame: FrameType) -> None:
         """Note the constructors that made the object whose method begins: they ran before anybody watched."""
@@ -137,3 +155,9 @@ class SideWatch:
         seen = self._seen[condition]
         if not seen[True] and not seen[False] and isinstance(error, NameError | AttributeError | SyntaxError):
             self._failed[condition] = telling_line(kind_and_message(error))
+
+
+def _stores(frame: FrameType) -> bool:
+    """Whether a line is a statement that has an effect only if it completes, unlike `raise`, `return` or a header."""
+    first = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return _HEADERS.match(first) is None

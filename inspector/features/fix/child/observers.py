@@ -25,6 +25,10 @@ Sequence = Callable[[Any, Callable[..., Any], Call], Any]
 
 _MOST_LEAVES = 6
 """Parameters that are frozen, and trained, one by one."""
+_MOST_PARTS = 3
+"""Layers that are cast one by one."""
+_MOST_ALONE = 6
+"""Parameters and buffers that get other values one by one, buffers first."""
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
 
@@ -66,12 +70,12 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     """Return all observers of a subject by name."""
     import torch
 
-    found: dict[str, Observer] = {"called twice": Observer(sequence=_twice)}
+    found: dict[str, Observer] = {"called twice": Observer(sequence=_twice, is_crossed=True)}
     if not isinstance(subject, torch.nn.Module):
         return {**found, **_of_attributes(subject, mined)}
     found |= _of_precision() | _of_state() | _of_gradients(subject)
     found |= {
-        "in the other mode": Observer(_in_the_other_mode),
+        "in the other mode": Observer(_in_the_other_mode, is_crossed=True),
         "with layers in place": Observer(_in_place, is_crossed=True),
         "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
         "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
@@ -80,8 +84,9 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "pickled": Observer(_pickled),
         "saved": Observer(sequence=_saved),
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
-        "loaded": Observer(_loaded),
+        "loaded": Observer(_loaded, is_crossed=True),
     }
+    found |= _of_parts(subject) | _of_each_state(subject)
     return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
 
 
@@ -112,6 +117,79 @@ def _cast(dtype: str) -> Prepare:
         return model.to(getattr(torch, dtype))
 
     return prepare
+
+
+def _of_parts(model: Any) -> dict[str, Observer]:
+    """Return observers that cast a part of the model only: some layers of a model often stay in another precision."""
+    parts = [name for name, each in model.named_children() if any(True for _ in each.parameters())]
+    found = {f"{name} in bfloat16": Observer(_casting(name), is_crossed=True) for name in parts[:_MOST_PARTS]}
+    if parts and any(leaf.is_floating_point() for leaf in model.buffers()):
+        found["parameters in bfloat16"] = Observer(_casting(None), is_crossed=True)
+    return found
+
+
+def _casting(part: str | None) -> Prepare:
+    def prepare(model: Any) -> Any:
+        import torch
+
+        subject = model if part is None else getattr(model, part)
+        for leaf in (*subject.parameters(), *(() if part is None else subject.buffers())):
+            if leaf.is_floating_point():
+                leaf.data = leaf.data.to(torch.bfloat16)
+        return model
+
+    return prepare
+
+
+def _of_each_state(model: Any) -> dict[str, Observer]:
+    """Return observers of each parameter and buffer alone, as far as they are few.
+
+    One is infinite, or the inputs are its values: a distance is 0 there, whose square root has no gradient.
+    """
+    named = [
+        (name, leaf)
+        for name, leaf in (*model.named_buffers(), *model.named_parameters())
+        if leaf.is_floating_point() and leaf.numel()
+    ]
+    found = {}
+    for name, leaf in named[:_MOST_ALONE]:
+        found[f"state {name} infinite"] = Observer(_first_infinite(name), is_crossed=True)
+        if leaf.dim() == 1:
+            found[f"inputs equal to {name}"] = Observer(change=_equal_to(leaf.detach().clone()))
+    return found
+
+
+def _first_infinite(name: str) -> Prepare:
+    def prepare(model: Any) -> Any:
+        import torch
+
+        leaf = dict((*model.named_buffers(), *model.named_parameters())).get(name)
+        if leaf is None:
+            raise TargetError("no such leaf", "")
+        with torch.no_grad():
+            leaf[(0,) * leaf.dim()] = math.inf
+        return model
+
+    return prepare
+
+
+def _equal_to(value: Any) -> Callable[[Call], Call]:
+    def fits(leaf: Any) -> bool:
+        return bool(leaf.is_floating_point() and leaf.dim() and leaf.shape[-1] == value.numel())
+
+    def change(call: Call) -> Call:
+        if not any(map(fits, tensors(call))):
+            raise TargetError("no input of this width", "")
+        return mapped(
+            call,
+            lambda leaf: (
+                value.to(leaf.dtype).expand(leaf.shape).clone().requires_grad_(leaf.requires_grad)
+                if fits(leaf)
+                else leaf
+            ),
+        )
+
+    return change
 
 
 def _recast(dtype: str, scale: float) -> Callable[[Call], Call]:
@@ -295,7 +373,7 @@ def _of_attributes(subject: Any, mined: Mined) -> dict[str, Observer]:
         for holder in _holders(subject, path):
             values |= dict.fromkeys(_others(_held(holder, path), mined))
         for value in values:
-            found[f"{path} = {value!r}"] = Observer(_setting(path, value), is_crossed=isinstance(value, bool))
+            found[f"{path} = {value!r}"] = Observer(_setting(path, value), is_crossed=True)
     flags = _flags(subject, mined)
     if len(flags) > 1:
         found["all flags inverted"] = Observer(_inverting(flags), is_crossed=True)

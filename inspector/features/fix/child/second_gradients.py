@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.facts.trial import PENALTY
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors, tensors_in
 from ctrace.inspector.features.fix.child.observers import Observer
-
-PENALTY = "gradient penalty"
 
 
 def penalties() -> dict[str, Observer]:

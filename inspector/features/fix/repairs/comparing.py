@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from ctrace.inspector.facts.trial import Entry, Observed, Sides
+from ctrace.inspector.facts.trial import PENALTY, Entry, Observed, Sides
 from ctrace.inspector.features.fix.repairs.repair_result import ProofCheck
 
 KINDS = (
@@ -88,9 +88,9 @@ def differences(
     raising = {each.name for each in (*before.entries, *after.entries) if each.raised and not each.call}
     for one in before.entries:
         other = later.pop((one.name, one.call), None)
-        if other is not None:
+        if other is not None and (gradients or PENALTY not in one.name):
             found += _of_entry(one, other, rounded=rounded, gradients=gradients)
-        elif not (one.call and one.name in raising):
+        elif other is None and not (one.call and one.name in raising):
             found.append(CallDifference(one.name, one.call, "raised", "this call is missing"))
     new = ((name, call) for name, call in later if not (call and name in raising))
     found += [CallDifference(name, call, "raised", "this call is new") for name, call in new]
@@ -253,6 +253,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
+def is_excused(difference: CallDifference) -> bool:
+    """Whether a difference is only that torch refuses a subclass of Tensor, which opens no obligation."""
+    return difference.kind == "raised" and difference.entry.endswith(_SUBCLASS) and difference.refuses
+
+
 def checks_of(found: Iterable[CallDifference], compared: int) -> tuple[ProofCheck, ...]:
     """Return one check for each kind of difference."""
     by_kind: dict[str, list[CallDifference]] = {}
@@ -262,7 +267,7 @@ def checks_of(found: Iterable[CallDifference], compared: int) -> tuple[ProofChec
 
 
 def _check(kind: str, found: list[CallDifference], compared: int) -> ProofCheck:
-    refused = [each for each in found if kind == "raised" and each.entry.endswith(_SUBCLASS) and each.refuses]
+    refused = [each for each in found if is_excused(each)]
     if refused == found:
         note = f"; not for tensor subclasses: {refused[0].detail}" if refused else ""
         return ProofCheck(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")

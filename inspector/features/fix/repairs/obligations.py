@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.trial import ON, Entry, Observed
-from ctrace.inspector.features.fix.repairs.comparing import CallDifference
+from ctrace.inspector.features.fix.repairs.comparing import CallDifference, is_excused
 from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
 VALUE, DTYPE, OVERFLOW, GRADIENT, IDENTITY, STATE, EXCEPTIONS, EFFECTS, RANDOM, COST, COMPILED = NAMES = (
@@ -115,7 +115,7 @@ def tried(
         keeps_eager: whether the change cannot affect eager.
         runs_hooks: whether code may run that no statement of the change calls, such as a hook that prints.
     """
-    every = list(found)
+    every = [each for each in found if not is_excused(each)]
     apart = {each.entry for each in every}
     differing: dict[str, str] = {}
     for each in every:

@@ -31,6 +31,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
+    assigned,
     dotted,
     full_name,
     read,
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""
+_NEVER_NEGATIVE = frozenset(
+    ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
+) | frozenset(("count_nonzero", "numel", "len"))
+_KEEPS_SIGN = frozenset(
+    ("item", "float", "max", "min", "amax", "amin", "mean", "sum", "median", "detach", "clone", "double")
+)
+"""Ops whose result is not negative if their operand is not."""
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -327,14 +335,39 @@ def _is_numeric(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool
     plain = isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
     # A tensor divided by zero is infinite, a number raises: the divisor must be a nonzero number, or guarded.
     divides = isinstance(above.operator, cst.Divide) and above.right is node
-    return plain and _is_constant(code, _other(code, node)) and (not divides or _is_positive(node))
+    return plain and _is_constant(code, _other(code, node)) and (not divides or _is_positive(code, node))
 
 
-def _is_positive(node: cst.CSTNode) -> bool:
-    """Whether a divisor has a small number added to it, as against zero."""
+def _is_positive(code: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether a divisor is a number that cannot be negative, with a positive one added to it, as against zero."""
     import libcst as cst
 
-    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add) and is_number(node.right)
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Add):
+        return False
+    return is_number(node.right) and number(node.right) > 0 and _is_never_negative(code, node.left)
+
+
+def _is_never_negative(code: ParsedFile, node: cst.BaseExpression) -> bool:
+    import libcst as cst
+
+    if isinstance(node, cst.Name):
+        values = assigned(code, node)
+        return bool(values) and all(_is_never_negative(code, each) for each in values)
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.Power) and is_number(node.right) and number(node.right) % 2 == 0
+    if not isinstance(node, cst.Call):
+        return False
+    op = op_of(code, node) or dotted(node.func)
+    if op in _NEVER_NEGATIVE:
+        return True
+    inner = (
+        node.func.value
+        if isinstance(node.func, cst.Attribute) and not full_name(code, node.func).startswith("torch.")
+        else None
+    )
+    if inner is None and node.args:
+        inner = node.args[0].value
+    return op in _KEEPS_SIGN and inner is not None and _is_never_negative(code, inner)
 
 
 def _is_choice(code: ParsedFile, above: cst.CSTNode, node: cst.CSTNode) -> bool:
