@@ -19,7 +19,7 @@ from ctrace.inspector.features.fix.child.digests import digest, digest_of, witho
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGING = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto")
-_NO_DEED = ("__pycache__", "/dev/null", "/dev/shm/")
+_NO_DEED = ("__pycache__", "/dev/null", "/dev/shm/", "/torchinductor_")
 """Parts of paths that Python and torch write without being asked."""
 
 

@@ -55,6 +55,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
                     constants[value] = None
             further |= dict.fromkeys(further_constants(node, named))
             attributes |= dict.fromkeys(_attributes_in_tests(node))
+        words |= dict.fromkeys(_keys_of_tables(tree))
         writing = {line.line for after in afters for line in writers(file, texts[file], after)}
         methods |= dict.fromkeys(_functions_with(tree, writing))
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
@@ -71,6 +72,15 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(each for each in others if isinstance(each, int)),
         tuple(each for each in others if isinstance(each, float)),
     )
+
+
+def _keys_of_tables(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts that a dictionary of the file has as keys: names that a method may take, as of a preset."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            for key in node.value.keys:
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value
 
 
 def _functions_with(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:

@@ -66,7 +66,9 @@ def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
             continue
         if not each.function and not each.owner and each.is_certain and not each.write.removes:
             continue  # it has run when the calls begin; where it leaves None, another object may have been meant
-        if each.owner and each.function in classes.constructing(each.owner):
+        # A public method that a constructor calls may be called again, with other arguments.
+        is_constructor = each.function == "__init__" or each.function.startswith("_")
+        if each.owner and is_constructor and each.function in classes.constructing(each.owner):
             yield from _of_constructor(file, each, every, classes)
         else:
             yield Condition(file, each.statement.lineno, "")

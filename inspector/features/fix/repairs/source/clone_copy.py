@@ -19,7 +19,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, dotted, full_name, variables
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, dotted, full_name, torch_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -77,7 +77,12 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     text = code.text(original)
     edits = Edits(code)
     if any(_is_dictionary(code, one) for one in copy.uses):
-        deep = f"{{key: {_clone('value')} for key, value in {text}.items()}}"
+        torch = torch_name(code, edits)
+        if torch is None:
+            return
+        # What is no tensor, or a parameter, is copied as before.
+        value = f"{_clone('value')} if type(value) is {torch}.Tensor else {code.text(copy.call.func)}(value)"
+        deep = f"{{key: {value} for key, value in {text}.items()}}"
         new = deep if is_deep else f"{text}.copy()"
         if not _is_plain(code, original):
             # A dictionary of another class, or what only looks like one, is copied as before: `copy` may give a dict.

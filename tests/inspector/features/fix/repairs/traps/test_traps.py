@@ -50,7 +50,6 @@ LEFT_TO_THE_PROOF = {
     "gradients: a parameter that one side does not use": "right without gradients",
     "gradients: a parameter that only one side uses": "right without gradients",
     "hoisting: a dictionary in which a tensor is twice": "right if no tensor is twice in it",
-    "hoisting: a dictionary with a number": "right for a dictionary of tensors",
     "hoisting: an expanded tensor": "right for tensors that fill their memory",
     "scalars: a float beside integers": "right for floats",
     "scalars: a float made an integer": "right for floats",
