@@ -53,6 +53,7 @@ def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
     lines = replaced_lines(before, after)
     if tree is None or new is None or not lines:
         return
+    yield from _of_globals(file, tree, new, lines, replaced_lines(after, before))
     classes = _Classes(tree, lines)
     read = classes.with_methods(_read(new, replaced_lines(after, before)))
     if not read.own | read.others:
@@ -74,6 +75,24 @@ def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
             yield Condition(file, each.statement.lineno, "")
     yield from classes.overriding(file, read.own)
     yield from classes.without(file, read.own - safe)
+
+
+def _of_globals(
+    file: str, tree: ast.Module, new: ast.Module, lines: Collection[int], changed: Collection[int]
+) -> Iterator[Condition]:
+    """Yield the lines of functions that set a global name which the changed statements read."""
+    names = {
+        each.id
+        for each in ast.walk(new)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.lineno in changed
+    }
+    for function in _functions(tree):
+        declared = {name for each in ast.walk(function) if isinstance(each, ast.Global) for name in each.names}
+        for each in ast.walk(function):
+            match each:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in names & declared:
+                    if each.lineno not in lines:
+                        yield Condition(file, each.lineno, "")
 
 
 def _of_constructor(

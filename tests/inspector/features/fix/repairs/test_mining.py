@@ -378,3 +378,14 @@ def test_methods_that_write_what_a_change_reads_are_named():
 def test_code_that_runs_later(text: str):
     assert runs_hooks(text)
     assert not runs_hooks("import torch\nx = torch.ones(3).sum()")
+
+
+def test_functions_that_set_a_global_name_that_is_read_must_run():
+    before = (
+        "GAIN = 0.5\n\n\ndef set_gain(value):\n    global GAIN\n    GAIN = value\n\n\n"
+        "def f(x):\n    if x.sum() > 0:\n        x = x * GAIN\n    return x\n"
+    )
+    after = before.replace(
+        "    if x.sum() > 0:\n        x = x * GAIN\n", "    x = torch.where(x.sum() > 0, x * GAIN, x)\n"
+    )
+    assert [each.line for each in writers("m.py", before, after)] == [6]
