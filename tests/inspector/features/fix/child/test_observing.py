@@ -360,3 +360,49 @@ def test_a_scenario_that_takes_a_side_of_its_own_is_probed_too():
     observer = ModelObserver(Loaded(model(forward), ways), request, train=False)
     names = {each.entry.name.partition(", ")[0] for each in observer.observe() if ", " in each.entry.name}
     assert names == {"base", "decode"}
+
+
+def test_a_line_that_raises_has_not_run():
+    class Named(Plain):
+        def choose(self, name: Any) -> None:
+            self.shift.data = {"shift": self.shift.data}[name]
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.linear(x) + self.shift
+
+    line = Condition(HERE, Named.choose.__code__.co_firstlineno + 1, "")
+    way = Way(lambda: Call((torch.ones(2, 3),), {}))
+
+    def sides(mined: Mined) -> tuple[str, ...]:
+        request = ProofRequest("", conditions=(line,), seconds=600.0, mined=mined)
+        observer = ModelObserver(Loaded(Named(), {"base": way}), request, train=False)
+        list(observer.observe())
+        return observer.watch.result()[0].true
+
+    assert not [each for each in sides(Mined()) if "choose" in each and "'shift'" not in each]
+
+
+def test_an_input_that_equals_a_parameter_has_a_distance_of_zero():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        distance = (x - self.linear.bias).square().sum().sqrt()
+        return self.linear(x) / distance if distance > 0.5 else self.linear(x)
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        distance = (x - self.linear.bias).square().sum().sqrt()
+        near = distance <= 0.5
+        return torch.where(near, self.linear(x), self.linear(x) / torch.where(near, 1.0, distance))
+
+    names = {each.entry for each in apart(before, after) if each.kind == "gradients"}
+    assert "base, inputs equal to linear.bias" in names
+
+
+def test_a_part_of_a_model_may_have_another_precision():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x.to(self.linear.weight.dtype))
+        return h * 2 if x.sum() > 100 else h
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x.to(self.linear.weight.dtype))
+        return torch.where(x.sum() > 100, h * 2, h).to(torch.float32)
+
+    assert "base, linear in bfloat16" in {each.entry for each in apart(before, after)}
