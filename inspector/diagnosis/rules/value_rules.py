@@ -272,10 +272,15 @@ def _decides(scene: DiagnosisScene, each: Break) -> bool:
 
 
 def _only_raises(text: str, line: int) -> bool:
-    """Whether the `if` whose condition is at a line does nothing but raise."""
+    """Whether the `if` whose condition is at a line does nothing but raise, or is an `assert`."""
     tree = parsed(text)
-    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
-    return any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
+    for node in ast.walk(tree) if tree else ():
+        match node:
+            case ast.Assert(test=test) if covers(test, line):
+                return True  # Dynamo checks it at run time, with an op of the graph (symbolic_convert.py, 2.13)
+            case ast.If(test=test, body=[*_, ast.Raise()], orelse=[]) if covers(test, line):
+                return True
+    return False
 
 
 def branch_on(scene: DiagnosisScene, each: Break) -> int | None:

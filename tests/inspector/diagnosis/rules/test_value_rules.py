@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.rules import branch_rules, value_rules
+from ctrace.inspector.diagnosis.rules.value_rules import _only_raises
 from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
@@ -383,3 +384,17 @@ def test_a_log_without_sources_shows_by_its_recompilation_that_python_branches_o
     (only,) = diagnose(session).advice
     assert "branches on" in only.text
     assert "(line 4)" in only.text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("def f(x):\n    assert x.item() > 0\n    return x\n", 2, True),
+        ("def f(x):\n    if x.item() > 0:\n        raise ValueError\n    return x\n", 2, True),
+        ("def f(x):\n    if x.item() > 0:\n        x = x + 1\n        raise ValueError\n    return x\n", 2, True),
+        ("def f(x):\n    if x.item() > 0:\n        return x * 2\n    return x\n", 2, False),
+        ("def f(x):\n    assert x is not None\n    if x.item():\n        x = x + 1\n    return x\n", 3, False),
+    ],
+)
+def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, line: int, expected: bool):
+    assert _only_raises(text, line) is expected
