@@ -24,12 +24,12 @@ from ctrace.inspector.source.owners import owner_of
 _LONG = 10_000
 """A container with more items is data and is not searched."""
 _UNTOUCHED = frozenset(("__dict__", "__weakref__", "__doc__", "__abstractmethods__", "_abc_impl", "__builtins__"))
-# Constants, since a union that is written where it is used is made anew for each of the thousands of values.
+# Constants: Python builds a union that is written where it is used again for each of the thousands of values.
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 _WITHOUT_ATTRIBUTES = (*_LEAVES, FunctionType, MethodType)
 _OF_ITEMS = (dict, list, set, deque)
 _OF_NAMES = (type, ModuleType, FunctionType)
-_FIXED = (tuple, frozenset)
+FIXED = (tuple, frozenset)
 _WITHOUT_CLASS = (type, ModuleType, *_OF_ITEMS, CellType)
 """Kinds of objects whose class is not the program's."""
 _OPEN = frozenset(("types.SimpleNamespace", "_thread._local", "queue.Queue", "argparse.Namespace"))
@@ -151,7 +151,7 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
     if isinstance(value, _OF_NAMES):
         return _of_names(value)
     attributes = _attributes(value)
-    slots = _slots(type(value))
+    slots = slots_of(type(value))
     if slots:
         return _of_slots(path, kind, value, slots, attributes or {})
     return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
@@ -241,7 +241,7 @@ def _of_class(cls: type) -> Container | None:
     if owner is None or (owner is Owner.TORCH and not _is_nn_module(cls)):
         return None
 
-    slots = _slots(cls)
+    slots = slots_of(cls)
 
     def content() -> Content:
         # Dynamo replaces methods of `Module` while it compiles; what it put there stays.
@@ -260,7 +260,7 @@ def _is_patched(cls: type, name: str) -> bool:
     )
 
 
-def _slots(cls: type) -> dict[str, Any]:
+def slots_of(cls: type) -> dict[str, Any]:
     """Return the slots of a class of the user or a library, each with what reads and writes it."""
     has_slots = any("__slots__" in vars(base) for base in cls.__mro__)
     if not has_slots or _owner(cls.__module__) in (None, Owner.TORCH):
@@ -409,7 +409,7 @@ def children(
             if type(item) not in _LEAVES and id(item) not in known and not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item
-    if isinstance(value, _FIXED) and len(value) <= _LONG:
+    if isinstance(value, FIXED) and len(value) <= _LONG:
         yield from ((f"{path}[{index}]", kind, item) for index, item in enumerate(value))
     elif isinstance(value, FunctionType):
         yield from _around_function(value)

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.state.bits import same_bits
-from ctrace.inspector.capture.state.containers import Container, Content, children, container_of, free_standing
+from ctrace.inspector.capture.state.containers import FIXED, Container, Content, children, container_of, free_standing
 from ctrace.inspector.capture.state.sealed import Sealed, sealed
 from ctrace.inspector.capture.state.torch_marks import is_compilers
 
@@ -26,9 +26,8 @@ _SWITCHES = ("torch_switch", "")
 """The kind and path of the container with torch's and Python's switches."""
 A_TENSOR = "a parameter or a large tensor"
 _BUILT_IN = (dict, OrderedDict, list, set, tuple)
-# Constants, since a union that is written where it is used is made anew for each of the thousands of values.
+# Constants, as in containers.py.
 _PLAIN = (bool, int, float, complex, str, bytes, NoneType, FunctionType)
-_FIXED = (tuple, frozenset)
 _WRAPPED = (staticmethod, classmethod)
 _LONG = 100
 """A longer tuple is data, not a setting."""
@@ -149,7 +148,7 @@ def is_plain(value: Any) -> bool:
     """Whether facts may hold a value."""
     if isinstance(value, _PLAIN):
         return True
-    if isinstance(value, _FIXED):
+    if isinstance(value, FIXED):
         return len(value) < _LONG and all(map(is_plain, value))
     if isinstance(value, _WRAPPED):
         return isinstance(value.__func__, FunctionType)

@@ -271,16 +271,25 @@ def _decides(scene: DiagnosisScene, each: Break) -> bool:
     return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
 
 
+def is_asserted(scene: DiagnosisScene, each: Break) -> bool:
+    """Whether an `assert` tests the number that a break reads.
+
+    With the number in the graph, an op of the graph checks it, which raises RuntimeError (symbolic_convert.py, 2.13).
+    """
+    line = branch_on(scene, each) if _is_number(each) else None
+    return line is not None and _has_assert(scene.session.listings.get(each.file, ""), line)
+
+
+def _has_assert(text: str, line: int) -> bool:
+    tree = parsed(text)
+    return any(isinstance(node, ast.Assert) and covers(node.test, line) for node in (ast.walk(tree) if tree else ()))
+
+
 def _only_raises(text: str, line: int) -> bool:
     """Whether the `if` whose condition is at a line does nothing but raise, or is an `assert`."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree else ():
-        match node:
-            case ast.Assert(test=test) if covers(test, line):
-                return True  # Dynamo checks it at run time, with an op of the graph (symbolic_convert.py, 2.13)
-            case ast.If(test=test, body=[*_, ast.Raise()], orelse=[]) if covers(test, line):
-                return True
-    return False
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
+    return _has_assert(text, line) or any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
 def branch_on(scene: DiagnosisScene, each: Break) -> int | None:

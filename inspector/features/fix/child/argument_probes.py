@@ -13,9 +13,11 @@ Change = Callable[[Call], Call]
 
 _DTYPES = ("float16", "bfloat16", "float64")
 _MOST_DIMENSIONS = 4
+"""Dimensions whose sizes are changed one by one: as many as images in a batch have."""
 MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 _REFUSALS = ("TypeError", "AttributeError")
+"""What a call raises for an argument of a kind that it does not take."""
 
 
 def spelled_out(subject: Any) -> Change:

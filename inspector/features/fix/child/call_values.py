@@ -2,12 +2,15 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.state.containers import slots_of
 
 _DEEPEST = 6
+"""Objects inside of each other that are searched; a batch of a data loader has two or three."""
 _WITHOUT_VALUES = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
 
 
@@ -34,16 +37,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
     if isinstance(value, (*_WITHOUT_VALUES, torch.nn.Module)):
         return {}
     found: dict[str, Any] = {}
-    for cls in type(value).__mro__[:-1]:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else tuple(slots):
-            if name.startswith("__"):
-                name = name if name.endswith("__") else f"_{cls.__name__.lstrip('_')}{name}"  # Python mangles it
-            if name not in ("__dict__", "__weakref__") and name not in found:
-                try:
-                    found[name] = object.__getattribute__(value, name)
-                except AttributeError:
-                    continue  # it is not set
+    for name, slot in slots_of(type(value)).items():
+        with suppress(AttributeError):  # it is not set
+            found[name] = slot.__get__(value, type(value))
     own = getattr(value, "__dict__", None)
     return {**found, **own} if isinstance(own, dict) else found
 

@@ -14,6 +14,7 @@ _MOST_METHODS = 16
 """Methods of the model that are called; of its submodules half as many. Those that write what a repair reads or stores
 come first, and are always called."""
 _MOST_TEXTS = 4
+"""Texts that each method gets: each is two calls of the model, and more for each side of a condition."""
 
 
 class Method(NamedTuple):

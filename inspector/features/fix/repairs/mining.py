@@ -15,6 +15,7 @@ from ctrace.inspector.source.text import parsed
 
 _MOST_CONSTANTS = 6
 _MOST_FURTHER = 10
+"""Numbers that stand in no comparison decide less often, so each gets fewer probes (child/probes.py)."""
 _LARGEST = 1 << 31
 _MOST_TEXTS = 4
 _MOST_ATTRIBUTES = 8
@@ -22,6 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _COPIES = frozenset(("deepcopy", "copy"))
 _MOST_METHODS = 16
+"""Names of methods that write what matters: as many as a proof calls (child/method_arguments.py)."""
 _HOOKING = frozenset(
     ("Function", "custom_op", "register_autograd", "register_parametrization", "add_done_callback", "finalize")
 ) | {"TorchDispatchMode", "TorchFunctionMode", "queue_callback", "checkpoint", "settrace", "setprofile"}

@@ -82,6 +82,7 @@ _ASKED: Mapping[str, str] = {
     "ignore_logging_functions": EFFECTS,
     "reorderable_logging_functions": EFFECTS,
     "tensor_assert": EXCEPTIONS,
+    "capture_scalar_outputs": EXCEPTIONS,
     "tensor_branch": IDENTITY,
     "random_branch": IDENTITY,
     "counter_attribute": STATE,

@@ -398,3 +398,10 @@ def test_a_log_without_sources_shows_by_its_recompilation_that_python_branches_o
 )
 def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, line: int, expected: bool):
     assert _only_raises(text, line) is expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("assert x.item() > 0", True), ("if x.item() > 0: x = x + 1", False)])
+def test_an_assertion_is_no_branch(text: str, expected: bool):
+    run = scene(ran(written(text, "return x"), broken(4, expression="x.item()")))
+    (found,) = (each for cause in run.causes for each in run.breaks(cause))
+    assert value_rules.is_asserted(run, found) is expected

@@ -373,13 +373,16 @@ def test_a_line_that_raises_has_not_run():
     line = Condition(HERE, Named.choose.__code__.co_firstlineno + 1, "")
     way = Way(lambda: Call((torch.ones(2, 3),), {}))
 
-    def sides(mined: Mined) -> tuple[str, ...]:
-        request = ProofRequest("", conditions=(line,), seconds=600.0, mined=mined)
-        observer = ModelObserver(Loaded(Named(), {"base": way}), request, train=False)
-        list(observer.observe())
-        return observer.watch.result()[0].true
-
-    assert not [each for each in sides(Mined()) if "choose" in each and "'shift'" not in each]
+    mined = Mined(methods=("choose",), texts=("shift", "other"), files=(HERE,))
+    observer = ModelObserver(
+        Loaded(Named(), {"base": way}), ProofRequest("", conditions=(line,), seconds=600.0, mined=mined), train=False
+    )
+    list(observer.observe())
+    called = {each for each in observer.probed if "choose(" in each}
+    ran = set(observer.watch.result()[0].true)
+    assert {"base, after choose('shift')", "base, after choose('other')", "base, after choose(2)"} <= called
+    assert "base, after choose('shift')" in ran
+    assert not {"base, after choose('other')", "base, after choose(2)"} & ran
 
 
 def test_an_input_that_equals_a_parameter_has_a_distance_of_zero():
