@@ -12,6 +12,7 @@ from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
+from ctrace.inspector.features.fix.repairs.absent_values import absent_values
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
@@ -52,6 +53,8 @@ class RepairCandidate(Struct, frozen=True):
     drops_gradients: bool = False
     library: str = ""
     """The package that it changes; empty: the user's own files."""
+    absent: tuple[str, ...] = ()
+    """Questions about values that more calls read than before, and that may be None."""
 
 
 class Files:
@@ -124,6 +127,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
+                        absent=absent_values(place.source, rewrite.source),
                     )
 
 

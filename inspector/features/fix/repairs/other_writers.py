@@ -30,7 +30,9 @@ from ctrace.inspector.features.fix.repairs.attribute_writes import (
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
-_HEADER = frozenset(("shape", "dtype", "device", "ndim", "data", "grad", "T", "mT", "H", "real", "imag", "layout"))
+TENSOR_ATTRIBUTES = frozenset(
+    ("shape", "dtype", "device", "ndim", "data", "grad", "T", "mT", "H", "real", "imag", "layout")
+)
 """Attributes of a tensor, which no class of the file writes."""
 _NOT_HELD = frozenset(("", "torch", "F", "nn", "np", "math"))
 """Roots of a name that is no attribute of an object of the program."""
@@ -58,7 +60,8 @@ def other_writers(file: str, before: str, after: str) -> Iterator[Condition]:
     read = classes.with_methods(_read(new, replaced_lines(after, before)))
     if not read.own | read.others:
         return
-    safe = _safe(new, replaced_lines(after, before))
+    known = known_to_be_there(new, replaced_lines(after, before))
+    safe = {each.removeprefix("self.") for each in known if each.startswith("self.")}
     every = [each for each in places(tree.body) if each.statement.lineno not in lines]
     for each in every:
         if not _is_of(each, read, classes):
@@ -150,7 +153,7 @@ def _read(tree: ast.AST, lines: Collection[int]) -> _Read:
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
                     own.add(name)
                 case ast.Attribute(value=value, attr=name, ctx=ast.Load()):
-                    root = _root(value) if id(each) not in called and name not in _HEADER else ""
+                    root = _root(value) if id(each) not in called and name not in TENSOR_ATTRIBUTES else ""
                     others |= {name} if root not in _NOT_HELD else set()
                     inner |= {name} if root == "self" else set()
                 case ast.Call(func=ast.Name(id="getattr"), args=[holder, ast.Constant(value=str(name)), *_]):
@@ -190,8 +193,8 @@ def _root(node: ast.expr) -> str:
 # What cannot be None where it is read
 
 
-def _safe(tree: ast.Module, lines: Collection[int]) -> set[str]:
-    """Return the attributes of self that the changed statements find there, or raise as before.
+def known_to_be_there(tree: ast.Module, lines: Collection[int]) -> set[str]:
+    """Return the names and attributes, as written, that the changed statements find there, or raise as before.
 
     An enclosing `if self.n is not None:` lets nothing else through, nor does `if self.n is None: return` above, and
     `x * self.n` above raises for None in both programs.
@@ -228,19 +231,19 @@ def _has_line(node: ast.stmt, lines: Collection[int]) -> bool:
 
 
 def _held(test: ast.expr) -> Iterator[str]:
-    """Yield the attributes of self that are there where a test holds."""
+    """Yield the names and attributes that are there where a test holds."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
             for each in values:
                 yield from _held(each)
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
             yield from _name_of(left)
-        case ast.Attribute():
+        case ast.Attribute() | ast.Name():
             yield from _name_of(test)
 
 
 def _missed(test: ast.expr) -> Iterator[str]:
-    """Yield the attributes of self for which a test certainly holds if they are None."""
+    """Yield the names and attributes for which a test certainly holds if they are None."""
     match test:
         case ast.BoolOp(op=ast.Or(), values=values):
             for each in values:
@@ -252,12 +255,13 @@ def _missed(test: ast.expr) -> Iterator[str]:
 
 
 def _name_of(node: ast.expr) -> Iterator[str]:
-    if isinstance(node, ast.Attribute) and is_self(node.value):
-        yield node.attr
+    """Yield a name, or an attribute with its object, as written."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        yield ast.unparse(node)
 
 
 def _used(statement: ast.stmt) -> Iterator[str]:
-    """Yield the attributes of self that a statement computes with, so that it raises for None."""
+    """Yield the names and attributes that a statement computes with, so that it raises for None."""
     lazy = {
         id(below)
         for each in ast.walk(statement)
@@ -399,7 +403,7 @@ def _kept_parameters(cls: ast.ClassDef, names: frozenset[str]) -> Iterator[tuple
             for each in ast.walk(method):
                 match each:
                     case ast.Assign(targets=[target], value=ast.Name(id=given)):
-                        if names & set(_name_of(target)):
+                        if {f"self.{name}" for name in names} & set(_name_of(target)):
                             yield positions.index(given) if given in positions else sys.maxsize, given
 
 

@@ -104,6 +104,8 @@ class ChangeToProve(Struct, frozen=True):
     """Whether the changed files register code that runs later, such as hooks of tensors."""
     may_leave: bool = False
     """Whether it is enough that the counts improve, as for a setting: it changes no line of the program."""
+    asks: tuple[str, ...] = ()
+    """Questions that reading the change leaves open: what it reads in more calls may not be there."""
 
 
 class _Behavior(Struct, frozen=True):
@@ -290,6 +292,9 @@ class Prover:
             checks.append(ProofCheck("eager_cost", False, why))
         leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
         questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
+        if change.asks:
+            asked = (*change.asks, questions.get(obligations.EXCEPTIONS, ""))
+            questions[obligations.EXCEPTIONS] = " ".join(filter(None, asked))
         cost = _question_of_cost(slowdown, _longer(before, after))
         closed = obligations.tried(
             change.names,

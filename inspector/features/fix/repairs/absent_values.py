@@ -1,0 +1,404 @@
+"""What changed statements read in each call, and only some calls read before, and may be None or missing.
+
+`torch.where(c, h - self.mean, h)` reads `self.mean` also where the branch before it did not. An object whose mean is
+None, as in a constructor before `fit`, then raises. No call of the proof need have such an object: the calls begin with
+the one that the file made. So the file is read for a None that may get there: through a parameter, a field of a
+configuration, a table, `dict.get`; and for classes that make attributes up. Where one is found, the author is asked.
+
+Reads Python without running it.
+"""
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from ctrace.inspector.features.fix.repairs.attribute_writes import FUNCTIONS, is_none, is_self, keyword_of, last_name
+from ctrace.inspector.features.fix.repairs.other_writers import TENSOR_ATTRIBUTES, known_to_be_there
+from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
+from ctrace.inspector.source.text import parsed
+
+_LAZY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+_MADE_UP = ("__getattr__", "__getattribute__")
+_REGISTERING = ("register_buffer", "register_parameter", "register_module", "add_module")
+_OF_SIZES = ("empty", "zeros", "ones", "full", "Tensor", "FloatTensor")
+_OF_VALUES = ("tensor", "Tensor", "FloatTensor")
+_DEEPEST = 6
+"""Assignments that are followed back from what is read; a chain of more is no code that anybody writes."""
+
+
+def absent_values(before: str, after: str) -> tuple[str, ...]:
+    """Return a question for each value that a change reads in more calls, and that may not be there."""
+    tree, new = parsed(before), parsed(after)
+    lines, changed = replaced_lines(before, after), replaced_lines(after, before)
+    if tree is None or new is None or not lines:
+        return ()
+    facts = _File(tree, lines)
+    asked: dict[str, None] = {}
+    for function in ast.walk(new):
+        if isinstance(function, FUNCTIONS):
+            old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
+            known = _always_read(_on(old.body, lines)) if old is not None else set()
+            known |= known_to_be_there(new, changed)
+            for node in _reads(_on(function.body, changed)):
+                text = ast.unparse(node)
+                line = facts.absent(node, old or function, 0) if text not in known else 0
+                if line:
+                    asked[f"Is `{text}` there, and not None, in each call? Line {line} leaves it open."] = None
+    return tuple(asked)
+
+
+# What is read
+
+
+def _has(node: ast.AST, lines: Collection[int]) -> bool:
+    return any(isinstance(each, ast.stmt) and each.lineno in lines for each in ast.walk(node))
+
+
+def _on(body: Iterable[ast.stmt], lines: Collection[int]) -> list[ast.stmt]:
+    """Return the outermost statements of a block that begin on some lines."""
+    found: list[ast.stmt] = []
+    for each in body:
+        if each.lineno in lines:
+            found.append(each)
+        elif not isinstance(each, (*FUNCTIONS, ast.ClassDef)):
+            for name in ("body", "orelse", "finalbody"):
+                found += _on(getattr(each, name, ()), lines)
+            for part in (*getattr(each, "handlers", ()), *getattr(each, "cases", ())):
+                found += _on(part.body, lines)
+    return found
+
+
+def _reads(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
+    """Yield the names, attributes and items that some statements read."""
+    for statement in body:
+        methods = {id(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call)}
+        for each in ast.walk(statement):
+            match each:
+                case ast.Attribute(value=value) if id(each) in methods and not is_self(value):
+                    continue  # a method of what is read
+                case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                    yield each
+                case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
+                    yield each
+
+
+def _always_read(body: list[ast.stmt]) -> set[str]:
+    """Return what some statements read whichever way they go."""
+    found: set[str] = set()
+    for index, each in enumerate(body):
+        match each:
+            case ast.If(test=test, body=yes, orelse=no):
+                returns = isinstance(yes[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+                rest = body[index + 1 :]
+                other = [*no, *rest] if returns else no
+                found |= _eager(test) | (_always_read(yes) & _always_read(other))
+                if returns:
+                    return found
+            case ast.While(test=head) | ast.For(iter=head):
+                found |= _eager(head)
+            case ast.With(items=items, body=inner):
+                found |= {text for item in items for text in _eager(item.context_expr)} | _always_read(inner)
+            case ast.Try() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Match():
+                pass
+            case _:
+                found |= _eager(each)
+    return found
+
+
+def _eager(node: ast.AST) -> set[str]:
+    """Return what a node reads, without the parts that Python may leave out."""
+    match node:
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _eager(test) | (_eager(body) & _eager(orelse))
+        case ast.BoolOp(values=[first, *_]):
+            return _eager(first)
+        case _ if isinstance(node, _LAZY):
+            return set()
+    found = {ast.unparse(node)} if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else set()
+    for below in ast.iter_child_nodes(node):
+        found |= _eager(below)
+    return found
+
+
+# What may be None
+
+
+class _File:
+    """Where a file may give None, by the name that gets it."""
+
+    def __init__(self, tree: ast.Module, lines: Collection[int]) -> None:
+        every = list(ast.walk(tree))
+        self.functions = [each for each in every if isinstance(each, FUNCTIONS)]
+        self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
+        self._calls = [each for each in every if isinstance(each, ast.Call)]
+        self._tables = _assigned(tree.body)
+        self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
+        self._related = self._family(name for name, each in self._classes.items() if _has(each, lines))
+        self._given = {name: line for each in every for name, line in _given_none(each)}
+        self._attributes = dict(self._attribute_values(every))
+
+    def _family(self, names: Iterable[str]) -> set[str]:
+        """Return classes with those that they derive from, and those that derive from them."""
+        bases = {name: {last_name(base) for base in each.bases} for name, each in self._classes.items()}
+        found = set(names)
+        while True:
+            more = {
+                name
+                for name, above in bases.items()
+                if above & found or any(name in bases.get(one, ()) for one in found)
+            }
+            if more <= found:
+                return found
+            found |= more
+
+    def _attribute_values(self, every: Iterable[ast.AST]) -> Iterator[tuple[str, list[tuple[ast.expr, str]]]]:
+        """Yield the names of attributes with what they are set to, and the class whose `self` gets it, if it is one."""
+        found: dict[str, list[tuple[ast.expr, str]]] = {}
+        owner_of = {id(below): name for name, cls in self._classes.items() for below in ast.walk(cls)}
+        for each in every:
+            for target, value in _pairs(each):
+                match target:
+                    case ast.Attribute(value=holder, attr=name):
+                        own = is_self(holder)
+                        found.setdefault(name, []).append((value, owner_of.get(id(each), "") if own else ""))
+            match each:
+                case ast.Call(func=ast.Attribute(value=holder, attr=method), args=args) if method in _REGISTERING:
+                    key = args[0] if args else keyword_of(each, "name")
+                    value = args[1] if len(args) > 1 else keyword_of(each, "tensor") or keyword_of(each, "param")
+                    own = is_self(holder)
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and value is not None:
+                        found.setdefault(key.value, []).append((value, owner_of.get(id(each), "") if own else ""))
+                case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), value]):
+                    found.setdefault(name, []).append((value, ""))
+        yield from found.items()
+
+    def absent(self, node: ast.expr | None, function: ast.AST, depth: int) -> int:
+        """Return the line that says how an expression may be None or missing; 0: none is in sight."""
+        if depth > _DEEPEST or node is None:
+            return 0
+        match node:
+            case ast.Constant(value=None):
+                return node.lineno
+            case ast.IfExp() | ast.BoolOp():
+                return max(self.absent(each, function, depth + 1) for each in _results(node))
+            case ast.Call():
+                return self._called(node, function, depth)
+            case ast.Subscript(slice=ast.Constant(value=str(name))):
+                return self._given.get(name, 0)
+            case ast.Subscript(value=ast.Name(id=table)):
+                return _none_in(self._tables.get(table))
+            case ast.Name(id=name):
+                return self._name(name, function, depth)
+            case ast.Attribute(value=holder, attr=name):
+                return self._own(name, depth) if is_self(holder) else self._other(name, depth)
+        return 0
+
+    def _name(self, name: str, function: ast.AST, depth: int) -> int:
+        if not isinstance(function, FUNCTIONS):
+            return 0
+        for given in _parameters(function):
+            if given.arg == name:
+                return self._parameter(given, function)
+        values = _assigned(function.body).get(name, [])
+        return max((self.absent(each, function, depth + 1) for each in values), default=0)
+
+    def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+        default = _defaults(function).get(given.arg)
+        if is_none(default) or (given.annotation is not None and _is_optional(given.annotation)):
+            return given.lineno
+        if given.arg in self._given:
+            return self._given[given.arg]
+        owner = self._owners.get(id(function))
+        made = self._family([owner.name]) if owner is not None and function.name == "__init__" else {function.name}
+        positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        position = positions.index(given.arg) - (owner is not None) if given.arg in positions else -1
+        for call in self._calls:
+            passed = list(call.args)
+            if last_name(call.func) == "partial" and passed:
+                name, passed = last_name(passed[0]), passed[1:]
+            else:
+                name = last_name(call.func)
+            is_super = name == "__init__" and owner is not None
+            if (name in made or is_super) and 0 <= position < len(passed) and is_none(passed[position]):
+                return call.lineno
+        return 0
+
+    def _own(self, name: str, depth: int) -> int:
+        """Return how an attribute of self may be None, in the classes that share its object."""
+        values = self._attributes.get(name, [])
+        for value, owner in values:
+            if owner in self._related or not owner:
+                line = self._stored(value, depth)
+                if line:
+                    return line
+        fields = [each for cls in self._related for each in _body_values(self._classes[cls], name)]
+        for kind, value in fields:
+            if is_none(value) or (kind is not None and _is_optional(kind)):
+                return (value or kind).lineno  # type: ignore[union-attr]
+        is_known = values or fields or any(name == each.name for each in self.functions)
+        return 0 if is_known else self._made_up(self._related)
+
+    def _other(self, name: str, depth: int) -> int:
+        """Return how an attribute of an object of any class may be None."""
+        if name in self._given:
+            return self._given[name]
+        values = self._attributes.get(name, [])
+        line = max((self._stored(value, depth) for value, _ in values), default=0)
+        is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
+        return line or (
+            0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)
+        )
+
+    def _stored(self, value: ast.expr, depth: int) -> int:
+        holder = next((each for each in self.functions if any(below is value for below in ast.walk(each))), None)
+        return self.absent(value, holder or value, depth + 1) or (value.lineno if _is_empty(value) else 0)
+
+    def _made_up(self, names: Collection[str]) -> int:
+        """Return the line where one of some classes makes attributes up."""
+        lines = (
+            each.lineno
+            for name in names
+            for each in self._classes[name].body
+            if isinstance(each, FUNCTIONS) and each.name in _MADE_UP
+        )
+        return max(lines, default=0)
+
+    def _called(self, call: ast.Call, function: ast.AST, depth: int) -> int:
+        match call:
+            case ast.Call(func=ast.Attribute(attr="get"), args=[_]):
+                return call.lineno
+            case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[_, default]):
+                return self.absent(default, function, depth + 1)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, _, default]):
+                return self.absent(default, function, depth + 1)
+            case ast.Call(func=ast.Name(id="next"), args=[_, default]):
+                return self.absent(default, function, depth + 1)
+        name = last_name(call.func)
+        for each in self.functions:
+            if each.name == name and name != "forward":
+                returned = [one for one in ast.walk(each) if isinstance(one, ast.Return)]
+                for one in returned:
+                    line = self.absent(one.value, each, depth + 1)
+                    if line:
+                        return line
+        return 0
+
+
+def _results(node: ast.IfExp | ast.BoolOp) -> list[ast.expr]:
+    """Return what an expression may be; of `a or b`, a None in `a` is not taken."""
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return node.values[-1:] if isinstance(node.op, ast.Or) else node.values
+
+
+def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the keywords, keys and fields that are None in a node, with the line."""
+    match node:
+        case ast.Call(keywords=keywords):
+            yield from ((one.arg, one.value.lineno) for one in keywords if one.arg and is_none(one.value))
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and is_none(value):
+                    yield key.value, value.lineno
+        case ast.ClassDef(body=body):
+            for one in body:
+                match one:
+                    case ast.AnnAssign(target=ast.Name(id=name), annotation=kind, value=value):
+                        if is_none(value) or _is_optional(kind):
+                            yield name, one.lineno
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
+                        yield name, one.lineno
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target of an assignment with its value."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _matched(target, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case ast.NamedExpr(target=target, value=value):
+            yield target, value
+
+
+def _matched(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    match target, value:
+        case ast.Tuple(elts=targets) | ast.List(elts=targets), ast.Tuple(elts=values) | ast.List(elts=values):
+            for one, other in zip(targets, values, strict=False):
+                yield from _matched(one, other)
+        case _:
+            yield target, value
+
+
+def _assigned(body: Iterable[ast.stmt]) -> Mapping[str, list[ast.expr]]:
+    """Return what a block assigns to names, without the functions and classes in it."""
+    found: dict[str, list[ast.expr]] = {}
+    waiting = list(body)
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        for target, value in _pairs(each):
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(value)
+        for name in ("body", "orelse", "finalbody"):
+            waiting += getattr(each, name, ())
+    return found
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
+    positional = [*function.args.posonlyargs, *function.args.args]
+    late = positional[len(positional) - len(function.args.defaults) :]
+    found: dict[str, ast.expr | None] = {
+        one.arg: default for one, default in zip(late, function.args.defaults, strict=True)
+    }
+    return found | {
+        one.arg: default for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    }
+
+
+def _body_values(cls: ast.ClassDef, name: str) -> list[tuple[ast.expr | None, ast.expr | None]]:
+    """Return the annotation and the value of a field of a class."""
+    found: list[tuple[ast.expr | None, ast.expr | None]] = []
+    for each in cls.body:
+        match each:
+            case ast.AnnAssign(target=ast.Name(id=known), annotation=kind, value=value) if known == name:
+                found.append((kind, value))
+            case ast.Assign(targets=[ast.Name(id=known)], value=value) if known == name:
+                found.append((None, value))
+    return found
+
+
+def _is_optional(annotation: ast.expr) -> bool:
+    """Whether an annotation says `Optional`, or None beside another type."""
+    text = annotation.value if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) else None
+    if text is not None:
+        return "None" in text or "Optional" in text
+    return any(
+        is_none(each) or (isinstance(each, ast.expr) and last_name(each) == "Optional") for each in ast.walk(annotation)
+    )
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a tensor is made without elements, as one whose size is not known yet."""
+    match value:
+        case ast.Call(args=[ast.Constant(value=0) | ast.Tuple(elts=[ast.Constant(value=0), *_]), *_]):
+            return last_name(value.func) in _OF_SIZES
+        case ast.Call(args=[ast.List(elts=[]), *_]):
+            return last_name(value.func) in _OF_VALUES
+        case ast.Call(args=[]):
+            return last_name(value.func) in ("Tensor", "UninitializedBuffer", "UninitializedParameter")
+    return False
+
+
+def _none_in(values: Iterable[ast.expr] | None) -> int:
+    """Return the line of a None in a table; 0: there is none."""
+    for value in values or ():
+        for each in ast.walk(value):
+            if isinstance(each, ast.Constant) and each.value is None:
+                return each.lineno
+    return 0
