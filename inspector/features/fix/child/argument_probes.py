@@ -16,6 +16,9 @@ _MOST_DIMENSIONS = 4
 """Dimensions whose sizes are changed one by one: as many as images in a batch have."""
 MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
+ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
+"""Factors of the inputs where numbers become tensors with a dimension more: which side of a branch is taken decides
+whether the result has that dimension, too."""
 _REFUSALS = ("TypeError", "AttributeError")
 """What a call raises for an argument of a kind that it does not take."""
 
@@ -67,6 +70,10 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
     found: dict[str, Change] = {
         "tensors as numbers": _tensors_as_numbers,
         "numbers as tensors": lambda call: _of_numbers(spelled(call), torch.tensor),
+        **{
+            f"numbers as rows{beside}": lambda call, by=factor: _scaled(_as_rows(spelled(call)), by)  # type: ignore[misc]
+            for beside, factor in ROWS.items()
+        },
         "integers as floats": lambda call: _of_numbers(spelled(call), float, int),
         "numbers infinite": lambda call: _of_numbers(spelled(call), lambda _: float("inf")),
     }
@@ -78,6 +85,7 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
         found |= {
             f"tensor {at + 1} alone as number": lambda call, at=at: _tensors_as_numbers(call, at),  # type: ignore[misc]
             f"number {at + 1} alone as tensor": lambda call, at=at: _of_numbers(spelled(call), torch.tensor, only=at),  # type: ignore[misc]
+            f"tensor {at + 1} alone sparse": lambda call, at=at: _sparse(call, at),  # type: ignore[misc]
             f"number {at + 1} alone as float": lambda call, at=at: _of_numbers(spelled(call), float, int, only=at),  # type: ignore[misc]
             f"number {at + 1} alone infinite": lambda call, at=at: _of_numbers(  # type: ignore[misc]
                 spelled(call), lambda _: float("inf"), only=at
@@ -201,6 +209,31 @@ def _of_numbers(
         return isinstance(value, kinds) and not isinstance(value, bool)
 
     return _with_leaves(call, is_number, change, only)
+
+
+def _as_rows(call: Call) -> Call:
+    """Pass a tensor for each number, with a dimension more than the inputs have: the result gets it where it is used.
+
+    A guidance scale is often given as a list of values, one for each row of a grid.
+    """
+    import torch
+
+    dimensions = max((leaf.dim() for leaf in tensors(call)), default=0)
+    return _of_numbers(call, lambda number: torch.tensor([number, number]).reshape(2, *[1] * dimensions))
+
+
+def _scaled(call: Call, by: float) -> Call:
+    return mapped(call, lambda leaf: leaf.detach() * by if leaf.is_floating_point() and leaf.dim() else leaf)
+
+
+def _sparse(call: Call, at: int) -> Call:
+    """Pass one of the matrices in a sparse layout, as an adjacency may be given."""
+    import torch
+
+    every = [leaf for leaf in tensors(call) if leaf.dim() == 2 and leaf.is_floating_point()]
+    if at >= len(every) or every[at].layout is not torch.strided:
+        raise TargetError("no such matrix", "")
+    return mapped(call, lambda leaf: leaf.detach().to_sparse() if leaf is every[at] else leaf)
 
 
 def _with_leaves(

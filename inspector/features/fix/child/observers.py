@@ -107,6 +107,7 @@ def _of_precision() -> dict[str, Observer]:
         for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
             name = f"model in {dtype}{'' if scale == 1.0 else f' times {scale:g}'}"
             found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
+    found["model in float64 with other fractions"] = Observer(_with_fractions, _recast("float64", 1.0), is_crossed=True)
     return found
 
 
@@ -117,6 +118,19 @@ def _cast(dtype: str) -> Prepare:
         return model.to(getattr(torch, dtype))
 
     return prepare
+
+
+def _with_fractions(model: Any) -> Any:
+    """Cast a model to float64 and change its Python fractions, such as 0.5, which lose nothing in float32."""
+    changed = False
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if type(value) is float and 0 < abs(value) < float("inf"):
+                module.__dict__[name] = value * 1.1
+                changed = True
+    if not changed:
+        raise TargetError("no fraction", "")
+    return _cast("float64")(model)
 
 
 def _of_parts(model: Any) -> dict[str, Observer]:

@@ -56,6 +56,9 @@ _SEARCHED = range(4, 36)
 _TIMED_SECONDS = 0.04
 _LEAST_TIMED = 5
 _MOST_TIMED = 6
+_EXTREMES = ("small", "large")
+"""Inputs for which a loop may end at once that goes on for long with a scenario's: a loop of a fixed number of rounds
+makes all of them."""
 _NO_SUCH_FORM = (TargetError, RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, OverflowError)
 
 
@@ -228,7 +231,11 @@ class Probing:
         first = next(iter(ways.values()))
         known = {f"{subject_name}, {name}": each for name, each in self._observers(fresh()).items()}
         asked = self._request.timed
-        names = [*ways, *self._one_for_each_side()][:_MOST_TIMED] if asked is None else asked
+        if asked is None:
+            extremes = (f"{subject_name}, {name}" for name in _EXTREMES if f"{subject_name}, {name}" in self.run_names)
+            names = [*[*ways, *self._one_for_each_side()][:_MOST_TIMED], *extremes]
+        else:
+            names = list(asked)
         for name in dict.fromkeys(names):
             observer = known.get(name, Observer())
             try:

@@ -134,7 +134,7 @@ class _File:
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
         self._related = self._family(name for name, each in self._classes.items() if _has(each, lines))
         self._given = {name: line for each in every for name, line in _given_none(each)}
-        self._attributes = dict(self._attribute_values(every))
+        self._attributes = self._attribute_values(every)
 
     def _family(self, names: Iterable[str]) -> set[str]:
         """Return classes with those that they derive from, and those that derive from them."""
@@ -150,26 +150,14 @@ class _File:
                 return found
             found |= more
 
-    def _attribute_values(self, every: Iterable[ast.AST]) -> Iterator[tuple[str, list[tuple[ast.expr, str]]]]:
-        """Yield the names of attributes with what they are set to, and the class whose `self` gets it, if it is one."""
+    def _attribute_values(self, every: Iterable[ast.AST]) -> Mapping[str, list[tuple[ast.expr, str]]]:
+        """Return what attributes are set to, by name, with the class whose `self` gets it; empty: another object."""
+        owners = {id(below): name for name, cls in self._classes.items() for below in ast.walk(cls)}
         found: dict[str, list[tuple[ast.expr, str]]] = {}
-        owner_of = {id(below): name for name, cls in self._classes.items() for below in ast.walk(cls)}
         for each in every:
-            for target, value in _pairs(each):
-                match target:
-                    case ast.Attribute(value=holder, attr=name):
-                        own = is_self(holder)
-                        found.setdefault(name, []).append((value, owner_of.get(id(each), "") if own else ""))
-            match each:
-                case ast.Call(func=ast.Attribute(value=holder, attr=method), args=args) if method in _REGISTERING:
-                    key = args[0] if args else keyword_of(each, "name")
-                    value = args[1] if len(args) > 1 else keyword_of(each, "tensor") or keyword_of(each, "param")
-                    own = is_self(holder)
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and value is not None:
-                        found.setdefault(key.value, []).append((value, owner_of.get(id(each), "") if own else ""))
-                case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), value]):
-                    found.setdefault(name, []).append((value, ""))
-        yield from found.items()
+            for holder, name, value in _set_in(each):
+                found.setdefault(name, []).append((value, owners.get(id(each), "") if is_self(holder) else ""))
+        return found
 
     def absent(self, node: ast.expr | None, function: ast.AST, depth: int) -> int:
         """Return the line that says how an expression may be None or missing; 0: none is in sight."""
@@ -231,9 +219,11 @@ class _File:
                 if line:
                     return line
         fields = [each for cls in self._related for each in _body_values(self._classes[cls], name)]
-        for kind, value in fields:
-            if is_none(value) or (kind is not None and _is_optional(kind)):
-                return (value or kind).lineno  # type: ignore[union-attr]
+        for kind, default in fields:
+            if default is not None and is_none(default):
+                return default.lineno
+            if kind is not None and _is_optional(kind):
+                return kind.lineno
         is_known = values or fields or any(name == each.name for each in self.functions)
         return 0 if is_known else self._made_up(self._related)
 
@@ -302,11 +292,26 @@ def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
         case ast.ClassDef(body=body):
             for one in body:
                 match one:
-                    case ast.AnnAssign(target=ast.Name(id=name), annotation=kind, value=value):
-                        if is_none(value) or _is_optional(kind):
+                    case ast.AnnAssign(target=ast.Name(id=name), annotation=kind):
+                        if is_none(one.value) or _is_optional(kind):
                             yield name, one.lineno
                     case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
                         yield name, one.lineno
+
+
+def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
+    """Yield each object that a node gives an attribute, with its name and its value."""
+    for target, value in _pairs(node):
+        if isinstance(target, ast.Attribute):
+            yield target.value, target.attr, value
+    match node:
+        case ast.Call(func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), given]):
+            yield holder, name, given
+        case ast.Call(func=ast.Attribute(value=holder, attr=method), args=args) if method in _REGISTERING:
+            key = args[0] if args else keyword_of(node, "name")
+            kept = args[1] if len(args) > 1 else keyword_of(node, "tensor") or keyword_of(node, "param")
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and kept is not None:
+                yield holder, key.value, kept
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -15,6 +15,7 @@ from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.absent_values import absent_values
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
+from ctrace.inspector.features.fix.repairs.obligations import COST, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.features.fix.repairs.setting import Setting
@@ -53,8 +54,8 @@ class RepairCandidate(Struct, frozen=True):
     drops_gradients: bool = False
     library: str = ""
     """The package that it changes; empty: the user's own files."""
-    absent: tuple[str, ...] = ()
-    """Questions about values that more calls read than before, and that may be None."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """Questions that reading leaves open, with their obligations: values that may be missing, rounds of a loop."""
 
 
 class Files:
@@ -127,7 +128,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
-                        absent=absent_values(place.source, rewrite.source),
+                        asks=_open(place.source, rewrite.source, rewrite.costs),
                     )
 
 
@@ -138,6 +139,12 @@ def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, 
     changed = conditions_of(place.file, place.source, rewrite.source)
     others = writers(place.file, place.source, rewrite.source)
     return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
+
+
+def _open(before: str, after: str, costs: str = "") -> tuple[tuple[str, str], ...]:
+    """Return the questions that reading a change leaves open, with their obligations."""
+    found = [(EXCEPTIONS, each) for each in absent_values(before, after)]
+    return (*found, (COST, costs)) if costs else tuple(found)
 
 
 def _plain(expression: str) -> str:
@@ -274,6 +281,7 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                 texts,
                 question=_QUESTIONS.get(rule.__name__, ""),
                 library="" if own else package_of(texts[0].file) or "a library",
+                asks=tuple(ask for text in texts for ask in _open(files.text(text.file) or "", text.text)),
                 conditions=tuple(
                     condition
                     for text in texts

@@ -65,7 +65,7 @@ def together(parts: Iterable[RepairCandidate], base: Mapping[str, str]) -> Repai
         changes_arithmetic=any(each.changes_arithmetic for each in members),
         may_drop_output=any(each.may_drop_output for each in members),
         drops_gradients=any(each.drops_gradients for each in members),
-        absent=tuple(dict.fromkeys(text for each in members for text in each.absent)),
+        asks=tuple(dict.fromkeys(ask for each in members for ask in each.asks)),
     )
 
 
@@ -131,7 +131,7 @@ def _joined(
         changes_arithmetic=first.changes_arithmetic or second.changes_arithmetic,
         may_drop_output=first.may_drop_output or second.may_drop_output,
         drops_gradients=first.drops_gradients or second.drops_gradients,
-        absent=tuple(dict.fromkeys((*first.absent, *second.absent))),
+        asks=tuple(dict.fromkeys((*first.asks, *second.asks))),
     )
 
 

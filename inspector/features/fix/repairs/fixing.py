@@ -369,7 +369,7 @@ class Fixing:
             names=tuple(sorted(names_of(each))),
             runs_hooks=any(runs_hooks(self._files.text(text.file) or "") for text in each.files),
             may_leave=each.kind == "configuration",
-            asks=each.absent,
+            asks=each.asks,
         )
 
     # The combination
@@ -451,7 +451,7 @@ class Fixing:
             drops_gradients=any(each.drops_gradients for each in members),
             names=tuple(sorted({name for each in members for name in names_of(each)})),
             runs_hooks=any(self._change(each).runs_hooks for each in members),
-            asks=tuple(dict.fromkeys(text for each in members for text in each.absent)),
+            asks=tuple(dict.fromkeys(ask for each in members for ask in each.asks)),
         )
 
     def _fixed_by(self, attempt: Attempt | None) -> set[str]:

@@ -63,12 +63,14 @@ _UNUSUAL = {
     **{f"{_MASKS}int64{all_}": "Are these masks always booleans? With int64, {}" for all_ in _ALL},
     "tensors as numbers": _AS_NUMBERS,
     "numbers as tensors": _AS_TENSORS,
+    **{f"numbers as rows{beside}": _AS_TENSORS for beside in ("", " beside small inputs", " beside large inputs")},
     "integers as floats": _AS_FLOATS,
     "numbers infinite": _INFINITE,
     **{f"tensor {at} alone as number": _AS_NUMBERS for at in range(1, 5)},
     **{f"number {at} alone as tensor": _AS_TENSORS for at in range(1, 5)},
     **{f"number {at} alone as float": _AS_FLOATS for at in range(1, 5)},
     **{f"number {at} alone infinite": _INFINITE for at in range(1, 5)},
+    **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in range(1, 5)},
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
     **{f"dimension {at} larger": f"Does dimension {at} always have this size? One larger, {{}}" for at in range(4)},
@@ -104,8 +106,8 @@ class ChangeToProve(Struct, frozen=True):
     """Whether the changed files register code that runs later, such as hooks of tensors."""
     may_leave: bool = False
     """Whether it is enough that the counts improve, as for a setting: it changes no line of the program."""
-    asks: tuple[str, ...] = ()
-    """Questions that reading the change leaves open: what it reads in more calls may not be there."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """Questions that reading the change leaves open, with their obligations."""
 
 
 class _Behavior(Struct, frozen=True):
@@ -290,12 +292,9 @@ class Prover:
             if before.uncopied:
                 why = f"the model cannot be copied ({before.uncopied}), so no two calls begin with the same state"
             checks.append(ProofCheck("eager_cost", False, why))
-        leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
-        questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
-        if change.asks:
-            asked = (*change.asks, questions.get(obligations.EXCEPTIONS, ""))
-            questions[obligations.EXCEPTIONS] = " ".join(filter(None, asked))
+        questions = _questions(change, unusual)
         cost = _question_of_cost(slowdown, _longer(before, after))
+        cost = f"{questions.pop(obligations.COST, '')} {cost}".strip()
         closed = obligations.tried(
             change.names,
             before,
@@ -474,6 +473,16 @@ def _inputs_of(difference: CallDifference) -> str:
 def _question_about(difference: CallDifference) -> str:
     words = _UNUSUAL[_inputs_of(difference)]
     return f"{words.format(f'eager differs: {difference.detail}')}."
+
+
+def _questions(change: ChangeToProve, unusual: Iterable[CallDifference]) -> dict[str, str]:
+    """Return what only the author can know, by obligation: about odd inputs, and what reading leaves open."""
+    last_first = list(unusual)[::-1]
+    leading = {_inputs_of(each): each for each in last_first}  # what a call raises explains what it returns
+    questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in last_first}
+    for name, text in change.asks:
+        questions[name] = f"{questions.get(name, '')} {text}".strip()
+    return questions
 
 
 def _slowdown(before: Observed, after: Observed) -> float | None:

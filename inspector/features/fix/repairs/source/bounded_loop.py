@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _ROUNDS = 100
 """The first bound to try, if the code has none."""
+_FEW_ROUNDS = 8
+"""As many rounds may be made in vain: a few ops on small tensors cost no more than what is around them. Where there are
+more, a call whose loop ends at once takes many times as long, which the times of the scenarios do not show."""
 
 
 class _Counted(Struct, frozen=True):
@@ -75,7 +78,9 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     summary = (
         f"Run the loop on `{code.text(test)}` {'up to its bound' if counted else f'{_ROUNDS} times'}, with a mask."
     )
-    yield SourceRewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),))
+    is_few = bound.isdigit() and int(bound) <= _FEW_ROUNDS
+    costs = "" if is_few or counted is None else f"May each call run all {bound} rounds, where its loop ended early?"
+    yield SourceRewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),), costs=costs)
 
 
 def _split(code: ParsedFile, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
