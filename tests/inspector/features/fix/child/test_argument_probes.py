@@ -104,9 +104,28 @@ def tailed(self: Any, x: Any) -> Any:
     return x[:, 12:].max() if x.max() > 4 else x.max()
 
 
+def guided(self: Any, x: Any, scale: Any) -> Any:
+    return x * scale if x.abs().amax() > 1 else x * 1.0
+
+
+def selected_guided(self: Any, x: Any, scale: Any) -> Any:
+    return torch.where(x.abs().amax() > 1, x * scale, x * 1.0)
+
+
+def multiplied(self: Any, x: Any) -> Any:
+    x = x * 0.5 if x.sum() > 100 else x * 1.0
+    return x @ torch.ones(3, 2)
+
+
+def selected_multiplied(self: Any, x: Any) -> Any:
+    return torch.where(x.sum() > 100, x * 0.5, x * 1.0) @ torch.ones(3, 2)
+
+
 @pytest.mark.parametrize(
     ("probe", "before", "after", "args"),
     [
+        ("numbers as rows beside small inputs", guided, selected_guided, (X, 3.0)),
+        ("tensor 1 alone sparse", multiplied, selected_multiplied, (X,)),
         ("tensors as numbers", gated, lambda s, x, g: torch.where((g > 0.5).reshape(()), x + 1, x - 1), (X, X[0, 0])),
         ("numbers as tensors", lambda s, x, n: x * n, lambda s, x, n: x * (n if isinstance(n, int) else 3), (X, 2)),
         ("integers as floats", rounds, fixed_rounds, (X, 8)),
@@ -161,7 +180,7 @@ def test_probes_leave_alone_what_has_no_such_argument():
         return x
 
     for name, change in {**other_kinds(spelled_out(forward)), **other_dtypes(forward)}.items():
-        if not name.startswith("floats"):
+        if not name.startswith("floats") and name != "tensor 1 alone sparse":
             with pytest.raises(TargetError):
                 change(plain)
     for name in ("dimension 2 larger", "dimension 3 of size 1"):

@@ -13,10 +13,12 @@ from torch import nn
 
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.observation import ModelObserver
+from ctrace.inspector.features.fix.child.observers import observers
 from ctrace.inspector.features.fix.repairs.comparing import CallDifference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
 
@@ -409,3 +411,13 @@ def test_a_part_of_a_model_may_have_another_precision():
         return torch.where(x.sum() > 100, h * 2, h).to(torch.float32)
 
     assert "base, linear in bfloat16" in {each.entry for each in apart(before, after)}
+
+
+def test_fractions_that_float32_holds_become_others_in_float64():
+    net = model(lambda self, x: x)
+    prepare = observers(net, Mined())["model in float64 with other fractions"].prepare
+    with pytest.raises(TargetError):
+        prepare(net)
+    net.gain, net.steps, net.limit = 0.5, 3, float("inf")
+    assert prepare(net) is net
+    assert (net.gain, net.steps, net.limit) == (0.5 * 1.1, 3, float("inf"))

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
-from ctrace.inspector.features.fix.repairs.source import tensor_branch
+from ctrace.inspector.features.fix.repairs.source import bounded_loop, tensor_branch
 
 ASKS = {
     "an argument": "def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x\n",
@@ -71,3 +71,14 @@ def test_asks_where_a_later_call_may_write_in_place(layer: str, call: str):
 @pytest.mark.parametrize("layer", ["nn.SiLU()", "nn.Dropout()", "nn.Dropout(0.5)", "nn.Linear(4, 4, False)"])
 def test_asks_nothing_where_a_layer_only_computes(layer: str):
     assert questions(IN_PLACE.format(layer=layer, call="self.act(h)")) == [None]
+
+
+@pytest.mark.parametrize(("bound", "is_asked"), [("8", False), ("9", True), ("limit", True)])
+def test_a_loop_of_many_rounds_may_have_ended_early(bound: str, is_asked: bool):
+    source = (
+        "import torch\ndef f(h, limit):\n    h = h + 1\n    i = 0\n"
+        f"    while h.norm() > 1 and i < {bound}:\n        h = h * 0.5\n        i += 1\n    return h * 1\n"
+    )
+    (rewrite,) = bounded_loop.REPAIR.find(RepairPlace("/model.py", source, 5, None, "", "", "", ""))
+    assert rewrite.question is None
+    assert bool(rewrite.costs) is is_asked
