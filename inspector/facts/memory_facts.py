@@ -157,7 +157,7 @@ class FoundMemory(Record, frozen=True):
 
     JSON: ClassVar[str] = (
         "peak eager_peak computed_peak computed_eager_peak alive unattributed_bytes saved options growth eager_alive "
-        "lines held timeline left_out problems device graphs flops train program"
+        "lines held timeline left_out problems device graphs flops train program saved_bytes eager_saved_bytes"
     )
     KIND: ClassVar[str] = "memory"
     peak: MemoryPeak
@@ -190,6 +190,9 @@ class FoundMemory(Record, frozen=True):
     """How a program ended; None: a model was called."""
     why_not: str = ""
     """Why there are no numbers; empty: there are."""
+    saved_bytes: Integer = 0
+    """The most that is kept for the backward at one time, compiled; what eager code beside graphs saves included."""
+    eager_saved_bytes: Integer = 0
 
 
 class StepMemoryDocument(Struct, frozen=True):

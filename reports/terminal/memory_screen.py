@@ -17,7 +17,7 @@ from ctrace.inspector.facts.memory_facts import (
     StepMemoryDocument,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.columns import columned
+from ctrace.reports.terminal.columns import WIDE, columned
 from ctrace.reports.terminal.widgets import hanging, more, section
 
 _MOST = 12
@@ -26,6 +26,8 @@ _FEW = 6
 _LITTLE = 0.01
 """The share of the peak below which a difference is not shown."""
 _SOURCE = 60
+_NARROW, _WIDE_PLACE = 18, 40
+"""The columns of a place in a table, on a narrow and on a wide screen."""
 _MUCH = 32 << 20
 """The growth of a process that is worth a line: less is what allocators keep."""
 
@@ -41,7 +43,7 @@ def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[Renderab
     yield from _kinds(found)
     yield section("Alive at the peak")
     yield columned(
-        width, ("line", "", "kind", "tensors", ">bytes"), [_alive_row(each, cwd) for each in found.alive[:_MOST]]
+        width, ("line", "", "kind", "tensors", ">bytes"), [_alive_row(each, cwd, width) for each in found.alive[:_MOST]]
     )
     yield from more(len(found.alive), "line", most=_MOST)
     if found.unattributed_bytes:
@@ -130,11 +132,11 @@ def _kinds(found: FoundMemory) -> Iterator[RenderableType]:
     yield Text(f"By kind: {', '.join(parts)}")
 
 
-def _alive_row(each: AliveMemory, cwd: str) -> tuple[str, ...]:
+def _alive_row(each: AliveMemory, cwd: str, width: int) -> tuple[str, ...]:
     several = f"{each.count} × " if each.count > 1 and each.shape is not None else ""
     shape = fmt.tensor(each.dtype, each.shape) if each.shape is not None else str(each.count)
     return (
-        _line(each.file, each.line, cwd),
+        _cell(each.file, each.line, cwd, width),
         fmt.one_line(each.source, _SOURCE),
         each.kind,
         f"{several}{shape}",
@@ -175,7 +177,8 @@ def _growth(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
         return
     last, first = found.growth[-1], found.growth[0]
     grown = last.bytes - first.bytes
-    calls = fmt.count(len(found.growth), "more equal call")
+    is_program = found.program is not None
+    calls = fmt.count(len(found.growth), "step" if is_program else "more equal call")
     if not found.held or grown <= 0:
         yield section(f"After {calls}: nothing more stays alive")
     else:
@@ -184,8 +187,23 @@ def _growth(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
     for held in found.held[:_FEW]:
         yield hanging(_held(held, cwd))
     yield from more(len(found.held), "line", most=_FEW)
-    if last.host_bytes is not None and last.host_bytes > max(2 * last.bytes, _MUCH):
-        yield hanging(f"The process has {fmt.memory(last.host_bytes)} more than before these calls.")
+    yield from _host_growth(found)
+
+
+def _host_growth(found: FoundMemory) -> Iterator[RenderableType]:
+    """Say how much larger the process is; the first step of a program compiles and makes the optimizer's state."""
+    last, first = found.growth[-1], found.growth[0]
+    if last.host_bytes is None or first.host_bytes is None:
+        return
+    is_program = found.program is not None
+    host, known = last.host_bytes, last.bytes
+    if is_program:
+        host, known = host - first.host_bytes, known - first.bytes
+    if host > max(2 * known, _MUCH):
+        yield hanging(f"The process has {fmt.memory(host)} more than {_BEFORE[is_program]}.")
+
+
+_BEFORE = {True: "after the first step", False: "before these calls"}
 
 
 def _held(held: HeldMemory, cwd: str) -> str:
@@ -205,7 +223,7 @@ def _differences(found: FoundMemory, cwd: str, width: int) -> Iterator[Renderabl
     yield section("Where compiled and eager differ, each at its own peak")
     rows = [
         (
-            _line(each.file, each.line, cwd),
+            _cell(each.file, each.line, cwd, width),
             fmt.one_line(each.source, _SOURCE),
             fmt.memory(each.bytes),
             fmt.memory(each.eager_bytes),
@@ -230,12 +248,17 @@ def _only_saved(lines: Iterable[LineMemory], least: float) -> list[LineMemory]:
 def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]:
     if not found.saved:
         return
-    total = sum(each.bytes for each in found.saved)
-    eager = sum(each.eager_saved_bytes for each in found.lines)
-    yield section(f"Saved for the backward: {fmt.memory(total)} compiled, {fmt.memory(eager)} in eager")
-    rows = [_saved_row(each, cwd) for each in found.saved[:_FEW]]
-    yield columned(width, ("line", "tensor", "in eager", ">to recompute", ">bytes"), rows)
-    yield from more(len(found.saved), "tensor", most=_FEW)
+    compiled, eager = fmt.memory(found.saved_bytes), fmt.memory(found.eager_saved_bytes)
+    yield section(f"Saved for the backward: {compiled} compiled, {eager} in eager")
+    alike: dict[tuple[object, ...], list[SavedMemory]] = {}
+    for each in found.saved:
+        alike.setdefault(_likeness(each), []).append(each)
+    groups = sorted(alike.values(), key=lambda some: -sum(each.bytes for each in some))
+    rows = [_saved_row(some, cwd, width) for some in groups[:_FEW]]
+    yield columned(width, ("line", "tensors", "in eager", ">to recompute", ">bytes"), rows)
+    yield from more(len(groups), "row", most=_FEW)
+    if found.saved_bytes > (1 + _LITTLE) * sum(each.bytes for each in found.saved):
+        yield hanging("Results of a graph that are also saved, and what eager code saves, are not in this table.")
     reasons: dict[str, int] = {}
     for each in found.saved:
         reasons[each.reason] = reasons.get(each.reason, 0) + each.bytes
@@ -244,11 +267,21 @@ def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]
             yield hanging(f"{fmt.memory(size)}: {reason}", style="dim")
 
 
-def _saved_row(each: SavedMemory, cwd: str) -> tuple[str, ...]:
-    cost = "cannot be" if each.recompute_flops is None else fmt.flops(int(each.recompute_flops))
-    saves = "saved, too" if each.eager_saves else "not saved"
-    tensor = f"{each.name} {fmt.tensor(each.dtype, each.shape)}"
-    return _line(each.file, each.line, cwd), tensor, saves, cost, fmt.memory(each.bytes)
+def _likeness(each: SavedMemory) -> tuple[object, ...]:
+    """Return what tensors of one row have in common: layers that repeat save many alike."""
+    is_known = each.recompute_flops is not None
+    return each.file, each.line, each.shape, each.dtype, each.eager_saves, each.reason, is_known
+
+
+def _saved_row(some: list[SavedMemory], cwd: str, width: int) -> tuple[str, ...]:
+    first = some[0]
+    cost = "cannot be"
+    if first.recompute_flops is not None:
+        cost = fmt.flops(int(sum(each.recompute_flops or 0 for each in some)))
+    saves = "saved, too" if first.eager_saves else "not saved"
+    tensor = fmt.tensor(first.dtype, first.shape)
+    tensors = f"{len(some)} × {tensor}" if len(some) > 1 else f"{first.name} {tensor}"
+    return _cell(first.file, first.line, cwd, width), tensors, saves, cost, fmt.memory(sum(each.bytes for each in some))
 
 
 def _how(found: FoundMemory) -> str:
@@ -272,6 +305,13 @@ def _signed(size: int) -> str:
 
 def _line(file: str | None, line: int | None, cwd: str) -> str:
     return "no line of yours" if file is None else fmt.place(file, line, cwd)
+
+
+def _cell(file: str | None, line: int | None, cwd: str, width: int) -> str:
+    """Write a line for a column: folders are dropped first, since tables cut what is too long in the middle."""
+    if file is None:
+        return _line(None, None, cwd)
+    return fmt.short_place(file, line, cwd, _NARROW if width < WIDE else _WIDE_PLACE)
 
 
 def _at(text: str, cwd: str) -> str:

@@ -93,6 +93,42 @@ def test_a_program_is_followed_with_its_optimizer(ctrace: Command) -> None:
     assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
 
 
+LIBRARY = """\
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(64, 512)
+
+    def forward(self, x):
+        h = self.up(x)
+        return torch.softmax(h, -1).square().mean()
+"""
+USES_LIBRARY = """\
+import sys
+sys.path.insert(0, "site-packages")
+import torch
+from blocks import Block
+
+step = torch.compile(Block())
+for _ in range(3):
+    step(torch.randn(256, 64)).backward()
+"""
+
+
+def test_eager_has_the_lines_of_a_library_that_compiled_has(ctrace: Command) -> None:
+    ctrace.write("site-packages/blocks.py", LIBRARY)
+    ctrace.write("train.py", USES_LIBRARY)
+    report = ctrace("memory", "train.py", "--json").report
+    saved = {(each["file"], each["line"]) for each in report["lines"] if each["eager_saved_bytes"] > 256 * 512}
+    assert {line for file, line in saved if file.endswith("blocks.py")} == {10}
+    assert not any(file == "train.py" for file, _ in saved)
+    softmax, inputs = 256 * 512 * 4, 256 * 64 * 4
+    assert report["eager_saved_bytes"] == softmax + inputs
+    assert report["saved_bytes"] >= softmax + inputs
+
+
 NO_GRADIENT = """\
 import torch
 

@@ -22,6 +22,8 @@ def with_eager(compiled: RunMemory, eager: RunMemory) -> FoundMemory:
         eager_peak=beside.peak,
         eager_alive=beside.alive,
         saved=saved,
+        saved_bytes=compiled.saved_bytes,
+        eager_saved_bytes=eager.saved_bytes,
         lines=tuple(_lines(compiled, eager)),
         problems=tuple(dict.fromkeys((*found.problems, *beside.problems))),
     )

@@ -25,6 +25,8 @@ class MemoryRequest(Struct, frozen=True):
     """What has that limit, such as `h100`."""
     is_eager: bool = False
     """Whether to run a program without compiling anything."""
+    entered: tuple[tuple[str, Integer, str], ...] = ()
+    """The functions that are compiled otherwise: file, first line and name."""
 
 
 class SavedAt(Struct, frozen=True):
@@ -43,3 +45,7 @@ class RunMemory(Struct, frozen=True):
 
     found: FoundMemory
     saved: tuple[SavedAt, ...] = ()
+    saved_bytes: Integer = 0
+    """The most that all lines save at one time."""
+    entered: tuple[tuple[str, Integer, str], ...] = ()
+    """The functions that are compiled."""

@@ -56,10 +56,10 @@ def memory_of(
         path = None if found.path is None else str(found.path)
         capture = CaptureRequest("program", path, found.module, None, found.args, options, log="", typed=found.typed)
 
-        def run(*, is_eager: bool, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
+        def run(request: MemoryRequest, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
             return run_task(
                 _MODULE,
-                MemoryRequest(capture, is_eager=is_eager),
+                request,
                 RunMemory,
                 timeout=timeout,
                 observe=observe,
@@ -68,9 +68,9 @@ def memory_of(
                 child=ChildProcess(has_terminal=True),
             )
 
-        compiled = run(is_eager=False, stdout=output, environment={})
+        compiled = run(MemoryRequest(capture), output, {})
         say("running the program in eager")
-        eager = run(is_eager=True, stdout=subprocess.DEVNULL, environment=_EAGER)
+        eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
         return replace(with_eager(compiled, eager), program=compiled.found.program)
     check_options(found, options)
     path = None if found.path is None else str(found.path)

@@ -30,7 +30,7 @@ from ctrace.inspector.features.memory.child.model_calls import ModelCalls, stopp
 from ctrace.inspector.features.memory.child.peak_report import alive_of, saved_of, source_line, timeline_of
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
 from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
-from ctrace.inspector.features.memory.child.storage_ledger import Ledger
+from ctrace.inspector.features.memory.child.storage_ledger import CodeOrigin, Ledger
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
 from ctrace.inspector.features.memory.child.tried_options import OptionTrials, flops
 from ctrace.inspector.features.memory.memory_lines import with_eager
@@ -102,7 +102,8 @@ class _Memory:
             flops=flops(graphs),
             train=self._options.train,
         )
-        return RunMemory(found, saved_of(self._ledger, device))
+        entered = tuple((each.file, each.line or 0, each.function or "") for each in self._graphs.entered if each.file)
+        return RunMemory(found, saved_of(self._ledger, device), self._ledger.most_saved(device), entered)
 
     def _kept_by_libraries(self, device: str) -> int:
         """Return what the GPU's allocator has now beyond all tensors: the step has run its operators there.
@@ -135,6 +136,7 @@ class _ModelMemory(_Memory):
     def __init__(self, request: MemoryRequest) -> None:
         super().__init__(request)
         self._calls = ModelCalls(request.capture, self._ledger, Tracked(self._ledger))
+        self._graphs.entered = self._calls.tracked.lines.entered
         self._model: Any = None
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
@@ -342,6 +344,8 @@ class _ProgramMemory(_Memory):
 
     def _follow(self, active: ExitStack, _torch: ModuleType) -> None:
         tracked = self._tracked = Tracked(self._ledger)
+        tracked.lines.entered.update(CodeOrigin(*each) for each in self._request.entered)
+        self._graphs.entered = tracked.lines.entered
         growths = {name: GrowingCalls(self._ledger, tracked.lines) for name in ("optimizer", "backward", "graph")}
         tracked.steps = {name: growths[name].after_call for name in ("optimizer", "backward")}
         self._graphs.after_call = growths["graph"].after_call

@@ -76,7 +76,10 @@ class PlannedGraph:
         self.problem = ""
         self.calls = 0
         self.total_calls = 0
-        self.function = _function_under_way()
+        code_under_way = _code_under_way()
+        self.function = _origin_of(code_under_way)
+        self.entered = _origin_of(_resumed_from(code_under_way))
+        """The function of the program that the graph is of; `function` may be what resumes it after a break."""
         self.last: WrapperOutcome | None = None
         self._ledger = ledger
         code, _ = graph.codegen()
@@ -254,16 +257,31 @@ class PlannedGraph:
         return DescribedBuffer(count * fact.itemsize)
 
 
-def _function_under_way() -> CodeOrigin:
+def _origin_of(code: CodeType | None) -> CodeOrigin:
+    return NOWHERE if code is None else CodeOrigin(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _resumed_from(code: CodeType | None) -> CodeType | None:
+    """Return the function that a function of Dynamo's resumes after a graph break; another one as it is."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    if code is None:
+        return None
+    # 2.11 to 2.13, _dynamo/resume_execution.py: the metadata has the code of the original function
+    known = ContinueExecutionCache.generated_code_metadata.get(code)
+    return code if known is None else known.code
+
+
+def _code_under_way() -> CodeType | None:
     """Return the function that Dynamo compiles now: its code is a variable of a frame that waits for the backend."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):
             code = frame.f_locals.get("code")
             if isinstance(code, CodeType):
-                return CodeOrigin(code.co_filename, code.co_firstlineno, code.co_name)
+                return code
         frame = frame.f_back
-    return NOWHERE
+    return None
 
 
 def _argument_of(buffer: PlannedBuffer, given: list[Any]) -> TrackedStorage | None:
@@ -378,6 +396,8 @@ class PlannedGraphs:
         self.graphs: list[PlannedGraph] = []
         self.after_call: Callable[[], None] = lambda: None
         """What to do after a call of a graph that is no backward."""
+        self.entered: set[CodeOrigin] = set()
+        """The functions of the program that graphs are of."""
 
     @contextmanager
     def active(self, settings: Mapping[str, Any] | None = None) -> Iterator[None]:
@@ -400,6 +420,7 @@ class PlannedGraphs:
             with self._ledger.closed():
                 planned = PlannedGraph(graph, self._ledger, f"graph {len(self.graphs)}")
             self.graphs.append(planned)
+            self.entered.add(planned.entered)
             runner = SimpleNamespace(recursively_apply_fns=lambda _functions: None, partitions=[])
 
             def call(arguments: list[Any]) -> Any:

@@ -11,6 +11,7 @@ While a compiled graph runs, the ledger is closed: what happens inside is added 
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -243,18 +244,23 @@ class Ledger:
     def saved(self, device: str) -> "dict[tuple[str | None, int | None], SavedLine]":
         """Return the most that each line saves for the backward at one time since `begin`."""
         found: dict[tuple[str | None, int | None], SavedLine] = {}
-        for each in (*(StorageChange(stored, size, "", "") for stored, size in self._base.items()), *self.changes):
-            if (
-                each.stored.device == device
-                and each.stored.kind in ("saved", "output")
-                and "saved" in each.stored.kinds
-            ):
-                line = found.setdefault(each.stored.origin[:2], SavedLine())
-                line.now += each.bytes
-                line.most = max(line.most, line.now)
-                if each.bytes > 0:
-                    line.sizes.add(each.bytes)
+        for each in self._saved_changes(device):
+            line = found.setdefault(each.stored.origin[:2], SavedLine())
+            line.now += each.bytes
+            line.most = max(line.most, line.now)
+            if each.bytes > 0:
+                line.sizes.add(each.bytes)
         return found
+
+    def most_saved(self, device: str) -> int:
+        """Return the most that all lines save for the backward at one time since `begin`."""
+        return max(accumulate(each.bytes for each in self._saved_changes(device)), default=0)
+
+    def _saved_changes(self, device: str) -> Iterator[StorageChange]:
+        for each in (*(StorageChange(stored, size, "", "") for stored, size in self._base.items()), *self.changes):
+            stored = each.stored
+            if stored.device == device and stored.kind in ("saved", "output") and "saved" in stored.kinds:
+                yield each
 
     def _peak(self, device: str | None) -> AliveMoment:
         now = most = sum(size for stored, size in self._base.items() if device in (None, stored.device))

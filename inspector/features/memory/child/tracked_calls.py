@@ -37,6 +37,9 @@ class OperatorLines:
         self._ours = (folder_of_torch(), OURS, "<frozen ")
         self._owners: dict[CodeType | str, Owner | None] = {}
         self._of_nodes: dict[int, CodeOrigin] = {}
+        self.entered: set[CodeOrigin] = set()
+        """The functions that torch.compile compiles. A graph knows no line outside of them, so eager looks no further:
+        the lines of both are those of the same code."""
 
     def forget_nodes(self) -> None:
         """Forget the lines of earlier backwards."""
@@ -66,6 +69,8 @@ class OperatorLines:
                 return CodeOrigin(code.co_filename, frame.f_lineno, code.co_qualname), False
             if owner is Owner.LIBRARY and library is None:
                 library = CodeOrigin(code.co_filename, frame.f_lineno, code.co_qualname)
+            if library is not None and CodeOrigin(code.co_filename, code.co_firstlineno, code.co_name) in self.entered:
+                return library, False
             frame = frame.f_back
         return library or NOWHERE, inside_engine and library is None
 

@@ -112,3 +112,14 @@ def test_fake_tensors_take_no_memory() -> None:
         assert ledger.add(torch.empty(8), HERE, "aten.empty") is None
     assert ledger.add(torch.empty(8, device="meta"), HERE, "aten.empty") is None
     assert not ledger.changes
+
+
+def test_the_most_that_is_saved_is_that_of_one_time() -> None:
+    ledger = Ledger()
+    first, second = torch.empty(8), torch.empty(2)
+    ledger.add(first, HERE, "aten.exp", "saved")
+    ledger.add(torch.empty(100), HERE, "aten.exp", "saved", "parameter")
+    del first
+    ledger.add(second, CodeOrigin("model.py", 5, "f"), "aten.exp", "saved")
+    assert ledger.most_saved("cpu") == 32
+    assert sum(each.most for each in ledger.saved("cpu").values()) == 40
