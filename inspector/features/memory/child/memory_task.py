@@ -154,7 +154,8 @@ class _ModelMemory(_Memory):
                 self._take_steps(model)
                 compiled = self._run_memory()
                 peak = self._ledger.peak(self._ledger.device())
-                trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs))
+                kept = compiled.found.peak.bytes - peak.bytes
+                trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs), kept=kept)
                 growth = self._growth(model) if self._request.calls else None
             found = replace(with_eager(compiled, eager), held=self._kept(self._calls.tracked))
             if growth is not None:

@@ -42,7 +42,11 @@ class OptionCandidate(Struct, frozen=True):
 class OptionTrials:
     """Takes a step under each change."""
 
-    def __init__(self, calls: ModelCalls, compiled: Callable[[], Any], peak: AliveMoment, flops: float) -> None:
+    def __init__(
+        self, calls: ModelCalls, compiled: Callable[[], Any], peak: AliveMoment, flops: float, *, kept: int = 0
+    ) -> None:
+        """Compare with the peak of the compiled step; `kept` are the bytes that libraries keep beside all tensors."""
+        self._kept = kept
         self._calls = calls
         self._compiled = compiled
         self._peak = peak
@@ -101,7 +105,7 @@ class OptionTrials:
                     graph.calls = 0
                 ledger.begin()
                 self._calls.step(model)
-                peak = ledger.peak(self._device).bytes
+                peak = ledger.peak(self._device).bytes + self._kept
         except Exception as error:
             return _untried(candidate, kind_and_message(error).splitlines()[0][:200], tried=True)
         finally:

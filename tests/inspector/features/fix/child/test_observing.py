@@ -414,7 +414,7 @@ def test_a_part_of_a_model_may_have_another_precision():
 
 
 def test_fractions_that_float32_holds_become_others_in_float64():
-    net = model(lambda self, x: x)
+    net: Any = model(lambda self, x: x)
     prepare = observers(net, Mined())["model in float64 with other fractions"].prepare
     with pytest.raises(TargetError):
         prepare(net)
