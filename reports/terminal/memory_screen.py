@@ -148,24 +148,25 @@ def _options(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
     """Show what was tried, with its peak and what it computes again."""
     if not found.options:
         return
-    peak = (found.computed_peak or found.peak).bytes
     yield section("What lowers the peak, tried")
     for each in found.options:
-        yield from _option(each, peak, sum_of_flops=found.flops, cwd=cwd)
+        yield from _option(each, found, cwd)
 
 
-def _option(each: MemoryOption, peak: int, sum_of_flops: float, cwd: str) -> Iterator[RenderableType]:
+def _option(each: MemoryOption, found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
     at = f" ({_line(each.file, each.line, cwd)})" if each.line is not None else ""
     if each.peak_bytes is None:
         yield hanging(f"{each.text}{at}: {'failed' if each.tried else 'not tried'}: {each.why_not}", style="dim")
         return
-    change = f"{fmt.memory(peak)} -> {fmt.memory(each.computed_bytes or each.peak_bytes)}"
+    before, after = (found.computed_peak or found.peak).bytes, each.computed_bytes or each.peak_bytes
+    change = f"{fmt.memory(before)} -> {fmt.memory(after)}"
     if each.measured:
-        change += f", measured {fmt.memory(each.peak_bytes)}"
+        before, after = found.peak.bytes, each.peak_bytes
+        change += f", measured {fmt.memory(before)} -> {fmt.memory(after)}"
     cost = ""
-    if each.extra_flops is not None and sum_of_flops:
-        cost = f", +{each.extra_flops / sum_of_flops:.0%} FLOPs"
-    lowers = (each.computed_bytes or each.peak_bytes) < (1 - _LITTLE) * peak
+    if each.extra_flops is not None and found.flops:
+        cost = f", +{each.extra_flops / found.flops:.0%} FLOPs"
+    lowers = after < (1 - _LITTLE) * before
     yield hanging(
         f"{each.text}{at}: peak {change}{cost if lowers else ': does not help'}", "green" if lowers else "dim"
     )

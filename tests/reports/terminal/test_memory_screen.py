@@ -6,6 +6,7 @@ from ctrace.inspector.facts.memory_facts import (
     AliveMemory,
     CallGrowth,
     FoundMemory,
+    MemoryOption,
     MemoryPeak,
     SavedMemory,
     StepMemoryDocument,
@@ -66,3 +67,12 @@ def test_a_narrow_table_keeps_the_name_of_the_file(width: int) -> None:
     rows = [line for line in _screen(FOUND, width).splitlines() if "saved" in line and "164" in line and "MiB" in line]
     assert rows
     assert all("llama.py:164" in each for each in rows)
+
+
+def test_what_the_computed_peak_promises_and_the_measured_one_does_not_keep() -> None:
+    option = MemoryOption(
+        "budget", "budget = 0.5", None, None, 16 * MIB, 0.0, computed_bytes=4 * MIB, tried=True, measured=True
+    )
+    found = FoundMemory(MemoryPeak(16 * MIB, True, "backward", "x"), None, options=(option,), computed_peak=PEAK)
+    text = " ".join(_screen(found, 140).split())
+    assert "budget = 0.5: peak 8.0 MiB -> 4.0 MiB, measured 16.0 MiB -> 16.0 MiB: does not help" in text

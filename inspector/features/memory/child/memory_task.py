@@ -170,7 +170,7 @@ class _ModelMemory(_Memory):
                 found = self._measured(found)
             if self._request.tries_options:
                 measured = partial(self._compiled_peak, found.device) if self._options.build else None
-                found = replace(found, options=trials.tried(self._request.budget, measured))
+                found = replace(found, options=trials.tried(self._request.budget, measured, found.peak.bytes))
             return found
 
     def fitting(self, preloaded: Preloaded) -> FitDocument:

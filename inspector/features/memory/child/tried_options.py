@@ -24,6 +24,8 @@ from ctrace.inspector.features.memory.child.storage_ledger import AliveMoment
 
 _BUDGETS = (0.8, 0.5, 0.3, 0.1)
 _MOST_GROUPS = 2
+_MOST_MEASURED = 3
+"""Changes that are built, until one lowers the measured peak: each takes a whole compilation."""
 
 
 class OptionCandidate(Struct, frozen=True):
@@ -54,13 +56,14 @@ class OptionTrials:
         self._device = calls.ledger.device()
 
     def tried(
-        self, budget: float, measured: Callable[[], MeasuredPeak | None] | None = None
+        self, budget: float, measured: Callable[[], MeasuredPeak | None] | None = None, measured_before: int = 0
     ) -> tuple[MemoryOption, ...]:
         """Try the changes that fit, until the time is up; those that lower the peak most come first.
 
         Args:
             budget: seconds.
-            measured: builds the model and measures its peak, for the best change; None: nothing is built.
+            measured: builds the model and measures its peak, for the best changes; None: nothing is built.
+            measured_before: the measured peak without a change, in bytes.
         """
         deadline = time.monotonic() + budget
         found: list[MemoryOption] = []
@@ -73,9 +76,14 @@ class OptionTrials:
             print(f"ctrace: trying {each.text}", file=sys.stderr, flush=True)
             found.append(self._try(each))
         found.sort(key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0))
-        if measured is not None and found and found[0].peak_bytes is not None:
+        in_vain: list[MemoryOption] = []
+        while measured is not None and found and found[0].peak_bytes is not None and len(in_vain) < _MOST_MEASURED:
             found[0] = self._measured(found[0], candidates[found[0].text], measured)
-        return tuple(found)
+            if not found[0].measured or (found[0].peak_bytes or 0) < measured_before:
+                break
+            # What an operator allocates inside, such as a workspace of cuDNN, is no tensor, and may be the peak.
+            in_vain.append(found.pop(0))
+        return (*found, *in_vain)
 
     def _measured(
         self, option: MemoryOption, candidate: OptionCandidate, measured: Callable[[], MeasuredPeak | None]
