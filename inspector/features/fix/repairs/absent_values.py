@@ -11,7 +11,15 @@ Reads Python without running it.
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ctrace.inspector.features.fix.repairs.attribute_writes import FUNCTIONS, is_none, is_self, keyword_of, last_name
+from ctrace.inspector.features.fix.repairs.attribute_writes import (
+    FUNCTIONS,
+    defaults_of,
+    family,
+    is_none,
+    is_self,
+    keyword_of,
+    last_name,
+)
 from ctrace.inspector.features.fix.repairs.other_writers import TENSOR_ATTRIBUTES, known_to_be_there
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
@@ -42,7 +50,9 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
                 text = ast.unparse(node)
                 line = facts.absent(node, old or function, 0) if text not in known else 0
                 if line:
-                    asked[f"Is `{text}` there, and not None, in each call? Line {line} leaves it open."] = None
+                    asked[
+                        f"Does `{text}` have a value in each call? By line {line} it may be None, empty or missing."
+                    ] = None
     return tuple(asked)
 
 
@@ -132,23 +142,11 @@ class _File:
         self._calls = [each for each in every if isinstance(each, ast.Call)]
         self._tables = _assigned(tree.body)
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
-        self._related = self._family(name for name, each in self._classes.items() if _has(each, lines))
+        self._related = family(
+            self._classes.values(), (name for name, each in self._classes.items() if _has(each, lines))
+        )
         self._given = {name: line for each in every for name, line in _given_none(each)}
         self._attributes = self._attribute_values(every)
-
-    def _family(self, names: Iterable[str]) -> set[str]:
-        """Return classes with those that they derive from, and those that derive from them."""
-        bases = {name: {last_name(base) for base in each.bases} for name, each in self._classes.items()}
-        found = set(names)
-        while True:
-            more = {
-                name
-                for name, above in bases.items()
-                if above & found or any(name in bases.get(one, ()) for one in found)
-            }
-            if more <= found:
-                return found
-            found |= more
 
     def _attribute_values(self, every: Iterable[ast.AST]) -> Mapping[str, list[tuple[ast.expr, str]]]:
         """Return what attributes are set to, by name, with the class whose `self` gets it; empty: another object."""
@@ -190,13 +188,14 @@ class _File:
         return max((self.absent(each, function, depth + 1) for each in values), default=0)
 
     def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-        default = _defaults(function).get(given.arg)
+        default = defaults_of(function).get(given.arg)
         if is_none(default) or (given.annotation is not None and _is_optional(given.annotation)):
             return given.lineno
         if given.arg in self._given:
             return self._given[given.arg]
         owner = self._owners.get(id(function))
-        made = self._family([owner.name]) if owner is not None and function.name == "__init__" else {function.name}
+        is_constructor = owner is not None and function.name == "__init__"
+        made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         position = positions.index(given.arg) - (owner is not None) if given.arg in positions else -1
         for call in self._calls:
@@ -353,17 +352,6 @@ def _assigned(body: Iterable[ast.stmt]) -> Mapping[str, list[ast.expr]]:
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-
-
-def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
-    positional = [*function.args.posonlyargs, *function.args.args]
-    late = positional[len(positional) - len(function.args.defaults) :]
-    found: dict[str, ast.expr | None] = {
-        one.arg: default for one, default in zip(late, function.args.defaults, strict=True)
-    }
-    return found | {
-        one.arg: default for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-    }
 
 
 def _body_values(cls: ast.ClassDef, name: str) -> list[tuple[ast.expr | None, ast.expr | None]]:

@@ -104,11 +104,29 @@ def places(
 
 def _optional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
     """Return the parameters of a function that are None where a caller gives nothing."""
+    return frozenset(name for name, default in defaults_of(function).items() if is_none(default))
+
+
+def defaults_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
+    """Return what the parameters of a function are where a caller gives nothing, by name."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     late = positional[len(positional) - len(given.defaults) :]
     pairs = (*zip(late, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True))
-    return frozenset(one.arg for one, default in pairs if is_none(default))
+    return {one.arg: default for one, default in pairs}
+
+
+def family(classes: Iterable[ast.ClassDef], names: Iterable[str]) -> set[str]:
+    """Return some classes of a file with those that they derive from, and those that derive from them."""
+    bases = {each.name: {last_name(base) for base in each.bases} for each in classes}
+    found = set(names)
+    while True:
+        more = {
+            name for name, above in bases.items() if above & found or any(name in bases.get(one, ()) for one in found)
+        }
+        if more <= found:
+            return found
+        found |= more
 
 
 def _written(statement: ast.stmt, optional: Collection[str] = ()) -> Iterator[AttributeWrite]:

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.attribute_writes import writes
+from ctrace.inspector.features.fix.repairs.attribute_writes import family, writes
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
 from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
@@ -193,13 +193,7 @@ def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
 def _related(tree: ast.Module, lines: Iterable[int]) -> set[str]:
     """Return the classes with one of the lines, with the classes of the file that they derive from, and their own."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    found = {each.name for each in classes if any(_covers(each, line) for line in lines)}
-    bases = {each.name: {base.id for base in each.bases if isinstance(base, ast.Name)} for each in classes}
-    while True:
-        more = {name for name, above in bases.items() if above & found or any(name in bases[one] for one in found)}
-        if more <= found:
-            return found
-        found |= more
+    return family(classes, (each.name for each in classes if any(_covers(each, line) for line in lines)))
 
 
 def _stored(tree: ast.Module, lines: Collection[int]) -> set[str]:

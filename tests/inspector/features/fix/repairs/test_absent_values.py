@@ -57,7 +57,7 @@ def net(constructor: str, *, given: str = "gain", rest: str = "", above: str = "
 )
 def test_an_attribute_that_may_be_none_for_another_object(code: str):
     (question,) = asked(code)
-    assert question.startswith("Is `self.gain` there, and not None, in each call? Line ")
+    assert question.startswith("Does `self.gain` have a value in each call? By line ")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_both_sides_or_the_condition_read_is_read_as_before():
 )
 def test_a_field_of_a_configuration(above: str):
     (question,) = asked(net("self.config = config", given="config", above=above), "self.config.gain")
-    assert question.startswith("Is `self.config.gain` there")
+    assert question.startswith("Does `self.config.gain` have a value")
     assert asked(net("self.config = config", given="config"), "self.config.gain") == ()
 
 
