@@ -421,3 +421,11 @@ def test_fractions_that_float32_holds_become_others_in_float64():
     net.gain, net.steps, net.limit = 0.5, 3, float("inf")
     assert prepare(net) is net
     assert (net.gain, net.steps, net.limit) == (0.5 * 1.1, 3, float("inf"))
+
+
+def test_small_and_large_inputs_are_timed_where_a_loop_may_end_at_once():
+    ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+    request = ProofRequest("", probes=("base, small", "base, large"), seconds=600.0, timed=None)
+    observer = ModelObserver(Loaded(model(lambda self, x: x * 2), ways), request, train=False)
+    assert list(observer.observe())
+    assert {name for name, _ in observer.times} == {"base", "base, small", "base, large"}
