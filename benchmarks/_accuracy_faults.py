@@ -44,10 +44,12 @@ class _Fault:
         self._changed = ""
         self._is_next = False
         self._now: Any = None
+        self._disabled: list[bool] = []
 
     def install(self) -> None:
         from torch._inductor import graph, ir
         from torch._inductor.codegen import cpp
+        from torch._inductor.compiler_bisector import CompilerBisector
 
         lowering: Any = graph.GraphLowering
         reduction: Any = ir.Reduction
@@ -71,6 +73,14 @@ class _Fault:
             fault.note(schedule, name)
             return kernel_named(self, schedule, name)
 
+        asked = CompilerBisector.disable_subsystem
+
+        def disable_subsystem(*args: Any, **kwargs: Any) -> bool:
+            fault._disabled.append(asked(*args, **kwargs))
+            return fault._disabled[-1]
+
+        bisector: Any = CompilerBisector
+        bisector.disable_subsystem = disable_subsystem
         lowering.run_node = run_node
         reduction.create = classmethod(create)
         scheduling.define_kernel = define_kernel
@@ -125,6 +135,11 @@ class _Fault:
             self.choose(lowering)
         if not self._is_it(node):
             return self._node_run(lowering, node)
+        self._disabled.clear()
+        if _is_bisecting():
+            result = self._node_run(lowering, node)
+            if any(self._disabled):
+                return result  # the bisector leaves this node to eager: a fault of its lowering must go, too
         kept, target = node.args, node.target
         self._now = node
         try:
@@ -231,6 +246,12 @@ def _texts(source: str) -> list[tuple[str, str]]:
         changed = f"{match[1]}{match[2]} + {match[2]};"
         found.append((match[0], source[: match.start()] + changed + source[match.end() :]))
     return found
+
+
+def _is_bisecting() -> bool:
+    from torch._inductor.compiler_bisector import CompilerBisector
+
+    return bool(CompilerBisector.bisection_enabled)
 
 
 def _int64() -> Any:

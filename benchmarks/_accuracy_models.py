@@ -175,6 +175,126 @@ class Distances(nn.Module):
         return (w / w.sum(-1, keepdim=True)) @ self.centers
 
 
+class GruCell(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates, self.candidate = nn.Linear(48, 48), nn.Linear(48, 24)
+
+    def forward(self, x: Any, h: Any) -> Any:
+        both = self.gates(torch.cat((x, h), -1))
+        both = torch.sigmoid(both)
+        reset, update = both.chunk(2, -1)
+        fresh = self.candidate(torch.cat((x, reset * h), -1))
+        fresh = torch.tanh(fresh)
+        h = h + update * (fresh - h)
+        return h * 1.1
+
+
+class AudioGlu(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.back = nn.Conv1d(4, 16, 5, padding=2), nn.Conv1d(8, 4, 1)
+
+    def forward(self, x: Any) -> Any:
+        h = self.conv(x)
+        h = F.glu(h, 1)
+        h = self.back(h)
+        h = h - h.mean(-1, keepdim=True)
+        loud = (h * h).mean(-1, keepdim=True)
+        h = h / torch.sqrt(loud + 1e-4)
+        return x + h * 0.5
+
+
+class Autoencoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inward, self.outward = nn.Linear(36, 16), nn.Linear(8, 36)
+
+    def forward(self, x: Any) -> Any:
+        mean, spread = self.inward(x).chunk(2, -1)
+        spread = spread.clamp(-4.0, 4.0)
+        code = mean + torch.exp(0.5 * spread) * 0.3
+        again = torch.sigmoid(self.outward(code))
+        apart = (again - x).square().sum(-1)
+        prior = (mean.square() + spread.exp() - 1.0 - spread).sum(-1)
+        return apart + 0.25 * prior
+
+
+class Upsampling(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 12, 3, stride=2, padding=1), nn.Conv2d(12, 3, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        h = self.down(x)
+        h = F.hardswish(h)
+        h = F.interpolate(h, scale_factor=2.0, mode="bilinear")
+        h = self.up(h)
+        h = h * 0.8 + x * 0.2
+        return F.avg_pool2d(h, 2)
+
+
+class Routed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.router, self.experts = nn.Linear(20, 4), nn.Parameter(torch.randn(4, 20, 12) * 0.2)
+
+    def forward(self, x: Any) -> Any:
+        scores = self.router(x)
+        weights = torch.softmax(scores * 0.9, -1)
+        best = weights.amax(-1, keepdim=True)
+        weights = torch.where(weights > 0.5 * best, weights, weights * 0.0)
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-5)
+        each = torch.einsum("bi,eio->beo", x, self.experts)
+        each = torch.relu(each)
+        return (each * weights[..., None]).sum(1)
+
+
+class Contrastive(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(28, 16), nn.Linear(30, 16)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        a, b = self.left(x), self.right(y)
+        a = a * torch.rsqrt(a.square().sum(-1, keepdim=True) + 1e-6)
+        b = b / torch.sqrt(b.square().sum(-1, keepdim=True) + 1e-6)
+        alike = a @ b.t()
+        alike = alike / 0.2
+        one = torch.logsumexp(alike, 0)
+        other = torch.logsumexp(alike, 1)
+        return (one + other) * 0.5 - alike.diagonal()
+
+
+class GraphSum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.message, self.update = nn.Linear(18, 18), nn.Linear(18, 18)
+
+    def forward(self, x: Any, edges: Any) -> Any:
+        sent = self.message(x)
+        sent = F.leaky_relu(sent, 0.2)
+        got = torch.zeros_like(x).index_add(0, edges[1], sent[edges[0]])
+        h = self.update(got)
+        h = torch.tanh(h)
+        h = x + h
+        return h / (1.0 + h.abs())
+
+
+class Sines(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(2, 32), nn.Linear(32, 32), nn.Linear(32, 3)
+
+    def forward(self, x: Any) -> Any:
+        h = torch.sin(self.first(x) * 3.0)
+        h = self.second(h)
+        h = torch.cos(h * 1.5)
+        h = h - 0.1 * h.pow(3)
+        h = self.last(h)
+        return h.sub(h.mean(0)).expm1()
+
+
 def _randn(*sizes: int) -> Callable[[], tuple[Any, ...]]:
     return lambda: (torch.randn(*sizes),)
 
@@ -192,6 +312,14 @@ MODELS: dict[str, tuple[type[nn.Module], Callable[[], tuple[Any, ...]]]] = {
     "residual": (Residual, _randn(13, 64)),
     "drops": (Drops, _randn(12, 32)),
     "distances": (Distances, _randn(16, 20)),
+    "gru_cell": (GruCell, lambda: (torch.randn(7, 24), torch.randn(7, 24))),
+    "audio_glu": (AudioGlu, _randn(3, 4, 50)),
+    "autoencoder": (Autoencoder, _randn(11, 36)),
+    "upsampling": (Upsampling, _randn(2, 3, 20, 20)),
+    "routed": (Routed, _randn(15, 20)),
+    "contrastive": (Contrastive, lambda: (torch.randn(9, 28), torch.randn(9, 30))),
+    "graph_sum": (GraphSum, lambda: (torch.randn(14, 18), torch.randint(0, 14, (2, 40)))),
+    "sines": (Sines, _randn(25, 2)),
 }
 
 
@@ -205,6 +333,44 @@ class Casting(nn.Module):
     def forward(self, *args: Any) -> Any:
         with torch.autocast(DEVICE, dtype=self.dtype):
             return self.inner(*args)
+
+
+class Rounding(nn.Module):
+    """A model in which one value is rounded to bfloat16 and back: Inductor leaves such a pair of casts out."""
+
+    def __init__(self, inner: nn.Module, place: str) -> None:
+        super().__init__()
+        self.inner, self.place = inner, place
+        if place not in ("input", "output"):
+            inner.get_submodule(place).register_forward_hook(lambda _module, _given, result: self.rounded(result))
+
+    def forward(self, first: Any, *others: Any) -> Any:
+        if self.place == "input":
+            first = self.rounded(first * 1.001)
+        result = self.inner(first, *others)
+        if self.place == "output":
+            result = self.rounded(result) * 1.5
+        return result
+
+    def rounded(self, value: Any) -> Any:
+        return value.to(torch.bfloat16).float()  # rounded
+
+
+def rounding_places(name: str) -> list[str]:
+    """Return where a value of a model can be rounded."""
+    kind, inputs = MODELS[name]
+    ends = ["output"] if not inputs()[0].is_floating_point() else ["input", "output"]
+    return ends + [path for path, module in kind().named_modules() if path and not isinstance(module, nn.Embedding)]
+
+
+def is_left_out(name: str, place: str) -> bool:
+    """Whether compiled code of plain torch leaves the rounding of a value out, so that results differ by far more."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    inner, inputs = made(name, "float32")
+    model, given = Rounding(inner, place), inputs()
+    eager, compiled = model(*given), torch.compile(model)(*given)
+    return bool((eager - compiled).abs().max() > 1e-4 * eager.abs().max())
 
 
 def made(name: str, dtype: str) -> tuple[nn.Module, Callable[[], tuple[Any, ...]]]:
@@ -224,3 +390,5 @@ if "ACCURACY_MODEL" in os.environ:  # what `benchmarks/accuracy.py` runs, with a
 
         _accuracy_faults.install(os.environ["ACCURACY_FAULT"])
     model, inputs = made(os.environ["ACCURACY_MODEL"], os.environ.get("ACCURACY_DTYPE", "float32"))
+    if "ACCURACY_ROUNDED" in os.environ:
+        model = Rounding(model, os.environ["ACCURACY_ROUNDED"])

@@ -6,10 +6,14 @@ changed node; its line is right if every culprit has the line of the changed nod
 three dtypes without a fault; there, each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
 `--issues` runs the models of `accuracy_issues/`, which torch.compile computes wrongly by an issue of PyTorch: plain
 torch says whether it still does, and the line that the issue or its fix blames has the comment `# blamed`.
+`--roundings` rounds one value of a healthy model to 16 bits and back, which Inductor leaves out: a culprit only with
+`--against eager`. `--bisector` gives the same faults to torch's `CompilerBisector`.
 
     .venv/bin/python benchmarks/accuracy.py --cases 40
     .venv/bin/python benchmarks/accuracy.py --healthy
     .venv/bin/python benchmarks/accuracy.py --issues
+    .venv/bin/python benchmarks/accuracy.py --roundings --cases 20
+    .venv/bin/python benchmarks/accuracy.py --bisector --cases 10
 """
 
 import argparse
@@ -22,6 +26,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +38,8 @@ MODELS = HERE / "_accuracy_models.py"
 ISSUES = HERE / "accuracy_issues"
 NAMES = (
     "mlp", "conv_bn", "attention", "layer_norm", "softmax_loss", "rms_rope", "gated", "statistics", "embeddings",
-    "residual", "drops", "distances",
+    "residual", "drops", "distances", "gru_cell", "audio_glu", "autoencoder", "upsampling", "routed", "contrastive",
+    "graph_sum", "sines",
 )  # fmt: skip
 KINDS = ("constant", "swap", "mask", "range", "accumulator", "function", "tail", "text")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -39,7 +48,7 @@ _LINE = re.compile(r'File "[^"]*_accuracy_models\.py", line (\d+)')
 
 def answer(environment: dict[str, str], *options: str, model: Path = MODELS, timeout: float = 400.0) -> dict[str, Any]:
     """Run the command, and return its JSON; `failed` if there is none."""
-    words = [str(Path(sys.executable).parent / "ctrace"), "accuracy", str(model), "--json", *options]
+    words = [sys.executable, "-m", "ctrace", "accuracy", str(model), "--json", *options]
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -83,33 +92,107 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def faults(cases: int, seed: int, out: Path, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+def drawn(seed: int, kinds: tuple[str, ...], names: tuple[str, ...]) -> Iterator[tuple[str, str, str, int]]:
+    """Yield faults without end: the model, the kind, the stage and the seed of each."""
     draw = random.Random(seed)
+    while True:
+        stage = draw.choice(("forward", "forward", "backward"))
+        yield draw.choice(names), draw.choice(kinds), stage, draw.randrange(10**6)
+
+
+def faults(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Run faults until there are enough; those that a model has no place for are drawn again."""
+    planned = drawn(options.seed, kinds, names)
     done = 0
-    with out.open("a") as file:
-        while done < cases:
-            model, kind, stage = draw.choice(names), draw.choice(kinds), draw.choice(("forward", "forward", "backward"))
-            found = case(model, kind, stage, draw.randrange(10**6))
-            if found is None:
-                continue
-            done += 1
-            file.write(json.dumps(found) + "\n")
+    with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+        while done < options.cases:
+            batch = list(islice(planned, max(options.jobs, options.cases - done)))
+            for found in as_done(pool, [partial(case, *each) for each in batch]):
+                if found is not None and done < options.cases:
+                    done += 1
+                    file.write(json.dumps(found) + "\n")
+                    file.flush()
+                    print(done, found, flush=True)
+
+
+def as_done(pool: ThreadPoolExecutor, work: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    """Yield results as they come."""
+    for future in as_completed([pool.submit(each) for each in work]):
+        yield future.result()
+
+
+def roundings(options: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Round one value in a model, which Inductor leaves out, and ask with `--against eager` and without."""
+    import _accuracy_models
+
+    text = MODELS.read_text().splitlines()
+    line = next(number for number, each in enumerate(text, 1) if each.endswith("# rounded"))
+    draw = random.Random(options.seed)
+    places = [(name, place) for name in names for place in _accuracy_models.rounding_places(name)]
+    draw.shuffle(places)
+    chosen = list(islice((each for each in places if _accuracy_models.is_left_out(*each)), options.cases))
+
+    def one(name: str, place: str) -> dict[str, Any]:
+        environment = {"ACCURACY_MODEL": name, "ACCURACY_ROUNDED": place}
+        plain, strict = answer(environment), answer(environment, "--against", "eager")
+        return {
+            "model": name, "place": place, "line": line,
+            "plain": [each["line"] for each in plain.get("culprits", [])], "plain_result": plain.get("result"),
+            "lines": [each["line"] for each in strict.get("culprits", [])], "result": strict.get("result"),
+            "failed": plain.get("failed") or strict.get("failed"),
+        }  # fmt: skip
+
+    with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+        for row in as_done(pool, [partial(one, *each) for each in chosen]):
+            file.write(json.dumps(row) + "\n")
             file.flush()
-            print(done, found, flush=True)
+            print(row, flush=True)
+
+
+def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Give the same faults to torch's bisector and to the command, for a table of both."""
+
+    def one(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
+        found = case(name, kind, stage, seed)
+        if found is None or not found["lines"]:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            oracle = Path(folder) / "oracle.jsonl"
+            oracle.touch()
+            environment = {"ACCURACY_MODEL": name, "ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{oracle}"}
+            words = [sys.executable, str(HERE / "_accuracy_bisector.py"), stage]
+            done = subprocess.run(
+                words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=500
+            )
+        answered = done.stdout.splitlines()[-1] if done.returncode == 0 else json.dumps({"failed": done.stderr[-300:]})
+        return {**found, "bisector": json.loads(answered)}
+
+    planned = drawn(options.seed, kinds, names)
+    done = 0
+    with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+        while done < options.cases:
+            for row in as_done(pool, [partial(one, *each) for each in islice(planned, options.jobs)]):
+                if row is not None and done < options.cases:
+                    done += 1
+                    file.write(json.dumps(row) + "\n")
+                    file.flush()
+                    print(row, flush=True)
 
 
 _KEPT = ("equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")
 
 
-def healthy(out: Path, names: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
-    with out.open("a") as file:
-        for name in names:
-            for dtype in dtypes:
-                found = answer({"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
-                row = {"model": name, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                print(name, dtype, row["equal"], row["result"], row["compared"], row["culprits"], row["failed"])
+def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
+    def one(name: str, dtype: str) -> dict[str, Any]:
+        found = answer({"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
+        return {"model": name, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
+
+    with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+        for row in as_done(pool, [partial(one, name, dtype) for name in names for dtype in dtypes]):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            told = [row[key] for key in ("model", "dtype", "equal", "result", "compared", "culprits", "failed")]
+            print(*told, flush=True)
 
 
 def issue(path: Path) -> dict[str, Any]:
@@ -172,21 +255,27 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--healthy", action="store_true")
+    parser.add_argument("--roundings", action="store_true")
+    parser.add_argument("--bisector", action="store_true")
     parser.add_argument("--models", default=",".join(NAMES))
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="of healthy models; tf32, too, on a GPU")
     parser.add_argument("--issues", nargs="*", metavar="NUMBER", help="all, or those with these numbers")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "accuracy.jsonl")
     options = parser.parse_args()
-    names = tuple(options.models.split(","))
+    names, kinds = tuple(options.models.split(",")), tuple(options.kinds.split(","))
     if options.healthy:
-        healthy(options.out, names, tuple(options.dtypes.split(",")))
-        return
-    if options.issues is not None:
+        healthy(options, names, tuple(options.dtypes.split(",")))
+    elif options.issues is not None:
         issues(options.out, options.issues)
-        return
-    faults(options.cases, options.seed, options.out, tuple(options.kinds.split(",")), names)
-    print(table([json.loads(line) for line in options.out.read_text().splitlines()]))
+    elif options.roundings:
+        roundings(options, names)
+    elif options.bisector:
+        bisected(options, kinds, names)
+    else:
+        faults(options, kinds, names)
+        print(table([json.loads(line) for line in options.out.read_text().splitlines()]))
 
 
 if __name__ == "__main__":

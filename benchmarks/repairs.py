@@ -3,7 +3,8 @@
 Targets are files, folders of files, and names of architectures of `_broken_models.py`; by default all samples and all
 architectures. Each model is explained and fixed once, each in a new process; REPORT gets every finding and repair as
 JSON, for check_repairs.py.
-usage: repairs.py REPORT.json [--budget 90s] [--build] [TARGET ...]
+With --jobs, several models run side by side; times are then of a busy machine.
+usage: repairs.py REPORT.json [--budget 90s] [--build] [--jobs 1] [TARGET ...]
 """
 
 import json
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +46,20 @@ def main() -> int:
         print(__doc__)
         return 2
     report, words = Path(words[0]), words[1:]
+    jobs = int(words.pop(words.index("--jobs") + 1)) if "--jobs" in words else 1
     budget = words.pop(words.index("--budget") + 1) if "--budget" in words else "90s"
     build = "--build" in words
     targets = list(_targets([each for each in words if not each.startswith("--")]))
     rows = []
-    for number, target in enumerate(targets):
-        row = _measured(target, budget, build=build, explains=number % _EXPLAIN_EACH == 0)
-        rows.append(row)
-        print(_line(row), flush=True)
-        report.write_text(json.dumps(rows, indent=1))
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [
+            pool.submit(_measured, target, budget, build=build, explains=number % _EXPLAIN_EACH == 0)
+            for number, target in enumerate(targets)
+        ]
+        for future in as_completed(running):
+            rows.append(future.result())
+            print(_line(rows[-1]), flush=True)
+            report.write_text(json.dumps(rows, indent=1))
     _print_table(rows)
     return 0
 
