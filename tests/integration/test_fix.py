@@ -137,6 +137,15 @@ def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):
     assert found["combined"] is None
 
 
+def test_the_order_of_a_set_of_strings_is_the_same_in_all_runs_of_a_proof(ctrace: Command):
+    """Python draws it for each process; one that changes the environment is not forked (`trial_runs.py:_hashing`)."""
+    sizes = "torch.tensor([float(len(each)) for each in {'sum', 'product', 'median', 'max'}])"
+    text = BRANCH.replace("return y", f"return y + {sizes}")
+    found = fixed(ctrace, f"import os\n\nos.environ['NET'] = '1'\n{text}")
+    assert found["unstable"] is None
+    assert any(each["proved"] for each in found["repairs"])
+
+
 def test_a_program_is_repaired(ctrace: Command):
     found = fixed(ctrace, PROGRAM)
     assert any(each["proved"] and each["kind"] == "source" for each in found["repairs"])

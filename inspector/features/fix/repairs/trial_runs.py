@@ -76,7 +76,16 @@ class SearchBudget:
 
 def new_server() -> ForkServer:
     """Return a server that forks trials; close it at the end."""
-    return ForkServer({name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON})
+    return ForkServer({name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON} | _hashing())
+
+
+def _hashing() -> dict[str, str]:
+    """Return the variable that gives all trials one order of each set of strings.
+
+    Python draws that order for each process. A message that lists such a set, as `transformers` has them, would differ
+    between two runs of one program, and nothing about it could be proved.
+    """
+    return {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
 
 
 class Runner:
@@ -170,7 +179,9 @@ class Runner:
         self.runs += 1
         own = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
         limit = self._budget.within(own) or own
-        child = ChildProcess(server=self._server, records_files=proof is not None and self.evidence is None)
+        child = ChildProcess(
+            environment=_hashing(), server=self._server, records_files=proof is not None and self.evidence is None
+        )
         output = OutputTail(child)
         with output.listening(), scratch() as folder:
             try:
