@@ -2,8 +2,9 @@
 
 Each case is one run of the command in a process of its own, which puts in one fault (`_accuracy_faults.py`) and writes
 down what it changed; the command knows nothing of it. A fault counts as found if a culprit is a kernel that has the
-changed node; its line is right if every culprit has the line of the changed node. `--healthy` runs the same models in
-three dtypes without a fault; there, each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
+changed node; its line is right if every culprit has the line of the changed node. Where there is none, plain torch
+says whether the fault changes a result at all. `--healthy` runs the same models in three dtypes without a fault; there,
+each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
 `--issues` runs the models of `accuracy_issues/`, which torch.compile computes wrongly by an issue of PyTorch: plain
 torch says whether it still does, and the line that the issue or its fix blames has the comment `# blamed`.
 `--roundings` rounds one value of a healthy model to 16 bits and back, which Inductor leaves out: a culprit only with
@@ -72,6 +73,7 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
         facts = [json.loads(line) for line in oracle.read_text().splitlines()]
     if not facts:
         return None
+    effect = effect_of(name, kind, stage, seed) if not found.get("culprits") else None
     chosen, kernels = facts[0], {each["kernel"] for each in facts if "kernel" in each}
     lines = [int(line) for line in _LINE.findall(chosen.get("stack") or "")]
     culprits = found.get("culprits", [])
@@ -88,8 +90,26 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
         "equal": found.get("equal"), "result": found.get("result"), "reason": [each["reason"] for each in culprits],
         "runs": found.get("compiled_runs"), "pieces": found.get("pieces"),
         "seconds": round(found["seconds"], 1), "failed": found.get("failed"),
-        "kernel_known": bool(kernels),
+        "kernel_known": bool(kernels), "effect": effect,
     }  # fmt: skip
+
+
+def effect_of(name: str, kind: str, stage: str, seed: int) -> float | None:
+    """Return the largest error that plain compiled code has with a fault and not without; None: it failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        fault = {"ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{folder}/oracle.jsonl"}
+        errors: list[list[float]] = []
+        for environment in (fault, {}):
+            words = [sys.executable, str(HERE / "_accuracy_effect.py"), stage]
+            done = subprocess.run(
+                words,
+                env={**os.environ, "ACCURACY_MODEL": name, **environment},
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                return None
+            errors.append(json.loads(done.stdout))
+    return max(faulty - healthy for faulty, healthy in zip(*errors, strict=True))
 
 
 def drawn(seed: int, kinds: tuple[str, ...], names: tuple[str, ...]) -> Iterator[tuple[str, str, str, int]]:

@@ -41,6 +41,8 @@ def answer(found: Accuracy, cwd: str) -> str:
     if not found.kernels:
         return "No kernel ran, so nothing was compared."
     whole = (_WHOLE_PROGRAM if found.program is not None else _WHOLE)[found.result]
+    if found.not_compared:
+        whole = whole.replace("each kernel is right", "each kernel that was compared is right")
     kernels = f"{fmt.count(found.compared, 'stored result')} of {fmt.count(found.kernels, 'kernel')}"
     return f"Nothing is beyond rounding in {kernels}, each on its real inputs. {whole}"
 

@@ -105,6 +105,32 @@ def test_a_lost_rounding_counts_against_eager_only(ctrace: Command) -> None:
     assert found["line"] in (10, 11)
 
 
+KEPT = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(8, 16))
+
+    def forward(self, x):
+        h = torch.relu(x)
+        self.kept.copy_(h.mul(0.5))
+        return h.sum()
+
+model = Model()
+
+def inputs():
+    return (torch.randn(8, 16),)
+"""
+
+
+def test_the_operation_is_named_whose_value_a_kernel_writes_into_a_buffer(ctrace: Command) -> None:
+    ctrace.write("model.py", KEPT + RELU)
+    result = ctrace("accuracy", "model.py", "--json")
+    assert {(each["line"], *each["ops"]) for each in result.report["culprits"]} == {(9, "aten.relu")}
+
+
 def test_random_numbers_are_not_compared(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.replace("torch.relu(h)", "torch.nn.functional.dropout(h, 0.5)"))
     report = ctrace("accuracy", "model.py", "--json").report

@@ -137,6 +137,8 @@ class KernelJudge(Listener):
         self.wrong: list[StoredBuffer] = []
         self.compared = 0
         self.not_compared: dict[tuple[str, str], None] = {}
+        self.open_parts: set[int] = set()
+        """Graphs of which something was not compared: what is wrong in them may be there."""
         self.nonfinite: Nonfinite | None = None
         self._inputs: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
@@ -153,7 +155,9 @@ class KernelJudge(Listener):
         inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
         self._before = {base: copied_value(names[inputs[base]]) for base in late & inputs.keys()}
         if not graph.instrumented and graph.calls:
-            self._leave_out(f"graph {graph.part} ({graph.stage})", "its code has a form that ctrace does not know")
+            self._leave_out(
+                graph, f"graph {graph.part} ({graph.stage})", "its code has a form that ctrace does not know"
+            )
         self._copy_inputs(graph, 0, names)
 
     def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
@@ -205,7 +209,7 @@ class KernelJudge(Listener):
     def _judge(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         call = graph.calls[number]
         if self._exceeds:
-            self._leave_out(call.name, self._exceeds)
+            self._leave_out(graph, call.name, self._exceeds)
             return
         known = self._known(graph, number, names)
         stored = stored_nodes(graph, number, names)
@@ -214,9 +218,9 @@ class KernelJudge(Listener):
             self._look_for_nonfinite(graph, call, known, {node: stored[node] for node in stored if not writes[node]})
         elif call.is_external and not _goes_on(graph, number) and not lacks_bias(call):
             why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
-            self._leave_out(call.name, why)
+            self._leave_out(graph, call.name, why)
         elif not call.is_external and not _has_open_results(graph, number, names):
-            self._leave_out(call.name, _UNKNOWN)
+            self._leave_out(graph, call.name, _UNKNOWN)
         late = dict(_late_readers(graph, number, number + 1))
         in_time = {**known, **{base: self._before[base] for base in late if base in self._before}}
         too_late = {**known, **{base: names[each] for base in late if (each := _variable(graph, base)) in names}}
@@ -230,7 +234,7 @@ class KernelJudge(Listener):
                     found = of(in_time)
                 is_late = late and found.judgement is Judgement.WRONG and of(too_late).judgement is Judgement.FINE
             except NotComputableError as error:
-                self._leave_out(f"{call.name}: {node.name}", str(error))
+                self._leave_out(graph, f"{call.name}: {node.name}", str(error))
                 continue
             nodes = needed([node, *writes[node]], in_time)
             reader = next((each for each in late.values() if each in nodes), None) if is_late else None
@@ -244,9 +248,9 @@ class KernelJudge(Listener):
         self.compared += 1
         is_wrong = stored.judgement is Judgement.WRONG
         if stored.judgement is Judgement.UNDECIDED:
-            self._leave_out(f"{call.name}: {node.name}", why)
+            self._leave_out(stored.graph, f"{call.name}: {node.name}", why)
         elif is_wrong and call.is_external and not _knows_inputs(stored.graph, call):
-            self._leave_out(call.name, "it is not known which value of the graph each of its inputs is")
+            self._leave_out(stored.graph, call.name, "it is not known which value of the graph each of its inputs is")
         elif is_wrong or (stored.is_other and self.against_eager):
             keeps = len(self.wrong) < MOST_LOCATED
             nodes = needed([node, *stored.writes], stored.known) if keeps else []
@@ -280,8 +284,9 @@ class KernelJudge(Listener):
         if not makes and not any(has_nonfinite(values.get(each)) for each in nodes):
             self.nonfinite = Nonfinite(graph, call, made[0], in_eager=False, step=self.step)
 
-    def _leave_out(self, what: str, why: str) -> None:
+    def _leave_out(self, graph: WatchedGraph, what: str, why: str) -> None:
         self.not_compared[what, why] = None
+        self.open_parts.add(graph.part)
 
 
 class ValueJudged(Struct, frozen=True):

@@ -126,13 +126,14 @@ def computed(
     """
     import torch
 
-    values: Values = {}
+    made = set(nodes)
+    read = {each for node in nodes for each in node.all_input_nodes if each not in made and each in known}
+    # Before the arithmetic is active: it would take the copying of memory between values for an operation.
+    values: Values = {each: change(known[each]) for each in read}
 
     def value(node: Any) -> Any:
         if node not in values:
-            if node not in known:
-                raise NotComputableError(f"{node.name} is not an input of the kernel")
-            values[node] = change(known[node])
+            raise NotComputableError(f"{node.name} is not an input of the kernel")
         return values[node]
 
     with ExitStack() as active:

@@ -109,10 +109,11 @@ class Findings:
         """Yield what is wrong before the kernels: graphs that are wrong though each of their kernels is right."""
         of_kernels = {stored.graph.part for stored in self._judge.wrong}
         for graph in self._stages.wrong:
-            if of_kernels & {each.part for each in graph.lowered}:
+            parts = {each.part for each in graph.lowered}
+            if of_kernels & parts:
                 continue
             made = stage_of(graph, self._before)
-            if made is None and graph.judged is not None:
+            if made is None and graph.judged is not None and not self._judge.open_parts & parts:
                 error, eager = graph.judged.error, graph.judged.eager_error
                 made = WrongStage("graph", BETWEEN, None, (), error, eager, None, graph.scenario, graph.step)
             if made is not None:

@@ -23,9 +23,10 @@ from ctrace.inspector.features.accuracy.child.lost_roundings import lost_roundin
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
     Values,
+    memory_of,
     needed,
     operator_name,
-    written_arguments,
+    writes_of,
 )
 
 COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_random": True, "graph_partition": False,
@@ -130,7 +131,9 @@ class Piece:
         node = self.stored.node
         try:
             value = self.values([node], settings, fallback)[node]
-            return judged_value(self.stored.graph.module, node, value, self.stored.known, is_strict=is_strict)
+            return judged_value(
+                self.stored.graph.module, node, value, self.stored.known, writes=self.stored.writes, is_strict=is_strict
+            )
         except Exception:
             return None
 
@@ -152,8 +155,6 @@ def located(
     if stored.late is not None:
         return PieceFinding(stored.late, "the kernel reads memory that a later line has already written to")
     piece = Piece(stored)
-    if any(map(written_arguments, piece.nodes)):
-        return PieceFinding(stored.writes[-1] if stored.writes else None)
     if stored.judgement is not Judgement.WRONG:
         return _rounded_otherwise(piece)
     first = _first_wrong(piece)
@@ -163,7 +164,7 @@ def located(
         known = reasons.get(key, PieceFinding())
         return replace(first, reason=known.reason, remedy=known.remedy, remedy_error=known.remedy_error, tried=1)
     found = _explained(piece, node, against_eager=against_eager)
-    node = node or found.node or _only(piece.nodes)
+    node = node or found.node or _only(piece.nodes) or next(iter(stored.writes[-1:]), None)
     found = replace(found, node=node, error=first.error, eager_error=first.eager_error, tried=piece.compiled)
     reasons[_key(node)] = found
     return found
@@ -218,8 +219,12 @@ _MOVING = (
 
 
 def _first_wrong(piece: Piece) -> PieceFinding:
-    """Find the first operation whose value is wrong, given the values that the kernel made for its arguments."""
-    outputs = [each for each in piece.nodes if _is_tensor(each.meta.get("val"))]
+    """Find the first operation whose value is wrong, given the values that the kernel made for its arguments.
+
+    What lies in memory that operations write into is left out: at the end of the kernel, it is no longer there.
+    """
+    written = writes_of(piece.stored.node.graph).to
+    outputs = [each for each in piece.nodes if _is_tensor(each.meta.get("val")) and memory_of(each) not in written]
     try:
         values = piece.values(outputs, {})
     except Exception:

@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic  # noqa: E402
-from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value  # noqa: E402
+from ctrace.inspector.capture.comparing.float64 import Float64  # noqa: E402
+from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value, widened  # noqa: E402
 from ctrace.inspector.features.accuracy.child.node_values import (  # noqa: E402
     cannot_repeat,
     computed,
@@ -55,6 +56,15 @@ def test_memory_is_as_its_writes_leave_it() -> None:
     found = values(module, needed([nodes["clone"], nodes["mul_"]], known), known)
     assert torch.equal(found[nodes["clone"]][1:3], X[1:3] * 10)
     assert torch.equal(X, torch.arange(12.0).reshape(4, 3))  # what is known is copied
+
+
+def test_a_part_of_a_wider_buffer_is_computed_with_in_float64() -> None:
+    """As the parts of a `cat` are that a kernel writes in place: with memory between their rows."""
+    part = torch.arange(24.0).reshape(4, 6)[:, 3:]
+    module, nodes = graph_of(lambda x, y: torch.cat((x, y), 1), X, X + 1)
+    known = {nodes["x_1"]: part, nodes["y_1"]: X}
+    found = computed(module, needed([nodes["cat"]], known), known, Float64(), widened)[nodes["cat"]]
+    assert torch.equal(found, torch.cat((part, X), 1).double())
 
 
 def test_a_view_has_the_memory_of_what_it_shows() -> None:
