@@ -109,7 +109,8 @@ def effect_of(name: str, kind: str, stage: str, seed: int) -> float | None:
             if done.returncode:
                 return None
             errors.append(json.loads(done.stdout))
-    return max(faulty - healthy for faulty, healthy in zip(*errors, strict=True))
+    found: list[float] = [faulty - healthy for faulty, healthy in zip(*errors, strict=True)]
+    return max(found)
 
 
 def drawn(seed: int, kinds: tuple[str, ...], names: tuple[str, ...]) -> Iterator[tuple[str, str, str, int]]:
