@@ -144,6 +144,7 @@ class Accuracy(Record, frozen=True):
     kernels: Integer = 0
     """How many kernels and library calls ran, over all scenarios."""
     graphs: Integer = 0
+    """Compiled graphs, each with its backward."""
     scenarios: tuple[str, ...] = ()
     result: str = "not_compared"
     """The whole result beside eager's: `rounding` if nothing is beyond it, `wrong` or `not_compared`."""

@@ -171,9 +171,9 @@ def _how(found: Accuracy) -> str:
     if found.program is not None:
         return (
             f"The program ended with {fmt.one_line(found.program, 200)}. {graphs}, the first call of each compared"
-            f"{pieces}. CUDA graphs and freezing are off."
+            f"{pieces}. CUDA graphs, freezing and caches of compiled graphs are off."
         )
     return (
         f"{graphs} on {found.device}, {runs}{pieces}. Random numbers are drawn by PyTorch's "
-        "operators, CUDA graphs and freezing are off."
+        "operators; CUDA graphs, freezing and caches of compiled graphs are off."
     )

@@ -15,6 +15,7 @@ from ctrace.inspector.facts.accuracy_facts import (
     PathStep,
     Promises,
 )
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
@@ -73,7 +74,7 @@ class Findings:
             not_compared=tuple(NotCompared(what, why) for what, why in {**left_out, **untried}),
             compared=self._judge.compared,
             kernels=self._kernels,
-            graphs=len(self._graphs),
+            graphs=sum(each.stage != Stage.BACKWARD for each in self._graphs),
             scenarios=self._names,
             result=self._result(),
             compiled_runs=self._runs,
