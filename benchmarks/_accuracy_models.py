@@ -274,7 +274,7 @@ class GraphSum(nn.Module):
     def forward(self, x: Any, edges: Any) -> Any:
         sent = self.message(x)
         sent = F.leaky_relu(sent, 0.2)
-        got = torch.zeros_like(x).index_add(0, edges[1], sent[edges[0]])
+        got = torch.zeros_like(sent).index_add(0, edges[1], sent[edges[0]])
         h = self.update(got)
         h = torch.tanh(h)
         h = x + h
