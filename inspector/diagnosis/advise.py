@@ -4,6 +4,7 @@ all causes, try several together: one may help only with another.
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,8 @@ from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
+from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
+from ctrace.inspector.source.absent_values import absent_values
 
 _LEAST = 2
 COMBINED = "combined"
@@ -192,7 +194,28 @@ def _candidates(scene: DiagnosisScene) -> list[Candidate]:
 
     offered = (replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene))
     found = [each for each in offered if not contradiction(each, scene)]
-    return [*found, *(combined(scene, found) if any(each.trial != UNCHANGED for each in scene.session.trials) else ())]
+    has_tried = any(each.trial != UNCHANGED for each in scene.session.trials)
+    return [_with_questions(each, scene) for each in (*found, *(combined(scene, found) if has_tried else ()))]
+
+
+def _with_questions(candidate: Candidate, scene: DiagnosisScene) -> Candidate:
+    """Add what the author has to know of values that edits read in more calls than before: no trial can show it."""
+    edits = candidate.trial.edits if candidate.trial is not None else ()
+    asked: dict[str, None] = {}
+    for file in dict.fromkeys(each.file for each in edits):
+        text = scene.session.listings.get(file, "")
+        asked |= dict.fromkeys(_absent_values(text, tuple(each for each in edits if each.file == file)))
+    return replace(candidate, text=" ".join((candidate.text, *asked))) if asked else candidate
+
+
+@lru_cache(maxsize=64)
+def _absent_values(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
+    """Return the questions about edits of a file; cached, since candidates are made again after each trial."""
+    lines = text.split("\n")
+    for each in edits:
+        if 0 < each.line <= len(lines):
+            lines[each.line - 1] = each.text
+    return absent_values(text, "\n".join(lines))
 
 
 def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:

@@ -1,6 +1,7 @@
 """Get source text that parses: a file from the log, or the single line that a frame quotes from another file."""
 
 import ast
+import difflib
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -21,6 +22,13 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text.removeprefix("\ufeff"))
         except _UNREADABLE:
             return None
+
+
+def replaced_lines(before: str, after: str) -> set[int]:
+    """Return the lines of a text, from 1, that a change removes or replaces."""
+    lines, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    codes = difflib.SequenceMatcher(None, lines, other, autojunk=False).get_opcodes()
+    return {line for tag, begin, end, _, _ in codes if tag != "equal" for line in range(begin + 1, end + 1)}
 
 
 def any_keywords(text: str, function: str, line: int) -> str | None:

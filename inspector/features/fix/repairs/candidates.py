@@ -12,16 +12,15 @@ from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
-from ctrace.inspector.features.fix.repairs.absent_values import absent_values
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.features.fix.repairs.obligations import COST, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
-from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.features.fix.repairs.setting import Setting
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.files.disk_errors import reason
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.absent_values import absent_values
+from ctrace.inspector.source.text import parsed, replaced_lines
 
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""

@@ -7,11 +7,10 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.attribute_writes import family, writes
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
-from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.attribute_writes import family, writes
+from ctrace.inspector.source.text import parsed, replaced_lines
 
 _MOST_CONSTANTS = 6
 _MOST_FURTHER = 10

@@ -37,13 +37,6 @@ def merged(base: str, first: str, second: str) -> str | None:
     return "".join([*made, *lines[at:]])
 
 
-def replaced_lines(before: str, after: str) -> set[int]:
-    """Return the lines of a text, from 1, that a change removes or replaces."""
-    return {
-        line for hunk in _hunks(before.splitlines(keepends=True), after) for line in range(hunk.begin + 1, hunk.end + 1)
-    }
-
-
 def _hunks(lines: list[str], text: str) -> Iterator[_Hunk]:
     other = text.splitlines(keepends=True)
     for tag, begin, end, first, last in difflib.SequenceMatcher(None, lines, other, autojunk=False).get_opcodes():

@@ -10,9 +10,9 @@ from ctrace.inspector.features.fix.repairs.repair_texts import (
     merged,
     merged_files,
     patch_of,
-    replaced_lines,
     reversed_patch,
 )
+from ctrace.inspector.source.text import replaced_lines
 from tests.support.repaired import REPAIRS
 
 BASE = "a\nb\nc\nd\ne\n"

@@ -19,6 +19,10 @@ _RENEWING = frozenset(
 ) | {"remove_weight_norm", "remove_spectral_norm"}
 """Functions that set an attribute of their first argument; the second is its name."""
 _RESHAPING = frozenset(("resize_", "set_", "resize_as_"))
+TENSOR_ATTRIBUTES = frozenset(
+    ("shape", "dtype", "device", "ndim", "data", "grad", "T", "mT", "H", "real", "imag", "layout")
+)
+"""Attributes of a tensor, which no class of the file writes."""
 
 
 def writes(method: str) -> bool:

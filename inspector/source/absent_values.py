@@ -11,8 +11,9 @@ Reads Python without running it.
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ctrace.inspector.features.fix.repairs.attribute_writes import (
+from ctrace.inspector.source.attribute_writes import (
     FUNCTIONS,
+    TENSOR_ATTRIBUTES,
     defaults_of,
     family,
     is_none,
@@ -20,9 +21,8 @@ from ctrace.inspector.features.fix.repairs.attribute_writes import (
     keyword_of,
     last_name,
 )
-from ctrace.inspector.features.fix.repairs.other_writers import TENSOR_ATTRIBUTES, known_to_be_there
-from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.known_values import known_to_be_there
+from ctrace.inspector.source.text import parsed, replaced_lines
 
 _LAZY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _MADE_UP = ("__getattr__", "__getattribute__")

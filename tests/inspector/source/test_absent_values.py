@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.absent_values import absent_values
+from ctrace.inspector.source.absent_values import absent_values
 
 BRANCH = """\
         if h.norm() > 3:
