@@ -20,6 +20,7 @@ from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCau
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
 from ctrace.inspector.source.absent_values import absent_values
+from ctrace.inspector.source.made_devices import made_on_cpu
 
 _LEAST = 2
 COMBINED = "combined"
@@ -199,23 +200,24 @@ def _candidates(scene: DiagnosisScene) -> list[Candidate]:
 
 
 def _with_questions(candidate: Candidate, scene: DiagnosisScene) -> Candidate:
-    """Add what the author has to know of values that edits read in more calls than before: no trial can show it."""
+    """Add what the author has to know about edits that no trial can show."""
     edits = candidate.trial.edits if candidate.trial is not None else ()
     asked: dict[str, None] = {}
     for file in dict.fromkeys(each.file for each in edits):
         text = scene.session.listings.get(file, "")
-        asked |= dict.fromkeys(_absent_values(text, tuple(each for each in edits if each.file == file)))
+        asked |= dict.fromkeys(_open_questions(text, tuple(each for each in edits if each.file == file)))
     return replace(candidate, text=" ".join((candidate.text, *asked))) if asked else candidate
 
 
 @lru_cache(maxsize=64)
-def _absent_values(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
+def _open_questions(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
     """Return the questions about edits of a file; cached, since candidates are made again after each trial."""
     lines = text.split("\n")
     for each in edits:
         if 0 < each.line <= len(lines):
             lines[each.line - 1] = each.text
-    return absent_values(text, "\n".join(lines))
+    after = "\n".join(lines)
+    return (*absent_values(text, after), *made_on_cpu(text, after))
 
 
 def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:

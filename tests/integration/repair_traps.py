@@ -76,6 +76,7 @@ TRAPS = (
     Trap("warning", "if x.sum() > 0:\n    warnings.warn('positive')\nreturn x * 2", "return x * 2", ("warnings_equal",)),
     Trap("unreached_and_wrong", "if self.flag.sum() > 3:\n    y = x * 2\nelse:\n    y = x * 3\nreturn y", "return x * 3", ("outputs_equal",)),
     Trap("truncation", "n = int(x.sum())\nreturn x * n", "return x * x.sum()", ("outputs_equal", "exceptions_equal")),
+    Trap("short_count", "h = self.linear(x)\nn = x.isfinite().sum().item()\nreturn h / n", "h = self.linear(x)\nn = x.isfinite().sum().to(h.dtype)\nreturn h / n", ("outputs_equal", "gradients_equal")),
     Trap("number_type", "return x * 2, x.max().item()", "return x * 2, x.max()", ("outputs_equal",)),
     Trap("detach", "n = x.sum().item()\nreturn self.linear(x) * n", "return self.linear(x) * x.sum()", ("outputs_equal", "gradients_equal"), more=".requires_grad_()"),
     Trap("stride", "if x.sum() > 0:\n    y = (x * 2).t().contiguous()\nelse:\n    y = (x * 2).t()\nreturn y", "return (x * 2).t()", ("outputs_equal",)),

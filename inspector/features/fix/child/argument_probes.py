@@ -14,6 +14,9 @@ Change = Callable[[Call], Call]
 _DTYPES = ("float16", "bfloat16", "float64")
 _MOST_DIMENSIONS = 4
 """Dimensions whose sizes are changed one by one: as many as images in a batch have."""
+_MANY = 301
+"""bfloat16 holds no whole number of nine bits that is odd: a count of so many elements is rounded there."""
+_MOST_ELEMENTS = 1 << 20
 MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
@@ -93,6 +96,7 @@ def other_kinds(spelled: Change) -> dict[str, Change]:
         }
     cast("floats as booleans", floats, lambda leaf: leaf > 0)
     cast("floats as uint8", floats, lambda leaf: (leaf.abs() * 3).to(torch.uint8))
+    cast("floats as complex", floats, _complex)
     cast("integers as booleans", integers, lambda leaf: leaf != 0)
     for dtype in (torch.uint8, torch.int32):
         cast(f"integers as {_name(dtype)}", integers, lambda leaf, to=dtype: leaf.to(to))  # type: ignore[misc]
@@ -134,6 +138,18 @@ def other_shapes() -> dict[str, Change]:
         if dimension:
             found[f"dimension {dimension} of size 1"] = lambda call, at=dimension: _single(call, at)  # type: ignore[misc]
     return found
+
+
+def many() -> dict[str, Change]:
+    """Return probes with so many elements in a dimension that bfloat16 cannot hold their number."""
+    return {f"dimension {at} of {_MANY}": lambda call, at=at: _of_many(call, at) for at in range(_MOST_DIMENSIONS)}  # type: ignore[misc]
+
+
+def _of_many(call: Call, dimension: int) -> Call:
+    size = _size(call, dimension)
+    if max(each.numel() for each in tensors(call)) * _MANY > _MOST_ELEMENTS * size:
+        raise TargetError("it is too large", "")
+    return resized(call, dimension, _MANY)
 
 
 def refusal(raised: str) -> str:
@@ -263,6 +279,12 @@ def _cast(call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any]
     if all(one.dtype is other.dtype for one, other in zip(tensors(call), tensors(made), strict=True)):
         raise TargetError("no such input", "")
     return made
+
+
+def _complex(leaf: Any) -> Any:
+    import torch
+
+    return torch.complex(leaf, leaf * 0.5 + 0.25) if leaf.dtype in (torch.float32, torch.float64) else leaf
 
 
 def _name(dtype: Any) -> str:

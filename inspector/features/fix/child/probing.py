@@ -21,6 +21,7 @@ from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    many,
     other_dtypes,
     other_kinds,
     other_shapes,
@@ -40,6 +41,8 @@ _KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguou
 """Probes whose inputs lose their form when they are copied."""
 _FORMS = ("float16", "bfloat16", "float64", "requires_grad")
 """Probes that change how values are stored, which are repeated with values that take the other side of a condition."""
+_SHORTEST = "model in bfloat16"
+"""The observer with the fewest digits, which is repeated with many elements: counts and sums of them are rounded."""
 _LEAST_SECONDS = 5.0
 _LEAST_SECONDS_COMPILED = 60.0
 _TIMES_AS_LONG = 20.0
@@ -164,6 +167,10 @@ class Probing:
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
+        found |= {
+            f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
+            for name, change in many().items()
+        }
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
             missed, _, inputs = name.partition(ON)

@@ -56,6 +56,7 @@ _UNUSUAL = {
     "dictionary subclass": "Are dictionaries that are passed always plain ones? With a class of your own, {}",
     "floats as booleans": "Are these inputs always floats? With booleans, {}",
     "floats as uint8": "Are these inputs always floats? With uint8, {}",
+    "floats as complex": "Are these inputs always real? With complex ones, {}",
     "integers as booleans": "Are these integers always of this dtype? With booleans, {}",
     "integers as uint8": "Are these integers always of this dtype? With uint8, {}",
     "integers as int32": "Are these integers always of this dtype? With int32, {}",

@@ -3,7 +3,8 @@
 Matches `.item()`, `float()` of a tensor and `int()` of one of integers as an operand of `+`, `-`, `*` or `/` beside a
 tensor, directly or through one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is
 detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it is a float that does not
-come from the other operand, it takes that operand's dtype, since a number does not promote. It is copied, unless an op
+come from the other operand, it takes that operand's dtype, since a number does not promote, but no fewer than 32 bits,
+in which torch computes with a number. It is copied, unless an op
 has just made it: code that writes to it later must change neither the number nor what a backward pass needs.
 
 Leaves alone numbers that Python needs: sizes, indices, `range`, `int()` of anything but integers, which truncates and
@@ -73,7 +74,10 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
             continue
         edits = Edits(code)
         whole = full_name(code, node.func) == "int"
-        edits.expression(node, _as_tensor(code, tensor, other, whole=whole))
+        made = _as_tensor(code, edits, tensor, other, whole=whole)
+        if made is None:
+            continue
+        edits.expression(node, made)
         shown = code.text(node)
         yield SourceRewrite(
             edits.apply(), f"Keep `{name or shown}` in a tensor instead of reading it with `{_reader(node)}`."
@@ -401,8 +405,10 @@ def _is_reduced(code: ParsedFile, call: cst.Call) -> bool:
     return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
 
 
-def _as_tensor(code: ParsedFile, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool) -> str:
-    """Return a tensor without dimensions and without a gradient that promotes like a number.
+def _as_tensor(
+    code: ParsedFile, edits: Edits, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool
+) -> str | None:
+    """Return a tensor without dimensions and without a gradient that promotes like a number; None: torch has no name.
 
     A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.
     """
@@ -417,10 +423,15 @@ def _as_tensor(code: ParsedFile, tensor: cst.BaseExpression, other: cst.BaseExpr
         # a cast would round them first.
         return f"{text}.long()"
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
+    is_element = isinstance(tensor, cst.Subscript) and code.text(tensor.value) == code.text(other)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    if (own and scalar) or not isinstance(other, cst.Name):
+    if (own and scalar) or is_element or not isinstance(other, cst.Name):
         return text
-    return f"{text}.to({code.text(other)}.dtype)"
+    torch = torch_name(code, edits)
+    if torch is None:
+        return None
+    # Beside 16 bits, torch computes with a number in float32; a cast to 16 bits would round a count of 257 in bfloat16.
+    return f"{text}.to({torch}.promote_types({code.text(other)}.dtype, {torch}.float32))"
 
 
 REPAIR = SourceRepair("tensor_scalar", "a tensor instead of a number read from it", find)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
@@ -32,8 +33,10 @@ _ALL = frozenset({"any", "all"})
 _DEEPEST = 3
 """Names that are read through to what they hold."""
 _RESHAPED = ".reshape(())"
-_EXACT = 256
-"""Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
+_LARGEST = 127
+"""The largest number of int8: torch wraps a larger one to compare it."""
+_BITS = 8
+"""The digits of a number in bfloat16, in which torch compares such a tensor with it."""
 
 
 def as_tensor(
@@ -181,7 +184,10 @@ def _is_item(node: cst.CSTNode) -> bool:
 
 
 def _is_exact(value: float) -> bool:
-    return abs(value) <= _EXACT and float(value * 4).is_integer()
+    """Whether a number is the same in every dtype of torch that holds numbers of its size, with a sign."""
+    digits, _ = math.frexp(value)
+    is_small = abs(value) <= _LARGEST and float(value * 4).is_integer()
+    return is_small and (digits * 2**_BITS).is_integer()
 
 
 def _plain(node: cst.CSTNode) -> bool:
