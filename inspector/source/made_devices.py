@@ -33,7 +33,9 @@ def made_on_cpu(before: str, after: str) -> tuple[str, ...]:
     for function in ast.walk(new):
         if not isinstance(function, FUNCTIONS):
             continue
-        values = dict(_assigned(function))
+        values: dict[str, list[ast.expr]] = {}
+        for name, value in _assigned(function):
+            values.setdefault(name, []).append(value)
         for statement in ast.walk(function):
             if isinstance(statement, ast.Assign | ast.AugAssign | ast.Return | ast.Expr) and statement.lineno in lines:
                 for text in _combined(statement, values, lines):
@@ -53,10 +55,10 @@ def _assigned(function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                 yield name, value
 
 
-def _combined(statement: ast.stmt, values: Mapping[str, ast.expr], lines: Collection[int]) -> Iterator[str]:
+def _combined(statement: ast.stmt, values: Mapping[str, list[ast.expr]], lines: Collection[int]) -> Iterator[str]:
     """Yield what a statement combines, as text, that is on the CPU, if there is something else in it."""
     read = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
-    made = {name for name in read if name in values and _is_made(values[name], values, 0)}
+    made = {name for name in read if any(_is_made(value, values, 0) for value in values.get(name, ()))}
     inline = [each for each in ast.walk(statement) if isinstance(each, ast.Call) and _is_factory(each)]
     if len(read - made - {"torch"}) + bool(made) + len(inline) < 2:
         return
@@ -65,13 +67,13 @@ def _combined(statement: ast.stmt, values: Mapping[str, ast.expr], lines: Collec
     yield from (ast.unparse(each) for each in inline if is_new and each.lineno in lines)
 
 
-def _is_made(value: ast.expr, values: Mapping[str, ast.expr], depth: int) -> bool:
+def _is_made(value: ast.expr, values: Mapping[str, list[ast.expr]], depth: int) -> bool:
     """Whether an expression is a tensor with dimensions that is made on the CPU."""
     if depth > _DEEPEST:
         return False
     match value:
         case ast.Name(id=name):
-            return name in values and _is_made(values[name], values, depth + 1)
+            return any(_is_made(each, values, depth + 1) for each in values.get(name, ()))
         case ast.BinOp(left=left, right=right):
             return _is_made(left, values, depth + 1) or _is_made(right, values, depth + 1)
         case ast.UnaryOp(operand=operand) | ast.Subscript(value=operand):

@@ -18,6 +18,7 @@ def asked(before: str, after: str, above: str = "") -> tuple[str, ...]:
     [
         ("p = torch.arange(n).float()", "y = p * self.rate.item()", "y = p * self.rate.detach()", "p"),
         ("p = torch.zeros(n, 3)\nq = p + 1", "y = q * self.rate.item()", "y = q * self.rate.detach()", "q"),
+        ("p = torch.arange(n)", "p = p * self.rate.item()", "p = p * self.rate.detach()", "p"),
         ("", "y = x if x.sum() > 0 else torch.zeros(3)", "y = torch.where(x.sum() > 0, x, torch.zeros(3))", "torch.zeros(3)"),
     ],
 )  # fmt: skip
