@@ -69,6 +69,19 @@ def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_p
     assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
 
 
+def test_a_schedule_of_collectives_is_recorded_wherever_the_code_is_generated(ctrace: Command, tmp_path: Path) -> None:
+    # Forks generate the code of some graphs, as cores are free: the record of torch must not depend on that.
+    (tmp_path / "tp.py").write_text(
+        TP.partition("with torch.no_grad")[0]
+        + "for size in (4, 5, 6):\n    torch._dynamo.reset()\n    model(torch.rand(size, 16)).sum().backward()\n"
+    )
+    result = ctrace("ranks", "tp.py", "--world", "2", "--json").report
+    assert result["agree"] is True
+    for rank in (0, 1):
+        log = (tmp_path / ".ctrace" / "ranks" / f"rank_{rank}" / "trace.log").read_text()
+        assert log.count('"inductor_collective_schedule"') == 3, "one for each forward"
+
+
 def test_a_graph_with_dtensors_gets_the_kernels_of_this_rank_on_a_gpu(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "tp.py").write_text(TP)
     report = ctrace("kernels", "tp.py", "--world", "8", "--target", "h100", "--json").report
