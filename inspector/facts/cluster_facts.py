@@ -7,6 +7,16 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.wire import Integer, OfGraph, Record
 
+RANKS_PER_NODE = 8
+"""How many ranks torchrun is assumed to start on a node, as many as a node with GPUs usually has."""
+
+
+class MeshDim(Struct, frozen=True):
+    """One dimension of the mesh that `--mesh` names."""
+
+    name: str
+    size: Integer
+
 
 class RankBegan(Record, frozen=True):
     """The process runs as one rank of a job that has no other process."""
@@ -14,6 +24,8 @@ class RankBegan(Record, frozen=True):
     KIND: ClassVar[str] = "rank_began"
     rank: Integer
     world: Integer
+    mesh: tuple[MeshDim, ...] = ()
+    """The mesh of the command line; empty: the program's own."""
 
 
 class MeshMade(Record, frozen=True):
@@ -101,3 +113,5 @@ class ClusterFacts(Struct, frozen=True):
     """In order, of the compiled calls of a model file's scenarios, or of the program."""
     cut_after: int | None = None
     """After how many the record of calls ends; None: it is whole."""
+    mesh: tuple[MeshDim, ...] = ()
+    """The mesh of the command line; empty: the program's own."""

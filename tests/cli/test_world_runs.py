@@ -23,7 +23,7 @@ def test_a_complete_job_replaces_the_earlier_one(tmp_path: Path) -> None:
     assert names(tmp_path) == ["ranks", "ranks/new"]
 
 
-class Stopped(Exception):
+class EndedError(Exception):
     """What ends a job."""
 
 
@@ -34,7 +34,7 @@ def fail(folder: Path, error: BaseException, *, has_begun: bool) -> None:
         raise error
 
 
-@pytest.mark.parametrize("error", [Stopped, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [EndedError, KeyboardInterrupt])
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_a_job_that_fails_leaves_the_earlier_one(error: type[BaseException], has_begun: bool, tmp_path: Path) -> None:
     job(tmp_path / "ranks", "old")
@@ -46,12 +46,12 @@ def test_a_job_that_fails_leaves_the_earlier_one(error: type[BaseException], has
 def test_what_a_killed_process_set_aside_comes_back(tmp_path: Path) -> None:
     job(tmp_path / "ranks-before", "old")
     job(tmp_path / "ranks", "half")
-    with pytest.raises(Stopped):
-        fail(tmp_path / "ranks", Stopped(), has_begun=False)
+    with pytest.raises(EndedError):
+        fail(tmp_path / "ranks", EndedError(), has_begun=False)
     assert names(tmp_path) == ["ranks", "ranks/old"]
 
 
 def test_a_first_job_that_fails_leaves_what_it_has(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        fail(tmp_path / "ranks", Stopped(), has_begun=True)
+    with pytest.raises(EndedError):
+        fail(tmp_path / "ranks", EndedError(), has_begun=True)
     assert names(tmp_path) == ["ranks", "ranks/new"]

@@ -126,6 +126,49 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
     assert "got [5]" in given.out
 
 
+MESH = """\
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("dp", "tp"))
+part = DeviceMesh("cpu", [0, 1])
+torch.compile(lambda x: x + 1)(torch.rand(2))
+"""
+
+
+def test_a_mesh_that_leaves_ranks_out_is_refused_unless_the_job_names_its_mesh(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "meshes.py").write_text(MESH)
+    result = ctrace("run", "--world", "7", "meshes.py")
+    assert result.code == 2
+    assert "meshes.py:6 makes a mesh of 3 x 2 = 6 ranks, and --world is 7" in result.err.replace("\n", " ")
+    assert len(result.err.strip().splitlines()) == 2
+    assert ctrace("run", "--world", "7", "--mesh", "world=7", "meshes.py").code == 0
+    shown = ctrace("explain", "meshes.py", "--world", "8", "--rank", "3")
+    assert "Rank 3 of 8; 1 other rank has the same position in the mesh" in shown.out
+
+
+def test_a_program_that_fails_at_once_is_no_agreement_and_keeps_the_earlier_job(
+    ctrace: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    assert ctrace("ranks", "parts.py", "--world", "2", "--json").report["agree"] is False
+    before = sorted((tmp_path / ".ctrace" / "ranks").rglob("*"))
+    (tmp_path / "fails.py").write_text(PARTS.replace("@torch.compile", "raise OSError(7)\n\n@torch.compile"))
+    result = ctrace("ranks", "fails.py", "--world", "2")
+    assert result.code == 2
+    assert "rank 0 fails" in result.err
+    assert sorted((tmp_path / ".ctrace" / "ranks").rglob("*")) == before
+
+
+def test_ranks_that_fail_after_a_compilation_leave_it_open_whether_they_agree(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(MESH + "raise OSError(7)\n")
+    report = ctrace("ranks", "ends.py", "--world", "2", "--json").report
+    assert report["agree"] is None
+    assert "its program failed" in report["cut"]["0"]
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

@@ -26,6 +26,7 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
 from ctrace.inspector.runs.assumptions import Assumption, parse_assumption
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _C10D = "torch.distributed.distributed_c10d"
 _RECEIVED = {
@@ -45,7 +46,7 @@ def lone_rank(options: Options, calls: CalledCollectives) -> Source:
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         rank, world = options.rank or 0, options.world or 1
-        recorder.add(RankBegan(rank, world))
+        recorder.add(RankBegan(rank, world, parse_mesh(options.mesh) if options.mesh else ()))
         with ExitStack() as patches:
 
             def install(c10d: ModuleType) -> None:

@@ -1,8 +1,8 @@
 """Compare the ranks of a job before it runs: capture those that may differ, and read their logs as those of a job.
 
 The first rank is captured, and says which meshes the program makes; from these follow the classes of ranks
-(`rank_choice.py`). One rank of each class is captured, and a random sample of the others, each beside the rank that
-stands for it.
+(`findings/target/rank_classes.py`). One rank of each class is captured, and a random sample of the others, each beside
+the rank that stands for it.
 """
 
 import random
@@ -18,8 +18,9 @@ from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
 from ctrace.inspector.features.compare.ranks.job import Divergence, Job, items_in, job_of
-from ctrace.inspector.features.compare.ranks.rank_choice import RankClasses, RankQuestions, rank_questions
+from ctrace.inspector.features.compare.ranks.rank_choice import RankQuestions, rank_questions
 from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Summary, summary_of
+from ctrace.inspector.findings.target.rank_classes import RankClasses
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
@@ -73,6 +74,7 @@ def world_job(
 
     first = 0 if ranks is None else ranks[0]
     captured(first, 1 if ranks is None else len(ranks))
+    _refuse_failed(runs[first])
     sources = dict.fromkeys([*(each.resolve() for each in files), *_compiled_files(runs[first].session)])
     questions = rank_questions(list(sources))
     cluster = runs[first].session.cluster or ClusterFacts(first, world)
@@ -82,6 +84,25 @@ def world_job(
     for rank in (*chosen, *sample):
         captured(rank, len(chosen) + len(sample))
     return _folded(world, runs, classes, questions, sample, is_chosen=ranks is not None)
+
+
+def _refuse_failed(run: RankRun) -> None:
+    """Refuse a program that fails before it compiles anything: its ranks would agree on nothing.
+
+    Raises:
+        RunError: it fails.
+    """
+    failure = run.session.failure
+    if failure is not None and not run.session.compilations:
+        place = "" if failure.file is None else f" at {failure.file}:{failure.line}"
+        what = f"rank {run.rank} fails{place} before anything compiles: {failure.message}"
+        raise RunError(what, "let the program run as this rank first: ctrace run --world N --rank R FILE")
+
+
+def _failed(runs: dict[int, RankRun]) -> dict[int, str]:
+    """Return why the program of a rank ended early: what came after it is not known."""
+    failures = {rank: run.session.failure for rank, run in sorted(runs.items())}
+    return {rank: f"its program failed: {each.message}" for rank, each in failures.items() if each is not None}
 
 
 def _sampled(world: int, chosen: Sequence[int]) -> tuple[int, ...]:
@@ -125,6 +146,7 @@ def _folded(
         divergence=None if divergence is None else _at_branch(divergence),
         captured=tuple(sorted(runs)),
         like=like,
+        cut={**job.cut, **_failed(runs)},
         world=world,
         groups=_with_followers(job.groups, like),
         is_staged=len(stages) > 1,
@@ -278,10 +300,6 @@ def _notes(
         listed = ", ".join(f"{Path(file).name}:{line}" for file, line in places)
         more = " and more" if len(questions.places) > len(places) else ""
         yield f"the program asks which rank it is at {listed}{more}"
-    failed = [str(rank) for rank, run in sorted(runs.items()) if run.session.failure is not None]
-    if failed:
-        what = runs[int(failed[0])].session.failure
-        yield f"rank {', '.join(failed)} failed: {what.message if what is not None else ''}"
 
 
 def _agree(one: RankRun, other: RankRun, classes: RankClasses) -> bool:
