@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -67,6 +68,22 @@ def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_p
     assert (in_graph["compiled"], in_graph["origin"]) == (True, "dtensor")
     assert (outside["op"], outside["line"], outside["compiled"], outside["origin"]) == ("all_reduce", 18, False, "user")
     assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
+
+
+def test_parts_into_which_ddp_cuts_a_graph_have_the_code_of_their_own(ctrace: Command, tmp_path: Path) -> None:
+    program = ROOT / "benchmarks" / "cluster_programs" / "ddp_split.py"
+    (tmp_path / "split.py").write_text(program.read_text())
+    report = ctrace("explain", "split.py", "--world", "2", "--json").report
+    assert report["problems"] == []
+    assert report["environment"]["backend"] == "inductor"
+    kernels = ctrace("kernels", "--json").report
+    calls = {
+        (part["stage"], each["name"]): each["calls"]
+        for part in kernels["parts"]
+        for each in part["kernels"]
+        if each["language"] == "external"
+    }
+    assert calls == {("forward", "extern_kernels.addmm"): 5, ("backward", "extern_kernels.mm"): 9}
 
 
 def test_a_schedule_of_collectives_is_recorded_wherever_the_code_is_generated(ctrace: Command, tmp_path: Path) -> None:

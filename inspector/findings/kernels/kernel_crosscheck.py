@@ -15,8 +15,11 @@ def miscounted_kernels(raw: Raw) -> Iterator[str]:
     generates several kernels to time them. So it increases between two calls of generated kernels, and not after the
     last call.
     """
-    for (id_, stage), part in raw.generated.items():
-        calls = [made for made in raw.kernels if (made.id, made.stage) == (id_, stage) and made.counted is not None]
+    for written in raw.written:
+        id_, stage, part = written.id, written.stage, written.generated
+        if part is None:
+            continue
+        calls = [made for made in written.kernels if made.counted is not None]
         own = [made for made in calls if made.language != "external" and not made.user]
         reached = part.before
         for made in own:

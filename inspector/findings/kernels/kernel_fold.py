@@ -22,7 +22,7 @@ from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.findings.graphs.text.integers import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
 from ctrace.inspector.knowledge.words.counting import named
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.raw import Raw, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
 
 _VIEW = "reinterpret_tensor"
@@ -183,24 +183,48 @@ def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
         emitted, problem = _emitted(part)
         problems += problem
         kernels += _kernels(part, emitted, raw)
-    code = (OutputCode(each.id, each.stage, each.text, _counted(raw, each)) for each in raw.code.values())
-    return Generated(tuple(kernels), tuple(code), tuple(problems))
+    code = (
+        OutputCode(each.id, each.stage, each.code.text, _counted(each)) for each in raw.written if each.code is not None
+    )
+    return Generated(tuple(_joined(kernels)), tuple(code), tuple(problems))
 
 
-def _counted(raw: Raw, code: CodeWritten) -> int | None:
-    part = raw.generated.get((code.id, code.stage))
+def _counted(written: WrittenPart) -> int | None:
+    part = written.generated
     return part.counted - part.before if part is not None else None
 
 
-def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterable[_Part]:
+def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterator[_Part]:
     fused = {(each.graph, each.stage): each for each in fusions}
-    parts: dict[tuple[str, Stage], _Part] = {}
-    for made in raw.kernels:
-        key = made.id, made.stage
-        if key not in parts:
-            parts[key] = _Part(*key, raw.code.get(key), raw.generated.get(key), fused.get(key))
-        parts[key].made.setdefault(made.name, []).append(made)
-    return parts.values()
+    number = Counter((each.id, each.stage) for each in raw.written)
+    for written in raw.written:
+        key = written.id, written.stage
+        # Of several parts with one id, it is not known which fusion belongs to which.
+        part = _Part(*key, written.code, written.generated, fused.get(key) if number[key] == 1 else None)
+        for made in written.kernels:
+            part.made.setdefault(made.name, []).append(made)
+        if part.made:
+            yield part
+
+
+def _joined(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    """Join kernels of one name and one source that several parts of a graph call."""
+    found: dict[tuple[str, Stage, str, str], Kernel] = {}
+    for each in kernels:
+        key = each.graph, each.stage, each.name, each.source
+        known = found.get(key)
+        if known is None:
+            found[key] = each
+            continue
+        found[key] = replace(
+            known,
+            ops=_merged((known.ops, each.ops)),
+            lines=_merged((known.lines, each.lines)),
+            calls=known.calls + each.calls,
+            launches=(*known.launches, *each.launches),
+            user=known.user or each.user,
+        )
+    return iter(found.values())
 
 
 def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:

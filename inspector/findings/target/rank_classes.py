@@ -129,5 +129,6 @@ def rank_sentence(session: Session) -> str:
     if others is None or cluster.world == 1:
         return f"{shown}."
     number = count(others, "other rank") if others else "no other rank"
+    place = "mesh" if cluster.mesh or cluster.meshes else "world"
     verb = "have" if others > 1 else "has"
-    return f"{shown}; {number} {verb} the same position in the mesh: first, in the middle or last."
+    return f"{shown}; {number} {verb} the same position in the {place}: first, in the middle or last."
