@@ -45,6 +45,15 @@ class MeshMade(Record, frozen=True):
     line: Integer
 
 
+class GroupMade(Record, frozen=True):
+    """The program made a process group that this rank is in."""
+
+    KIND: ClassVar[str] = "group_made"
+    name: str
+    ranks: tuple[Integer, ...]
+    """Empty: all ranks."""
+
+
 class UnevenShard(Record, frozen=True):
     """A dimension that does not divide among the ranks that shard it, so that their shards differ."""
 
@@ -84,6 +93,8 @@ class CollectiveCalled(Record, frozen=True, tag="collective"):
     """The parameters whose shards or gradients travel together."""
     change: str = ""
     """For a DTensor, its placements before and after."""
+    reduction: str = ""
+    """Such as `sum`; empty: none, or not known."""
     waited: str = ""
     """`file:line` that waited for it; empty: nothing that Python sees."""
 
@@ -113,5 +124,6 @@ class ClusterFacts(Struct, frozen=True):
     """In order, of the compiled calls of a model file's scenarios, or of the program."""
     cut_after: int | None = None
     """After how many the record of calls ends; None: it is whole."""
+    groups: tuple[GroupMade, ...] = ()
     mesh: tuple[MeshDim, ...] = ()
     """The mesh of the command line; empty: the program's own."""

@@ -23,6 +23,7 @@ from ctrace.inspector.facts.cluster_facts import (
     CollectiveCalled,
     CollectivesCut,
     GraphCalled,
+    GroupMade,
     MeshMade,
     RankBegan,
     UnevenShard,
@@ -177,6 +178,7 @@ class Raw(Struct):
     rank: RankBegan | None = None
     meshes: list[MeshMade] = field(default_factory=list)
     uneven: list[UnevenShard] = field(default_factory=list)
+    groups: list[GroupMade] = field(default_factory=list)
     communicated: list[CollectiveCalled | GraphCalled] = field(default_factory=list)
     """What ran on this rank of a virtual cluster, in order; of several calls in a scenario, the last one."""
     communicated_cut: CollectivesCut | None = None
@@ -341,6 +343,8 @@ class Raw(Struct):
                 self.rank = event
             case MeshMade():
                 self.meshes.append(event)
+            case GroupMade():
+                self.groups.append(event)
             case UnevenShard():
                 self.uneven.append(event)
             case CollectiveCalled() | GraphCalled():

@@ -28,6 +28,18 @@ class RankItem(Struct, frozen=True):
     line: int = 0
 
 
+class LoweredCall(RankItem, frozen=True, kw_only=True):
+    """A collective of a graph below autograd."""
+
+    op: str
+    reduction: str
+    group: str
+    """Torch's name of the process group on this rank."""
+    dtype: str
+    """As torch prints it, such as `f32`."""
+    shape: str
+
+
 _DEVICE = re.compile(r"\b((?:cuda|xpu|hpu|mtia)(?::|, index=)|device=|index=)\d+")
 _ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -107,7 +119,7 @@ def communicated(entry: LogEntry) -> list[RankItem] | None:
     return list(_lowered(entry.payload.split("\n"), name))
 
 
-def _lowered(lines: list[str], name: str) -> Iterator[RankItem]:
+def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
     """Yield the collectives of a graph below autograd: op, group, and type of the result.
 
     The names of other nodes are left out: a rank that pads its shard first has other ones.
@@ -129,7 +141,18 @@ def _lowered(lines: list[str], name: str) -> Iterator[RankItem]:
         dtype = "" if kind is None else kind["dtype"]
         shown = f"{call['op']}({text})" + (f" -> {dtype}[{kind['shape']}]" if kind is not None else "")
         key = f"collective {number} of {name}"
-        yield RankItem(key, f"{call['op']}({same}) {dtype}[{shape}]", shown[:_LONGEST], file, at)
+        yield LoweredCall(
+            key,
+            f"{call['op']}({same}) {dtype}[{shape}]",
+            shown[:_LONGEST],
+            file,
+            at,
+            op=call["op"],
+            reduction=next((word for word in words if word in _REDUCTIONS), ""),
+            group=next((word for word in reversed(words) if word not in _REDUCTIONS), ""),
+            dtype=dtype,
+            shape="" if kind is None else kind["shape"],
+        )
 
 
 def _numbered(groups: dict[str, str], name: str) -> str:

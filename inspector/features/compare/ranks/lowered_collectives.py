@@ -76,22 +76,31 @@ def calls_in(log: LogFile, compile_id: str) -> Calls:
     Raises:
         RunError: the log cannot be read, or its parts cannot be joined.
     """
+    found = calls_by_compilation(log).get(compile_id, {})
+    return {kind: sorted(calls, key=lambda each: [one.same for one in each]) for kind, calls in found.items()}
+
+
+def calls_by_compilation(log: LogFile) -> dict[str, Calls]:
+    """Return the collectives of each compilation, the records of each kind in the order of the log.
+
+    Raises:
+        RunError: the log cannot be read, or its parts cannot be joined.
+    """
     places = Places()
-    found: Calls = {}
+    found: dict[str, Calls] = {}
     with opened_log(log) as file:
         for entry in SummaryRecords().wanted(file):
             if isinstance(entry, Broken):
                 continue
             places.learn(entry)
-            if places.id_of(entry) != compile_id:
+            compile_id = places.id_of(entry)
+            if compile_id is None:
                 continue
             if entry.kind == "dynamo_start":
-                found.clear()
+                found.pop(compile_id, None)
             calls = communicated(entry)
             if calls is not None:
-                found.setdefault(entry.kind, []).append(calls)
-    for records in found.values():
-        records.sort(key=lambda calls: [each.same for each in calls])
+                found.setdefault(compile_id, {}).setdefault(entry.kind, []).append(calls)
     return found
 
 
