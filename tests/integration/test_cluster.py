@@ -132,6 +132,19 @@ def test_ranks_part_at_a_branch_before_the_job_runs(ctrace: Command, tmp_path: P
     assert (Path(found["file"]).name, found["line"], found["kind"]) == ("parts.py", 10, "graph")
 
 
+@pytest.mark.parametrize("name", ["parts_lone", "parts_order", "healthy_roles"])
+def test_ranks_that_send_differently_part_at_the_line_before_the_job_runs(
+    name: str, ctrace: Command, tmp_path: Path
+) -> None:
+    program = (ROOT / "benchmarks" / "cluster_programs" / f"{name}.py").read_text()
+    (tmp_path / "planted.py").write_text(program)
+    planted = [number for number, line in enumerate(program.splitlines(), 1) if line.endswith("# parts here")]
+    report = ctrace("ranks", "planted.py", "--world", "2", "--json").report
+    found = report["first_divergence"]
+    assert report["agree"] is (not planted)
+    assert [found["line"]] == planted if planted else found is None
+
+
 def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(ASKS)
     result = ctrace("run", "--world", "8", "--rank", "3", "asks.py")

@@ -20,11 +20,16 @@ from ctrace.inspector.log.folders import LogFile
 LOG = LogFile(Path("trace.log"), 0, 0)
 
 
-def sent(line: int, op: str = "all_reduce", group: str = "0", size: int = 64, **more: str) -> CollectiveCalled:
-    found = {"dtype": "float32", "reduction": "sum", **more}
-    return CollectiveCalled(
-        op, group, 4, size, is_backward=False, file="/job/train.py", line=line, origin=CollectiveOrigin.USER, **found
-    )
+def sent(
+    line: int,
+    op: str = "all_reduce",
+    group: str = "0",
+    size: int = 64,
+    dtype: str = "float32",
+    reduction: str = "sum",
+) -> CollectiveCalled:
+    user = CollectiveOrigin.USER
+    return CollectiveCalled(op, group, 4, size, dtype, False, "/job/train.py", line, user, reduction=reduction)
 
 
 def apart(
