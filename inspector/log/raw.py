@@ -90,6 +90,8 @@ class WrittenPart(Struct):
 
     id: str
     stage: Stage
+    fusion: int | None = None
+    """Its index in `Raw.fusions`."""
     kernels: list[KernelMade] = field(default_factory=list)
     generated: PartGenerated | None = None
     code: CodeWritten | None = None
@@ -294,11 +296,11 @@ class Raw(Struct):
             self._of_eager.add(entry.compile_id)
         return entry.compile_id in self._of_eager and entry.kind != "chromium_event"
 
-    def _part_of(self, event: KernelMade | PartGenerated | CodeWritten, thread: str) -> WrittenPart:
+    def _part_of(self, compile_id: str, stage: Stage, thread: str) -> WrittenPart:
         """Return the part that a thread is writing."""
-        key = event.id, event.stage, thread
+        key = compile_id, stage, thread
         if key not in self.open_parts:
-            self.open_parts[key] = WrittenPart(event.id, event.stage)
+            self.open_parts[key] = WrittenPart(compile_id, stage)
             self.written.append(self.open_parts[key])
         return self.open_parts[key]
 
@@ -415,13 +417,14 @@ class Raw(Struct):
                 self.attention.append(event)
             case FusionRecord():
                 self.fusions.append(fusion_of(event))
+                self._part_of(event.graph, event.stage, thread).fusion = len(self.fusions) - 1
             case KernelMade():
                 self.kernels.append(event)
-                self._part_of(event, thread).kernels.append(event)
+                self._part_of(event.id, event.stage, thread).kernels.append(event)
             case PartGenerated():
-                self._part_of(event, thread).generated = event
+                self._part_of(event.id, event.stage, thread).generated = event
             case CodeWritten():
-                self._part_of(event, thread).code = event
+                self._part_of(event.id, event.stage, thread).code = event
                 self.open_parts.pop((event.id, event.stage, thread))
             case TorchCodeSeen():
                 self.torch_code.append((event, tuple(each.name for each in self.spans.get(thread, ()))))

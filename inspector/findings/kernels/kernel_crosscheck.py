@@ -38,15 +38,16 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
     made: dict[tuple[str, Stage], list[Launch]] = {}
     for kernel in kernels:
         made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
+    parts: dict[tuple[str, Stage], list[Fusion]] = {}
     for fusion in fusions:
-        launches = made.get((fusion.graph, fusion.stage), [])
+        parts.setdefault((fusion.graph, fusion.stage), []).append(fusion)
+    for (graph, stage), fused in parts.items():
+        launches = made.get((graph, stage), [])
         known = [each.read + (each.written or 0) for each in launches if each.read is not None]
-        nodes = sum(node.read + node.written for node in _launched(fusion, launches))
+        nodes = sum(node.read + node.written for fusion in fused for node in _launched(fusion, launches))
         if launches and len(known) == len(launches) and sum(known) != nodes:
-            yield (
-                f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, but its nodes "
-                f"after fusion move {nodes}"
-            )
+            moved = f"its kernels move {sum(known)} bytes, but its nodes after fusion move {nodes}"
+            yield f"graph {graph} ({stage}): {moved}"
 
 
 def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:

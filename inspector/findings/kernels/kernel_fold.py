@@ -175,8 +175,11 @@ class _Part(Struct):
     """The calls of each kernel."""
 
 
-def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
-    """Parse the emitted code of all graph parts, and join it with the recorded kernels."""
+def generated_of(raw: Raw, fusions: Sequence[Fusion]) -> Generated:
+    """Parse the emitted code of all graph parts, and join it with the recorded kernels.
+
+    `fusions` are those of `raw`, in their order.
+    """
     kernels: list[Kernel] = []
     problems: list[str] = []
     for part in _parts(raw, fusions):
@@ -194,13 +197,10 @@ def _counted(written: WrittenPart) -> int | None:
     return part.counted - part.before if part is not None else None
 
 
-def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterator[_Part]:
-    fused = {(each.graph, each.stage): each for each in fusions}
-    number = Counter((each.id, each.stage) for each in raw.written)
+def _parts(raw: Raw, fusions: Sequence[Fusion]) -> Iterator[_Part]:
     for written in raw.written:
-        key = written.id, written.stage
-        # Of several parts with one id, it is not known which fusion belongs to which.
-        part = _Part(*key, written.code, written.generated, fused.get(key) if number[key] == 1 else None)
+        fusion = None if written.fusion is None else fusions[written.fusion]
+        part = _Part(written.id, written.stage, written.code, written.generated, fusion)
         for made in written.kernels:
             part.made.setdefault(made.name, []).append(made)
         if part.made:
