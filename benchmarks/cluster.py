@@ -1,10 +1,14 @@
 """Compare each rank of a virtual cluster with the real one: graphs, guards, collectives, kernels.
 
     python benchmarks/cluster.py [--worlds 2,4] [--write] [PROGRAM ...]
+    python benchmarks/cluster.py --divergences [--worlds 4] [PROGRAM ...]
 
 Each program of `cluster_programs/` runs for real with gloo, all ranks at once, each under `ctrace run`; then each rank
 runs alone with `--world N --rank R`. A third, eager run on real ranks counts collectives with torch's `CommDebugMode`,
 and their bytes. `--write` makes the page in `benchmarks/results/`.
+
+`--divergences` asks `ctrace ranks --world N` instead: in a program with a line `# parts here`, the ranks must part at
+that line, and in all others they must agree.
 """
 
 import argparse
@@ -34,6 +38,7 @@ PROGRAMS = HERE / "cluster_programs"
 PAGE = HERE / "results" / "cluster.md"
 CTRACE = str(Path(sys.executable).parent / "ctrace")
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+PLANTED = "# parts here"
 KINDS = (Apart.INPUT, Apart.COLLECTIVE, Apart.GRAPH, Apart.GUARD, Apart.RECOMPILE)
 _NAMES = {
     "allreduce_": "all_reduce", "_allgather_base_": "all_gather_into_tensor", "allgather_": "all_gather",
@@ -65,8 +70,14 @@ def main() -> None:
     parser.add_argument("programs", nargs="*")
     parser.add_argument("--worlds", default="2,4")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--divergences", action="store_true")
     options = parser.parse_args()
     named = [PROGRAMS / f"{name}.py" for name in options.programs] or sorted(PROGRAMS.glob("*.py"))
+    if options.divergences:
+        for program in named:
+            for world in map(int, options.worlds.split(",")):
+                print(divergence(program, world), flush=True)
+        return
     outcomes = []
     for program in named:
         for world in map(int, options.worlds.split(",")):
@@ -90,6 +101,24 @@ def compared(program: Path, world: int) -> Outcome:
             outcome.differences += [f"rank {rank}: {each}" for each in _rank(folder, rank, outcome)]
             outcome.ranks += 1
     return outcome
+
+
+def divergence(program: Path, world: int) -> str:
+    """Ask where the ranks part before they run, and return a line of a table: whether it is right."""
+    lines = program.read_text().splitlines()
+    planted = next((number for number, line in enumerate(lines, 1) if line.endswith(PLANTED)), None)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [CTRACE, "ranks", str(program), "--world", str(world), "--json"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    name = f"| {program.stem} | {world} | {planted or 'none'} |"
+    if done.returncode:
+        return f"{name} {' '.join(done.stderr.split())[-200:]} | not compared |"
+    report = json.loads(done.stdout)
+    found = report["first_divergence"]
+    line = found["line"] if found is not None else None
+    place = "none" if found is None else f"{Path(found['file']).name}:{line}, {found['kind']}, {found['subject']}"
+    is_right = line == planted and report["agree"] is (planted is None)
+    return f"{name} {place} | {'right' if is_right else 'WRONG'} |"
 
 
 def run_real(program: Path, world: int, folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Capture ranks of a virtual job, each as a run of its own, for `ctrace ranks TARGET --world N`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,36 @@ _FOLDER = "ranks"
 """Below ctrace's own folder: the logs of the last virtual job, which `ctrace explain FOLDER --rank N` reads."""
 
 
+@contextmanager
+def replaced_when_complete(folder: Path) -> Iterator[None]:
+    """Let the block write a folder anew; if it fails, the folder is as before.
+
+    The old one is set aside, and not the new one moved into its place: a saved run is signed with the path of its
+    folder.
+    """
+    from ctrace.inspector.files.scratch import delete
+
+    before = folder.with_name(f"{folder.name}-before")
+    if before.exists():  # the process that set it aside was killed
+        _put_back(before, folder)
+    if folder.exists():
+        folder.rename(before)
+    try:
+        yield
+    except BaseException:
+        if before.exists():
+            _put_back(before, folder)
+        raise
+    delete(before)
+
+
+def _put_back(before: Path, folder: Path) -> None:
+    from ctrace.inspector.files.scratch import delete
+
+    delete(folder)
+    before.rename(folder)
+
+
 def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> "Job":
     """Capture the ranks that may differ, or the named ones, and compare them.
 
@@ -24,7 +56,6 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
     from ctrace.cli.view_run import target_names
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.ranks.world_job import RankRun, named_ranks, world_job
-    from ctrace.inspector.files.scratch import delete
     from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
@@ -45,10 +76,12 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
     if named is not None:
         ranks = named_ranks(named, world)
     folder = Store().root / _FOLDER
-    delete(folder)
     # Ranks of one job are one thing: none is pruned, and none is what `ctrace explain` shows next.
     store = Store(folder, keep=world)
-    with progress(is_program=isinstance(resolved, ProgramTarget), of=str(request.target)) as shown:
+    with (
+        replaced_when_complete(folder),
+        progress(is_program=isinstance(resolved, ProgramTarget), of=str(request.target)) as shown,
+    ):
 
         def captured(rank: int) -> RankRun:
             child = ChildProcess()

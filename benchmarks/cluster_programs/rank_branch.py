@@ -13,7 +13,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         x = self.layer(x)
-        if self.rank == 1:
+        if self.rank == 1:  # parts here
             x = torch.relu(x)
         return x + 1
 

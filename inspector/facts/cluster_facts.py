@@ -7,6 +7,16 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.wire import Integer, OfGraph, Record
 
+RANKS_PER_NODE = 8
+"""How many ranks torchrun is assumed to start on a node, as many as a node with GPUs usually has."""
+
+
+class MeshDim(Struct, frozen=True):
+    """One dimension of the mesh that `--mesh` names."""
+
+    name: str
+    size: Integer
+
 
 class RankBegan(Record, frozen=True):
     """The process runs as one rank of a job that has no other process."""
@@ -14,6 +24,8 @@ class RankBegan(Record, frozen=True):
     KIND: ClassVar[str] = "rank_began"
     rank: Integer
     world: Integer
+    mesh: tuple[MeshDim, ...] = ()
+    """The mesh of the command line; empty: the program's own."""
 
 
 class MeshMade(Record, frozen=True):
@@ -31,6 +43,15 @@ class MeshMade(Record, frozen=True):
     """Torch's name of the process group of each dimension."""
     file: str
     line: Integer
+
+
+class GroupMade(Record, frozen=True):
+    """The program made a process group that this rank is in."""
+
+    KIND: ClassVar[str] = "group_made"
+    name: str
+    ranks: tuple[Integer, ...]
+    """Empty: all ranks."""
 
 
 class UnevenShard(Record, frozen=True):
@@ -72,6 +93,8 @@ class CollectiveCalled(Record, frozen=True, tag="collective"):
     """The parameters whose shards or gradients travel together."""
     change: str = ""
     """For a DTensor, its placements before and after."""
+    reduction: str = ""
+    """Such as `sum`; empty: none, or not known."""
     waited: str = ""
     """`file:line` that waited for it; empty: nothing that Python sees."""
 
@@ -101,3 +124,6 @@ class ClusterFacts(Struct, frozen=True):
     """In order, of the compiled calls of a model file's scenarios, or of the program."""
     cut_after: int | None = None
     """After how many the record of calls ends; None: it is whole."""
+    groups: tuple[GroupMade, ...] = ()
+    mesh: tuple[MeshDim, ...] = ()
+    """The mesh of the command line; empty: the program's own."""

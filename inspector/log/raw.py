@@ -23,6 +23,7 @@ from ctrace.inspector.facts.cluster_facts import (
     CollectiveCalled,
     CollectivesCut,
     GraphCalled,
+    GroupMade,
     MeshMade,
     RankBegan,
     UnevenShard,
@@ -84,6 +85,18 @@ def _count(kinds: Counter[str], kind: str) -> None:
     kinds[name if name in kinds or len(kinds) < _MOST_KINDS else _OTHERS] += 1
 
 
+class WrittenPart(Struct):
+    """What Inductor wrote for one part of a graph, in the order of the records of one thread."""
+
+    id: str
+    stage: Stage
+    fusion: int | None = None
+    """Its index in `Raw.fusions`."""
+    kernels: list[KernelMade] = field(default_factory=list)
+    generated: PartGenerated | None = None
+    code: CodeWritten | None = None
+
+
 class Raw(Struct):
     """All events read so far, grouped by subject."""
 
@@ -138,8 +151,10 @@ class Raw(Struct):
     attention: list[AttentionFound] = field(default_factory=list)
     fusions: list[FusionDone] = field(default_factory=list)
     kernels: list[KernelMade] = field(default_factory=list)
-    generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
-    code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
+    written: list[WrittenPart] = field(default_factory=list)
+    """Of one id and stage, there are several if DDP cut the graph into parts (DDPOptimizer, 2.11 to 2.13)."""
+    open_parts: dict[tuple[str, Stage, str], WrittenPart] = field(default_factory=dict)
+    """Parts of `written` whose code is still to come, by thread: forks write side by side."""
     torch_code: list[tuple[TorchCodeSeen, tuple[str, ...]]] = field(default_factory=list)
     """Modules in a log that only torch wrote, each with the names of the phases that were open."""
     kernel_stacks: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -165,6 +180,7 @@ class Raw(Struct):
     rank: RankBegan | None = None
     meshes: list[MeshMade] = field(default_factory=list)
     uneven: list[UnevenShard] = field(default_factory=list)
+    groups: list[GroupMade] = field(default_factory=list)
     communicated: list[CollectiveCalled | GraphCalled] = field(default_factory=list)
     """What ran on this rank of a virtual cluster, in order; of several calls in a scenario, the last one."""
     communicated_cut: CollectivesCut | None = None
@@ -280,6 +296,14 @@ class Raw(Struct):
             self._of_eager.add(entry.compile_id)
         return entry.compile_id in self._of_eager and entry.kind != "chromium_event"
 
+    def _part_of(self, compile_id: str, stage: Stage, thread: str) -> WrittenPart:
+        """Return the part that a thread is writing."""
+        key = compile_id, stage, thread
+        if key not in self.open_parts:
+            self.open_parts[key] = WrittenPart(compile_id, stage)
+            self.written.append(self.open_parts[key])
+        return self.open_parts[key]
+
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         match event:
             case ev.Ignored():
@@ -321,6 +345,8 @@ class Raw(Struct):
                 self.rank = event
             case MeshMade():
                 self.meshes.append(event)
+            case GroupMade():
+                self.groups.append(event)
             case UnevenShard():
                 self.uneven.append(event)
             case CollectiveCalled() | GraphCalled():
@@ -391,12 +417,15 @@ class Raw(Struct):
                 self.attention.append(event)
             case FusionRecord():
                 self.fusions.append(fusion_of(event))
+                self._part_of(event.graph, event.stage, thread).fusion = len(self.fusions) - 1
             case KernelMade():
                 self.kernels.append(event)
+                self._part_of(event.id, event.stage, thread).kernels.append(event)
             case PartGenerated():
-                self.generated[event.id, event.stage] = event
+                self._part_of(event.id, event.stage, thread).generated = event
             case CodeWritten():
-                self.code[event.id, event.stage] = event
+                self._part_of(event.id, event.stage, thread).code = event
+                self.open_parts.pop((event.id, event.stage, thread))
             case TorchCodeSeen():
                 self.torch_code.append((event, tuple(each.name for each in self.spans.get(thread, ()))))
             case KernelStacksSeen():

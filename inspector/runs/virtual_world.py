@@ -8,21 +8,12 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from msgspec import Struct
-
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE, MeshDim
 
-RANKS_PER_NODE = 8
 _FORM = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<size>[0-9]{1,9})")
 _MOST = 1_000_000
 """The largest world: above all jobs there are, and small enough to list its ranks."""
-
-
-class MeshDim(Struct, frozen=True):
-    """One dimension of the mesh."""
-
-    name: str
-    size: int
 
 
 def parse_mesh(text: str) -> tuple[MeshDim, ...]:

@@ -171,6 +171,8 @@ def _cluster(raw: Raw) -> ClusterFacts | None:
         tuple(raw.uneven),
         tuple(raw.communicated),
         None if cut is None else cut.most,
+        tuple(raw.groups),
+        raw.rank.mesh,
     )
 
 

@@ -8,11 +8,16 @@ from rich.text import Text
 
 from ctrace.inspector.features.cluster.collective_view import Collective, CollectivesDocument
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import fix, hanging, item, more, section, table
+from ctrace.reports.terminal.widgets import GAP, fix, hanging, item, more, section, table
 
 _MOST_ROWS = 24
 _MOST_FINDINGS = 8
 _WIDE = 110
+_TITLES = ("", "op", "group", "bytes", "line", "from", "where", "hidden by")
+_OP = _TITLES.index("op")
+_PLACE = _TITLES.index("line")
+_LEAST = {"where": 12, "from": 14, "group": 8, "op": 16, "line": 12}
+"""Which columns a narrow screen shortens, in this order, and to how many letters."""
 
 
 def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -28,12 +33,42 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
         return
     shown = runs if all_of_it else runs[:_MOST_ROWS]
     is_wide = width >= _WIDE
-    rows = table("", "op", "group", "bytes", "line", "from", *(("where", "hidden by") if is_wide else ()))
-    for cells, times in shown:
-        op = f"{cells[1]} × {times}" if times > 1 else cells[1]
-        rows.add_row(cells[0], op, *(fmt.one_line(cell, 60) for cell in (cells[2:] if is_wide else cells[2:6])))
+    titles = _TITLES if is_wide else _TITLES[: len(_TITLES) - 2]
+    rows = table(*titles)
+    for cells in _fitted([_numbered(*run)[: len(titles)] for run in shown], titles, width - 1):
+        rows.add_row(*cells)
     yield item(rows)
     yield from more(len(runs), "line", "--all", most=len(shown))
+
+
+def _numbered(cells: tuple[str, ...], times: int) -> tuple[str, ...]:
+    return (cells[0], f"{cells[1]} × {times}", *cells[2:]) if times > 1 else cells
+
+
+def _fitted(rows: list[tuple[str, ...]], titles: tuple[str, ...], width: int) -> Iterator[list[str]]:
+    """Shorten cells to the width of the screen: bytes stay whole, and of a place the line."""
+    rows = [tuple(fmt.one_line(cell, 60) for cell in row) for row in rows]
+    sizes = [max(map(fmt.width, column)) for column in zip(titles, *rows, strict=True)]
+    excess = sum(sizes) + GAP * len(sizes) - width
+    for title, least in _LEAST.items():
+        if title in titles and excess > 0:
+            column = titles.index(title)
+            taken = min(excess, max(0, sizes[column] - least))
+            sizes[column] -= taken
+            excess -= taken
+    for row in rows:
+        cells = [fmt.cut(cell, size) for cell, size in zip(row, sizes, strict=True)]
+        cells[_OP] = _cut_before(row[_OP], " × ", sizes[_OP])
+        cells[_PLACE] = _cut_before(row[_PLACE], ":", sizes[_PLACE])
+        yield cells
+
+
+def _cut_before(cell: str, sign: str, size: int) -> str:
+    """Shorten a name, and keep the number that a sign separates from it."""
+    name, _, number = cell.rpartition(sign)
+    if not number.isdecimal() or not name:
+        return fmt.cut(cell, size)
+    return fmt.cut(name, max(size - len(sign + number), 1)) + sign + number
 
 
 def _title(document: CollectivesDocument) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.facts.session import Session, Verdict
+from ctrace.inspector.findings.target.rank_classes import rank_sentence
 from ctrace.inspector.findings.target.target_view import target_sentence
 from ctrace.inspector.session.completeness import first_lines
 from ctrace.inspector.session.summary import hits_limit_later, sentence
@@ -81,11 +82,11 @@ def headline(session: Session) -> Text:
     failure = session.failure
     if failure is not None and failure.file is not None:
         answer += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
-    line = fmt.one_line(target_sentence(session), 600)
-    target = (f"\n{line}", "yellow") if line else ""
+    lines = (rank_sentence(session), target_sentence(session))
+    beside = [(f"\n{fmt.one_line(each, 600)}", "yellow") for each in lines if each]
     unknown = [(f"\n! {fmt.shortened(fmt.one_line(each), _SENTENCE)}", "yellow") for each in first_lines(session)]
     return Text.assemble(
-        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", answer, *unknown, target
+        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", answer, *unknown, *beside
     )
 
 

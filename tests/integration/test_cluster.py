@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -69,6 +70,35 @@ def test_collectives_in_graphs_and_outside_without_a_peer(ctrace: Command, tmp_p
     assert outside["group"] == "tp"  # a mesh of one dimension takes the group of all ranks
 
 
+def test_parts_into_which_ddp_cuts_a_graph_have_the_code_of_their_own(ctrace: Command, tmp_path: Path) -> None:
+    program = ROOT / "benchmarks" / "cluster_programs" / "ddp_split.py"
+    (tmp_path / "split.py").write_text(program.read_text())
+    report = ctrace("explain", "split.py", "--world", "2", "--json").report
+    assert report["problems"] == []
+    assert report["environment"]["backend"] == "inductor"
+    kernels = ctrace("kernels", "--json").report
+    calls = {
+        (part["stage"], each["name"]): each["calls"]
+        for part in kernels["parts"]
+        for each in part["kernels"]
+        if each["language"] == "external"
+    }
+    assert calls == {("forward", "extern_kernels.addmm"): 5, ("backward", "extern_kernels.mm"): 9}
+
+
+def test_a_schedule_of_collectives_is_recorded_wherever_the_code_is_generated(ctrace: Command, tmp_path: Path) -> None:
+    # Forks generate the code of some graphs, as cores are free: the record of torch must not depend on that.
+    (tmp_path / "tp.py").write_text(
+        TP.partition("with torch.no_grad")[0]
+        + "for size in (4, 5, 6):\n    torch._dynamo.reset()\n    model(torch.rand(size, 16)).sum().backward()\n"
+    )
+    result = ctrace("ranks", "tp.py", "--world", "2", "--json").report
+    assert result["agree"] is True
+    for rank in (0, 1):
+        log = (tmp_path / ".ctrace" / "ranks" / f"rank_{rank}" / "trace.log").read_text()
+        assert log.count('"inductor_collective_schedule"') == 3, "one for each forward"
+
+
 def test_a_graph_with_dtensors_gets_the_kernels_of_this_rank_on_a_gpu(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "tp.py").write_text(TP)
     report = ctrace("kernels", "tp.py", "--world", "8", "--target", "h100", "--json").report
@@ -102,6 +132,19 @@ def test_ranks_part_at_a_branch_before_the_job_runs(ctrace: Command, tmp_path: P
     assert (Path(found["file"]).name, found["line"], found["kind"]) == ("parts.py", 10, "graph")
 
 
+@pytest.mark.parametrize("name", ["parts_lone", "parts_order", "healthy_roles"])
+def test_ranks_that_send_differently_part_at_the_line_before_the_job_runs(
+    name: str, ctrace: Command, tmp_path: Path
+) -> None:
+    program = (ROOT / "benchmarks" / "cluster_programs" / f"{name}.py").read_text()
+    (tmp_path / "planted.py").write_text(program)
+    planted = [number for number, line in enumerate(program.splitlines(), 1) if line.endswith("# parts here")]
+    report = ctrace("ranks", "planted.py", "--world", "2", "--json").report
+    found = report["first_divergence"]
+    assert report["agree"] is (not planted)
+    assert [found["line"]] == planted if planted else found is None
+
+
 def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(ASKS)
     result = ctrace("run", "--world", "8", "--rank", "3", "asks.py")
@@ -111,6 +154,49 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
     given = ctrace("run", "--world", "8", "--rank", "3", "--assume", "asks.py:7=5", "asks.py")
     assert given.code == 0
     assert "got [5]" in given.out
+
+
+MESH = """\
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("dp", "tp"))
+part = DeviceMesh("cpu", [0, 1])
+torch.compile(lambda x: x + 1)(torch.rand(2))
+"""
+
+
+def test_a_mesh_that_leaves_ranks_out_is_refused_unless_the_job_names_its_mesh(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "meshes.py").write_text(MESH)
+    result = ctrace("run", "--world", "7", "meshes.py")
+    assert result.code == 2
+    assert "meshes.py:6 makes a mesh of 3 x 2 = 6 ranks, and --world is 7" in result.err.replace("\n", " ")
+    assert len(result.err.strip().splitlines()) == 2
+    assert ctrace("run", "--world", "7", "--mesh", "world=7", "meshes.py").code == 0
+    shown = ctrace("explain", "meshes.py", "--world", "8", "--rank", "3")
+    assert "Rank 3 of 8; 1 other rank has the same position in the mesh" in shown.out
+
+
+def test_a_program_that_fails_at_once_is_no_agreement_and_keeps_the_earlier_job(
+    ctrace: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    assert ctrace("ranks", "parts.py", "--world", "2", "--json").report["agree"] is False
+    before = sorted((tmp_path / ".ctrace" / "ranks").rglob("*"))
+    (tmp_path / "fails.py").write_text(PARTS.replace("@torch.compile", "raise OSError(7)\n\n@torch.compile"))
+    result = ctrace("ranks", "fails.py", "--world", "2")
+    assert result.code == 2
+    assert "rank 0 fails" in result.err
+    assert sorted((tmp_path / ".ctrace" / "ranks").rglob("*")) == before
+
+
+def test_ranks_that_fail_after_a_compilation_leave_it_open_whether_they_agree(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(MESH + "raise OSError(7)\n")
+    report = ctrace("ranks", "ends.py", "--world", "2", "--json").report
+    assert report["agree"] is None
+    assert "its program failed" in report["cut"]["0"]
 
 
 @pytest.mark.parametrize(

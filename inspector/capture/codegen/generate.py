@@ -100,6 +100,7 @@ class Codegen:
         def work() -> None:
             _single_threaded()
             jobs = self._record(graph)
+            _log_collectives(graph)
             if self._compiler is not None:
                 self._compiler.compile(jobs)
 
@@ -118,6 +119,15 @@ class Codegen:
         if status is not None and status < 0:  # it was killed and has not returned its core
             self._cores.release()
         return status is None
+
+
+def _log_collectives(graph: Any) -> None:
+    """Log the order of the collectives, as compile_fx would if it had generated the code (since 2.10)."""
+    from torch._inductor import debug
+
+    log: Any = getattr(debug, "log_collective_schedule", None)
+    if log is not None:
+        log(graph.scheduler.nodes)
 
 
 def _is_static(graph: Any) -> bool:

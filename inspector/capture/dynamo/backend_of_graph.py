@@ -57,6 +57,10 @@ def graphs(ops: OpCounter | None) -> Source:
 def _backend_name(compiler_fn: Any) -> str:
     while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
         compiler_fn = compiler_fn._torchdynamo_orig_backend
+    # For DDP, Dynamo calls a method of DDPOptimizer, which has the backend (2.11 to 2.13, backends/distributed.py).
+    inner = getattr(getattr(compiler_fn, "__self__", None), "backend_compile_fn", None)
+    if inner is not None:
+        return _backend_name(inner)
     # torch.compile wraps a backend function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
     ours = getattr(getattr(compiler_fn, "compiler_fn", compiler_fn), RECORDED_AS, None)
     name = ours or getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)

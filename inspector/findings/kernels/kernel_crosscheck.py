@@ -15,8 +15,11 @@ def miscounted_kernels(raw: Raw) -> Iterator[str]:
     generates several kernels to time them. So it increases between two calls of generated kernels, and not after the
     last call.
     """
-    for (id_, stage), part in raw.generated.items():
-        calls = [made for made in raw.kernels if (made.id, made.stage) == (id_, stage) and made.counted is not None]
+    for written in raw.written:
+        id_, stage, part = written.id, written.stage, written.generated
+        if part is None:
+            continue
+        calls = [made for made in written.kernels if made.counted is not None]
         own = [made for made in calls if made.language != "external" and not made.user]
         reached = part.before
         for made in own:
@@ -35,15 +38,16 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
     made: dict[tuple[str, Stage], list[Launch]] = {}
     for kernel in kernels:
         made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
+    parts: dict[tuple[str, Stage], list[Fusion]] = {}
     for fusion in fusions:
-        launches = made.get((fusion.graph, fusion.stage), [])
+        parts.setdefault((fusion.graph, fusion.stage), []).append(fusion)
+    for (graph, stage), fused in parts.items():
+        launches = made.get((graph, stage), [])
         known = [each.read + (each.written or 0) for each in launches if each.read is not None]
-        nodes = sum(node.read + node.written for node in _launched(fusion, launches))
+        nodes = sum(node.read + node.written for fusion in fused for node in _launched(fusion, launches))
         if launches and len(known) == len(launches) and sum(known) != nodes:
-            yield (
-                f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, but its nodes "
-                f"after fusion move {nodes}"
-            )
+            moved = f"its kernels move {sum(known)} bytes, but its nodes after fusion move {nodes}"
+            yield f"graph {graph} ({stage}): {moved}"
 
 
 def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:

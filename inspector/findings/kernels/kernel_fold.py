@@ -22,7 +22,7 @@ from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.findings.graphs.text.integers import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
 from ctrace.inspector.knowledge.words.counting import named
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.raw import Raw, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
 
 _VIEW = "reinterpret_tensor"
@@ -175,32 +175,56 @@ class _Part(Struct):
     """The calls of each kernel."""
 
 
-def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
-    """Parse the emitted code of all graph parts, and join it with the recorded kernels."""
+def generated_of(raw: Raw, fusions: Sequence[Fusion]) -> Generated:
+    """Parse the emitted code of all graph parts, and join it with the recorded kernels.
+
+    `fusions` are those of `raw`, in their order.
+    """
     kernels: list[Kernel] = []
     problems: list[str] = []
     for part in _parts(raw, fusions):
         emitted, problem = _emitted(part)
         problems += problem
         kernels += _kernels(part, emitted, raw)
-    code = (OutputCode(each.id, each.stage, each.text, _counted(raw, each)) for each in raw.code.values())
-    return Generated(tuple(kernels), tuple(code), tuple(problems))
+    code = (
+        OutputCode(each.id, each.stage, each.code.text, _counted(each)) for each in raw.written if each.code is not None
+    )
+    return Generated(tuple(_joined(kernels)), tuple(code), tuple(problems))
 
 
-def _counted(raw: Raw, code: CodeWritten) -> int | None:
-    part = raw.generated.get((code.id, code.stage))
+def _counted(written: WrittenPart) -> int | None:
+    part = written.generated
     return part.counted - part.before if part is not None else None
 
 
-def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterable[_Part]:
-    fused = {(each.graph, each.stage): each for each in fusions}
-    parts: dict[tuple[str, Stage], _Part] = {}
-    for made in raw.kernels:
-        key = made.id, made.stage
-        if key not in parts:
-            parts[key] = _Part(*key, raw.code.get(key), raw.generated.get(key), fused.get(key))
-        parts[key].made.setdefault(made.name, []).append(made)
-    return parts.values()
+def _parts(raw: Raw, fusions: Sequence[Fusion]) -> Iterator[_Part]:
+    for written in raw.written:
+        fusion = None if written.fusion is None else fusions[written.fusion]
+        part = _Part(written.id, written.stage, written.code, written.generated, fusion)
+        for made in written.kernels:
+            part.made.setdefault(made.name, []).append(made)
+        if part.made:
+            yield part
+
+
+def _joined(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    """Join kernels of one name and one source that several parts of a graph call."""
+    found: dict[tuple[str, Stage, str, str], Kernel] = {}
+    for each in kernels:
+        key = each.graph, each.stage, each.name, each.source
+        known = found.get(key)
+        if known is None:
+            found[key] = each
+            continue
+        found[key] = replace(
+            known,
+            ops=_merged((known.ops, each.ops)),
+            lines=_merged((known.lines, each.lines)),
+            calls=known.calls + each.calls,
+            launches=(*known.launches, *each.launches),
+            user=known.user or each.user,
+        )
+    return iter(found.values())
 
 
 def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:

@@ -31,6 +31,7 @@ from ctrace.inspector.facts.cluster_facts import (
     CollectiveCalled,
     CollectivesCut,
     GraphCalled,
+    GroupMade,
     MeshMade,
     RankBegan,
     UnevenShard,
@@ -153,7 +154,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu, ModelLoaded, Assumed, Stopped,
-    RankBegan, MeshMade, UnevenShard, CollectiveCalled, GraphCalled, CollectivesCut,
+    RankBegan, MeshMade, GroupMade, UnevenShard, CollectiveCalled, GraphCalled, CollectivesCut,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

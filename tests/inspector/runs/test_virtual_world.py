@@ -3,7 +3,8 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.virtual_world import MeshDim, check_world, parse_mesh, rank_environment
+from ctrace.inspector.facts.cluster_facts import MeshDim
+from ctrace.inspector.runs.virtual_world import check_world, parse_mesh, rank_environment
 
 
 def test_a_mesh_has_named_sizes() -> None:

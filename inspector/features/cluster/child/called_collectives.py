@@ -138,7 +138,7 @@ class _Calls:
         is_backward = _in_backward()
         if self._inside or (is_backward and origin not in _HOOKS and self._is_graphs_backward()):
             return
-        self._add(self._described(func, args, kwargs, result, origin, frames, is_backward=is_backward))
+        self._add(self._described(func, args, kwargs, result, origin, frames, frame, is_backward=is_backward))
 
     def _is_graphs_backward(self) -> bool:
         """Whether the running node of autograd was made in a graph; record that the graph's backward runs."""
@@ -177,7 +177,7 @@ class _Calls:
                     frames.append(frame)
                 if part == _ENGINE and not frames:
                     is_of_engine = True  # the engine's C++ called, and no Python hook of anybody
-            elif not file.startswith((OURS, "<")):
+            elif not file.startswith((OURS, "<")) and not file.endswith(_DEPRECATING):
                 frames.append(frame)
             frame = frame.f_back
         if origin is None and is_of_engine:
@@ -195,6 +195,7 @@ class _Calls:
         result: Any,
         origin: CollectiveOrigin,
         frames: list[FrameType],
+        frame: FrameType | None,
         *,
         is_backward: bool,
     ) -> CollectiveCalled:
@@ -212,6 +213,7 @@ class _Calls:
             file=user.f_code.co_filename if user is not None else "",
             line=user.f_lineno if user is not None else 0,
             origin=origin,
+            reduction=_reduction_of(func, args, kwargs, frame),
             bucket=_bucket(frames) if origin is CollectiveOrigin.FSDP else (),
             change=_change(frames) if origin is CollectiveOrigin.DTENSOR else "",
         )
@@ -226,6 +228,8 @@ _ORIGINS = {
     "nn/parallel/distributed.py": CollectiveOrigin.DDP,
 }
 """Folders of torch that call collectives for the user, the first one that a stack meets counts."""
+_DEPRECATING = "typing_extensions.py"
+"""Its decorator is around functions of torch.distributed that are deprecated, such as reduce_scatter_tensor (2.13)."""
 _ENGINE = "autograd/graph.py"
 """Where a backward enters autograd's engine (2.11 to 2.13)."""
 _HOOKS = (CollectiveOrigin.FSDP, CollectiveOrigin.DDP)
@@ -253,6 +257,25 @@ def _group_of(func: Any, args: Any, kwargs: Any) -> tuple[str, int]:
             group = c10d.ProcessGroup.unbox(value)
             return str(group.group_name), int(group.size())
     return "", 0
+
+
+def _reduction_of(func: Any, args: Any, kwargs: Any, frame: FrameType | None) -> str:
+    """Return the name of a reduction; empty for none, and for one of C++ code.
+
+    A functional op has it as a string. Ops of c10d have an object that Python cannot read, so it is taken from the
+    options in the function of `torch.distributed` that calls the op (distributed_c10d.py, 2.11 to 2.13).
+    """
+    for declared, value in zip(func._schema.arguments, [*args, *kwargs.values()], strict=False):
+        if declared.name != "reduce_op":
+            continue
+        if isinstance(value, str):
+            return value.lower()
+        while frame is not None and frame.f_code.co_filename.startswith(folder_of_torch()):
+            operation = getattr(frame.f_locals.get("opts"), "reduceOp", None)
+            if operation is not None:
+                return str(operation.op.name).lower()
+            frame = frame.f_back
+    return ""
 
 
 def _moved(args: Any, kwargs: Any, result: Any) -> tuple[int, str]:

@@ -14,4 +14,4 @@ def sources(options: Options) -> Iterator[Source]:
     calls = CalledCollectives()
     yield lone_rank(options, calls)
     yield calls.source
-    yield met_shards
+    yield met_shards(options)

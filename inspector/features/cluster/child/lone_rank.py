@@ -21,11 +21,12 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.cluster_facts import RankBegan
+from ctrace.inspector.facts.cluster_facts import GroupMade, RankBegan
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
 from ctrace.inspector.runs.assumptions import Assumption, parse_assumption
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _C10D = "torch.distributed.distributed_c10d"
 _RECEIVED = {
@@ -45,7 +46,7 @@ def lone_rank(options: Options, calls: CalledCollectives) -> Source:
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         rank, world = options.rank or 0, options.world or 1
-        recorder.add(RankBegan(rank, world))
+        recorder.add(RankBegan(rank, world, parse_mesh(options.mesh) if options.mesh else ()))
         with ExitStack() as patches:
 
             def install(c10d: ModuleType) -> None:
@@ -134,6 +135,7 @@ class _Peers:
                 # The program asks for the backend by this name, as torch.distributed.get_backend does.
                 c10d._world.pg_map[group] = (c10d.Backend(str(backend)), store)
                 c10d._world.pg_backend_config[group] = str(c10d.BackendConfig(c10d.Backend(str(backend))))
+                self._recorder.add(GroupMade(str(group.group_name), tuple(map(int, ranks))))
             calls.begin()
             return group, store
 

@@ -28,6 +28,18 @@ class RankItem(Struct, frozen=True):
     line: int = 0
 
 
+class LoweredCall(RankItem, frozen=True, kw_only=True):
+    """A collective of a graph below autograd."""
+
+    op: str
+    reduction: str
+    group: str
+    """Torch's name of the process group on this rank."""
+    dtype: str
+    """As torch prints it, such as `f32`."""
+    shape: str
+
+
 _DEVICE = re.compile(r"\b((?:cuda|xpu|hpu|mtia)(?::|, index=)|device=|index=)\d+")
 _ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -37,6 +49,15 @@ _INPUT = re.compile(r'(?P<name>[^\W\d]\w*) ?: ?"(?P<type>[^"]*)"')
 _COLLECTIVE = re.compile(
     r"\b(?:_c10d_functional(?:_autograd)?|_dtensor|c10d|symm_mem)\.(?P<op>\w+)(?:\.\w+)?\((?P<args>.*)\)"
 )
+_NAMESPACES = ("_c10d_functional", "_dtensor.", "c10d.", "symm_mem.")
+_LOCAL_OPS = ("wait_tensor", "_wrap_tensor_autograd")
+_CALL = re.compile(
+    r'^\s*\w+(?: ?: ?"(?P<type>[^"]*)")? = torch\.ops\.(?:_c10d_functional(?:_autograd)?|_dtensor|c10d|symm_mem)'
+    r"\.(?P<op>\w+)\.\w+\((?P<args>.*)$"
+)
+_TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
+_QUOTED = re.compile(r"""(?P<quote>['"])(?P<name>[^'"]*)(?P=quote)""")
+_REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
 _RENAMED = re.compile(r"\w+ = [Ll]_\w+")
 _GROUP = re.compile(r"""(?P<quote>['"])(?P<name>\d+|[^'"\s]*group[^'"\s]*|[0-9a-f]{32,})(?P=quote)""")
 _TENSOR = re.compile(
@@ -64,14 +85,78 @@ def items_of(entry: LogEntry) -> Iterator[tuple[str, list[RankItem]]]:
             yield from _checks(list(_guards(entry.payload)))
         case "artifact:recompile_reasons":
             yield "recompile", [RankItem("reason", _neutral(line), line) for line in entry.payload.split("\n")]
-        case "artifact:inductor_collective_schedule":
-            yield "collective", list(_schedule(entry.payload))
         case "artifact:aot_joint_graph_sync_decision_cross_ranks":
             if match := _PICKED.search(entry.payload):
                 yield "collective", [RankItem("torch's choice of what to save for the backward", match[0], match[0])]
         case str(kind) if kind.startswith(("artifact:fx_graph_cache_", "artifact:aotautograd_cache_")):
             if items := list(_components(entry.payload)):
                 yield "cache_key", items
+
+
+SOURCES = {
+    "aot_inference_graph": "the inference graph",
+    "aot_forward_graph": "the forward graph",
+    "aot_backward_graph": "the backward graph",
+    "artifact:inductor_post_grad_graph": "Inductor's graph",
+    "artifact:inductor_collective_schedule": "Inductor's schedule",
+}
+"""Records that list collectives after Dynamo's graph, in the order in which a comparison looks.
+
+A cache can keep each of them out of a log: torch stores the graphs with the compiled code and logs them again on a hit,
+but not the schedule (_inductor/compile_fx.py and codecache.py, 2.11 to 2.13). So one that is missing says nothing.
+"""
+
+
+def communicated(entry: LogEntry) -> list[RankItem] | None:
+    """Return the collectives that a record of `SOURCES` lists, in order; None: it is another record, or damaged."""
+    if entry.kind not in SOURCES:
+        return None
+    name = SOURCES[entry.kind]
+    if name == SOURCES["artifact:inductor_collective_schedule"]:
+        return _schedule(entry.payload, name)
+    if not any(each in entry.payload for each in _NAMESPACES):
+        return []
+    return list(_lowered(entry.payload.split("\n"), name))
+
+
+def _lowered(lines: list[str], name: str) -> Iterator[LoweredCall]:
+    """Yield the collectives of a graph below autograd: op, group, and type of the result.
+
+    The names of other nodes are left out: a rank that pads its shard first has other ones.
+    """
+    groups: dict[str, str] = {}
+    file, at, number = "", 0, 0
+    for line in lines:
+        if match := _PLACE.search(line):
+            file, at = match["file"], int(match["line"])
+        call = _CALL.search(line)
+        if call is None or call["op"] in _LOCAL_OPS:
+            continue
+        number += 1
+        text = call["args"].partition(";  ")[0].removesuffix(")")
+        words = [each["name"] for each in _QUOTED.finditer(text)]
+        same = ", ".join(word if word in _REDUCTIONS else _numbered(groups, word) for word in words)
+        kind = _TYPE.search(call["type"] or "")
+        shape = "" if kind is None or "all_to_all" in call["op"] else kind["shape"]  # ranks may send other sizes
+        dtype = "" if kind is None else kind["dtype"]
+        shown = f"{call['op']}({text})" + (f" -> {dtype}[{kind['shape']}]" if kind is not None else "")
+        key = f"collective {number} of {name}"
+        yield LoweredCall(
+            key,
+            f"{call['op']}({same}) {dtype}[{shape}]",
+            shown[:_LONGEST],
+            file,
+            at,
+            op=call["op"],
+            reduction=next((word for word in words if word in _REDUCTIONS), ""),
+            group=next((word for word in reversed(words) if word not in _REDUCTIONS), ""),
+            dtype=dtype,
+            shape="" if kind is None else kind["shape"],
+        )
+
+
+def _numbered(groups: dict[str, str], name: str) -> str:
+    return groups.setdefault(name, f"group {len(groups)}")
 
 
 @lru_cache(maxsize=10_000)
@@ -122,14 +207,18 @@ def _collectives(nodes: list[RankItem]) -> Iterator[RankItem]:
         yield RankItem(f"collective {number}", f"{match['op']}({args})", text[:_LONGEST], node.file, node.line)
 
 
-def _schedule(payload: str) -> Iterator[RankItem]:
-    """Yield Inductor's schedule of collectives."""
+def _schedule(payload: str, name: str) -> list[RankItem] | None:
+    """Return Inductor's schedule of collectives; None if it cannot be read."""
     try:
         schedule = loaded(payload)
     except (ValueError, RecursionError):
-        return
-    for number, each in enumerate(schedule if isinstance(schedule, list) else (), 1):
-        yield RankItem(f"collective {number} of Inductor's schedule", _neutral(str(each)), str(each)[:_LONGEST])
+        return None
+    if not isinstance(schedule, list):
+        return None
+    return [
+        RankItem(f"collective {number} of {name}", _neutral(str(each)), str(each)[:_LONGEST])
+        for number, each in enumerate(schedule, 1)
+    ]
 
 
 def _guards(payload: str) -> Iterator[RankItem]:

@@ -13,7 +13,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.features.compare.ranks.content import RankItem, items_of
+from ctrace.inspector.features.compare.ranks.content import SOURCES, RankItem, items_of
+from ctrace.inspector.features.compare.ranks.lowered_collectives import (
+    calls_in,
+    first_lowered_difference,
+    with_lowered_collectives,
+)
 from ctrace.inspector.features.compare.ranks.rank_summary import (
     Apart,
     Digest,
@@ -214,12 +219,12 @@ def _interned(summaries: Iterable[Summary]) -> Iterator[Summary]:
 
 
 def _key(one: Digest) -> bytes:
-    return repr((_place(one), one.digests)).encode()
+    return repr((_place(one), one.digests, one.communicated)).encode()
 
 
 def job_of(summaries: list[Summary], world_size: int | None) -> Job:
     """Compare summaries of ranks; `world_size` is how many ranks the job had, if that is known."""
-    summaries = list(_interned(summaries))
+    summaries = list(_interned(with_lowered_collectives(summaries)))
     ranks = tuple(each.rank for each in summaries)
     groups: dict[tuple[int, ...], list[Summary]] = {}
     for each in summaries:
@@ -275,8 +280,25 @@ def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:
     if changed := [str(each.rank) for each in summaries if each.changed]:
         ranks = ", ".join(changed[:_MOST_VALUES]) + (" and more" if len(changed) > _MOST_VALUES else "")
         yield f"the logs of these ranks were changed after torch wrote them, as by a redaction: {ranks}"
+    yield from _unrecorded(summaries)
     if world_size is not None and max(each.rank for each in summaries) >= world_size:
         yield f"there are ranks beyond --world-size {world_size}"
+
+
+def _unrecorded(summaries: list[Summary]) -> Iterator[str]:
+    """Say which collectives are not compared on some ranks, because their logs have no record of them."""
+    lacking: dict[str, dict[str, list[int]]] = {}
+    for each in summaries:
+        for compile_id, kind in sorted(each.unrecorded):
+            lacking.setdefault(kind, {}).setdefault(compile_id, []).append(each.rank)
+    for kind in SOURCES:
+        by_id = lacking.get(kind, {})
+        ranks = sorted({rank for found in by_id.values() for rank in found})
+        if ranks:
+            listed = ", ".join(map(str, ranks[:_MOST_VALUES])) + (" and more" if len(ranks) > _MOST_VALUES else "")
+            ids = ", ".join(list(by_id)[:_MOST_VALUES]) + (" and more" if len(by_id) > _MOST_VALUES else "")
+            what = f"collectives of {SOURCES[kind]} of {ids} are not compared on these ranks, whose logs lack it"
+            yield f"{what}: {listed}"
 
 
 def _divergence(groups: list[list[Summary]]) -> Divergence | None:
@@ -350,18 +372,21 @@ def _made(one: Digest, kind: Apart, subject: str, texts: dict[tuple[int, ...], s
 
 def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Divergence:
     """Read the text of the differing ranks again, and find the first item that differs."""
-    by_digest: dict[str | None, list[int]] = {}
-    first: dict[str | None, Summary] = {}
+    by_digest: dict[str | None, list[Summary]] = {}
     for group, one in zip(groups, there, strict=True):
-        by_digest.setdefault(one.digests.get(kind), []).extend(_ranks(group))
-        first.setdefault(one.digests.get(kind), group[0])
+        by_digest.setdefault(one.digests.get(kind), []).extend(group)
+    first = {digest: _best_recorded(same, there[0].id) for digest, same in by_digest.items()}
     read = {digest: items_in(first[digest].log, there[0].id, kind) for digest in list(first)[:_MOST_VALUES]}
     base, *others = list(read)
     differences = {other: first_difference(read[base], read[other], kind) for other in others}
+    source = ""
+    if kind is Apart.COLLECTIVE and all(pair == (None, None) for pair in differences.values()):
+        source, differences = _lowered(first, base, others, there[0].id)
     at_base, at_other = next((pair for pair in differences.values() if pair != (None, None)), (None, None))
     items = {base: at_base} | {other: pair[1] for other, pair in differences.items()}
     values: dict[int, str] = {}
-    for digest, ranks in by_digest.items():
+    for digest, same in by_digest.items():
+        ranks = [each.rank for each in same if (there[0].id, source) not in each.unrecorded]
         values |= dict.fromkeys(ranks, _value(items, digest))
     shown = at_base or at_other
     one = there[0]
@@ -370,6 +395,25 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Apart) -> Di
     reached = (item for item in items.values() if item is not None and item.file == place[0])
     lines = tuple(sorted({item.line for item in reached} - {place[1]}))
     return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())), lines)
+
+
+def _best_recorded(same: list[Summary], compile_id: str) -> Summary:
+    """Return the rank with the fewest missing records of a compilation; they cannot be shown."""
+    return min(same, key=lambda each: sum(one == compile_id for one, _ in each.unrecorded))
+
+
+def _lowered(
+    first: Mapping[str | None, Summary], base: str | None, others: Sequence[str | None], compile_id: str
+) -> tuple[str, dict[str | None, tuple[RankItem | None, RankItem | None]]]:
+    """Return the first kind of record below Dynamo's graph whose collectives differ, and the items that do."""
+    read = {digest: calls_in(first[digest].log, compile_id) for digest in (base, *others)}
+    source = ""
+    differences: dict[str | None, tuple[RankItem | None, RankItem | None]] = dict.fromkeys(others, (None, None))
+    for other in others:
+        apart = first_lowered_difference(read[base], read[other])
+        if apart is not None and source in ("", apart[0]):
+            source, differences[other] = apart[0], apart[1:]
+    return source, differences
 
 
 def _value(items: Mapping[str | None, RankItem | None], digest: str | None) -> str:

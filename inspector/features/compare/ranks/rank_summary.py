@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.features.compare.ranks.content import items_of
+from ctrace.inspector.features.compare.ranks.content import SOURCES, RankItem, communicated, items_of
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.files import DAMAGED, STOPPED
 from ctrace.inspector.log.folders import LogFile, opened_log
@@ -42,6 +42,8 @@ class Digest(Struct, frozen=True):
     line: int
     digests: dict[str, str] = field(default_factory=dict)
     """By kind; only kinds with an entry in the log."""
+    communicated: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Collectives below Dynamo's graph, by kind of the record: a digest for each record, empty for no collective."""
 
     @property
     def is_recompile(self) -> bool:
@@ -66,11 +68,13 @@ class Summary(Struct, frozen=True):
     """Torch's own reports of a mismatch between ranks."""
     changed: int = 0
     """How many records were changed after torch wrote them, as by a redaction."""
+    unrecorded: frozenset[tuple[str, str]] = frozenset()
+    """Compilations with a kind of record of collectives that this log lacks, and that of another rank has."""
 
 
 _WANTED = re.compile(
     b'"(?:str|dynamo_start|dynamo_output_graph|dynamo_cpp_guards_str|recompile_reasons|inductor_collective_schedule'
-    b'|aot_joint_graph_sync_decision_cross_ranks|inductor_spmd_graph_mismatch|torch_version)"'
+    b'|aot_(?:inference|forward|backward)_graph|inductor_post_grad_graph|aot_joint_graph_sync_decision_cross_ranks|inductor_spmd_graph_mismatch|torch_version)"'
     b"|compilation_metrics|_cache_(?:miss|hit|bypass)"
 )
 """Parts of the headers of records that a summary needs; all others are skipped without parsing."""
@@ -216,6 +220,7 @@ class _Fold:
         self._places = Places()
         self._starts: dict[str, tuple[str, str, int]] = {}
         self._parts: dict[str, dict[str, Any]] = {}
+        self._communicated: dict[str, dict[str, list[str]]] = {}
         self._finished: set[str] = set()
         self._backwards: list[str] = []
         """Compilations whose backward compiles."""
@@ -240,16 +245,24 @@ class _Fold:
             self._start(compile_id, entry)
         if entry.kind.endswith("compilation_metrics"):
             self._measure(compile_id, entry)
+        self._communicate(compile_id, entry)
         for kind, items in items_of(entry):
             digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
+
+    def _communicate(self, compile_id: str, entry: LogEntry) -> None:
+        """Keep the collectives of a graph below Dynamo's."""
+        calls = communicated(entry)
+        if calls is not None:
+            self._communicated.setdefault(compile_id, {}).setdefault(entry.kind, []).append(_digest(calls))
 
     def _start(self, compile_id: str, entry: LogEntry) -> None:
         """Begin an attempt; records of an abandoned one do not count, but for the reason of a recompilation."""
         self._starts.setdefault(compile_id, self._places.function_of(entry))
         kept = self._parts.get(compile_id, {})  # the reason comes before the start
         self._parts[compile_id] = {kind: kept[kind] for kind in (Apart.RECOMPILE,) if kind in kept}
+        self._communicated.pop(compile_id, None)
 
     def _step(self, compile_id: str, entry: LogEntry) -> None:
         """Keep which backwards compile."""
@@ -271,7 +284,10 @@ class _Fold:
         """Yield the compilations in order of their start."""
         for compile_id, place in self._starts.items():
             digests = {kind: digest.hexdigest() for kind, digest in sorted(self._parts.get(compile_id, {}).items())}
-            yield Digest(compile_id, *place, digests)
+            # Forward and backward may be scheduled side by side, so that the order of their records is chance.
+            listed = self._communicated.get(compile_id, {})
+            calls = {kind: tuple(sorted(listed[kind])) for kind in SOURCES if kind in listed}
+            yield Digest(compile_id, *place, digests, calls)
 
     def cut(self, lines: SummaryRecords) -> str:
         """Return the evidence that the log is incomplete; empty if there is none."""
@@ -291,6 +307,12 @@ class _Fold:
         if self._broken:
             return f"{self._broken} records cannot be read" if self._broken > 1 else "a record cannot be read"
         return ""
+
+
+def _digest(calls: list[RankItem]) -> str:
+    """Return a digest of collectives in order; empty for none."""
+    text = "\n".join(item.same for item in calls)
+    return hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest() if calls else ""
 
 
 def _version(payload: str) -> str:

@@ -1,8 +1,8 @@
 """Compare the ranks of a job before it runs: capture those that may differ, and read their logs as those of a job.
 
 The first rank is captured, and says which meshes the program makes; from these follow the classes of ranks
-(`rank_choice.py`). One rank of each class is captured, and a random sample of the others, each beside the rank that
-stands for it.
+(`findings/target/rank_classes.py`). One rank of each class is captured, and a random sample of the others, each beside
+the rank that stands for it.
 """
 
 import random
@@ -14,20 +14,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, TargetError
-from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
+from ctrace.inspector.facts.cluster_facts import ClusterFacts
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
 from ctrace.inspector.features.compare.ranks.job import Divergence, Job, items_in, job_of
-from ctrace.inspector.features.compare.ranks.rank_choice import RankClasses, RankQuestions, rank_questions
+from ctrace.inspector.features.compare.ranks.rank_choice import RankQuestions, rank_questions
 from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Summary, summary_of
+from ctrace.inspector.features.compare.ranks.sent_in_order import first_difference_in_order
+from ctrace.inspector.findings.target.rank_classes import RankClasses
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _SAMPLE = 2
 """How many ranks check what is taken for alike: each is a whole capture."""
 _MOST_PLACES = 4
-_P2P = ("send", "recv", "isend", "irecv", "recv_any_source")
-_ROOTED = ("scatter", "gather")
 _INSTALLED = "-packages/"
 
 
@@ -73,6 +73,7 @@ def world_job(
 
     first = 0 if ranks is None else ranks[0]
     captured(first, 1 if ranks is None else len(ranks))
+    _refuse_failed(runs[first])
     sources = dict.fromkeys([*(each.resolve() for each in files), *_compiled_files(runs[first].session)])
     questions = rank_questions(list(sources))
     cluster = runs[first].session.cluster or ClusterFacts(first, world)
@@ -82,6 +83,25 @@ def world_job(
     for rank in (*chosen, *sample):
         captured(rank, len(chosen) + len(sample))
     return _folded(world, runs, classes, questions, sample, is_chosen=ranks is not None)
+
+
+def _refuse_failed(run: RankRun) -> None:
+    """Refuse a program that fails before it compiles anything: its ranks would agree on nothing.
+
+    Raises:
+        RunError: it fails.
+    """
+    failure = run.session.failure
+    if failure is not None and not run.session.compilations:
+        place = "" if failure.file is None else f" at {failure.file}:{failure.line}"
+        what = f"rank {run.rank} fails{place} before anything compiles: {failure.message}"
+        raise RunError(what, "let the program run as this rank first: ctrace run --world N --rank R FILE")
+
+
+def _failed(runs: dict[int, RankRun]) -> dict[int, str]:
+    """Return why the program of a rank ended early: what came after it is not known."""
+    failures = {rank: run.session.failure for rank, run in sorted(runs.items())}
+    return {rank: f"its program failed: {each.message}" for rank, each in failures.items() if each is not None}
 
 
 def _sampled(world: int, chosen: Sequence[int]) -> tuple[int, ...]:
@@ -125,6 +145,7 @@ def _folded(
         divergence=None if divergence is None else _at_branch(divergence),
         captured=tuple(sorted(runs)),
         like=like,
+        cut={**job.cut, **_failed(runs)},
         world=world,
         groups=_with_followers(job.groups, like),
         is_staged=len(stages) > 1,
@@ -133,8 +154,11 @@ def _folded(
 
 
 def _summary(run: RankRun) -> Summary:
-    log = LogFile(run.log, run.rank, run.log.stat().st_size)
-    return summary_of(log)
+    return summary_of(_log(run))
+
+
+def _log(run: RankRun) -> LogFile:
+    return LogFile(run.log, run.rank, run.log.stat().st_size)
 
 
 def with_equal_guards(summaries: list[Summary], classes: RankClasses) -> list[Summary]:
@@ -185,69 +209,17 @@ def _with_followers(groups: Iterable[tuple[int, ...]], like: dict[int, int]) -> 
 
 
 def _first_difference_in_calls(runs: dict[int, RankRun]) -> Divergence | None:
-    """Find the first collective outside of graphs in which two ranks of one process group differ."""
-    by_group: dict[tuple[int, ...], dict[int, list[tuple[int, CollectiveCalled]]]] = {}
-    for rank, run in runs.items():
-        cluster = run.session.cluster
-        members = {} if cluster is None else _members(cluster)
-        for index, each in enumerate(() if cluster is None else cluster.calls):
-            if isinstance(each, CollectiveCalled) and each.op not in _P2P:
-                of_group = by_group.setdefault(members.get(each.group, (-1,)), {})
-                of_group.setdefault(rank, []).append((index, each))
-        for group in set(members.values()):
-            by_group.setdefault(group, {}).setdefault(rank, [])
-    found = [part for group, calls in by_group.items() if -1 not in group and (part := _apart(calls)) is not None]
-    return min(found, default=(0, None), key=lambda each: each[0])[1]
-
-
-def _members(cluster: ClusterFacts) -> dict[str, tuple[int, ...]]:
-    """Return the ranks of the process groups that are known: all ranks, and those of each mesh dimension."""
-    found = {"0": tuple(range(cluster.world))}
-    for mesh in cluster.meshes:
-        if not mesh.coordinate:
-            continue
-        step = len(mesh.ranks)
-        flat = 0
-        for at, size in zip(mesh.coordinate, mesh.shape, strict=True):
-            flat = flat * size + at
-        for group, at, size in zip(mesh.groups, mesh.coordinate, mesh.shape, strict=False):
-            step //= size
-            begin = flat - at * step
-            found[group] = tuple(mesh.ranks[begin + index * step] for index in range(size))
-    return found
-
-
-def _apart(calls: dict[int, list[tuple[int, CollectiveCalled]]]) -> tuple[int, Divergence] | None:
-    """Return where the ranks of one group part, with how many calls came before."""
-    if len(calls) < 2:
-        return None
-    for at in range(max(map(len, calls.values()))):
-        here = {rank: each[at] if at < len(each) else None for rank, each in calls.items()}
-        if len({None if one is None else _content(one[1]) for one in here.values()}) < 2:
-            continue
-        there = [one for one in here.values() if one is not None]
-        lone = min(there, key=lambda one: sum(_content(one[1]) == _content(other[1]) for other in there))
-        shown = lone[1]
-        values = {rank: "nothing more" if one is None else _text(one[1]) for rank, one in sorted(here.items())}
-        subject = f"collective {at + 1} of the group outside of graphs"
-        lines = {one[1].line for one in there if one[1].file == shown.file} - {shown.line}
-        made = Divergence("", "", shown.file, shown.line, Apart.COLLECTIVE, subject, values, tuple(sorted(lines)))
-        return lone[0], made
-    return None
-
-
-def _content(each: CollectiveCalled) -> tuple[str, int, str, bool]:
-    # The root of a scatter or a gather holds the parts of all ranks, and each other rank holds its own.
-    return each.op, 0 if each.op in _ROOTED else each.bytes, each.dtype, each.is_backward
-
-
-def _text(each: CollectiveCalled) -> str:
-    return f"{each.op} of {each.bytes} bytes of {each.dtype} ({Path(each.file).name}:{each.line})"
+    return first_difference_in_order({rank: (_log(run), run.session) for rank, run in runs.items()})
 
 
 def _is_first(called: Divergence, compiled: Divergence | None) -> bool:
-    """Whether a difference in calls says more than one in graphs: ranks that communicate differently can hang."""
-    return compiled is None or compiled.kind is not Apart.COLLECTIVE
+    """Whether a difference in calls says more than one in graphs: ranks that communicate differently can hang.
+
+    A graph of another input has other sizes in its collectives, too; then the input says more.
+    """
+    if compiled is None or not called.compilation:
+        return True
+    return bool(called.file) and compiled.kind is not Apart.INPUT
 
 
 def _at_branch(found: Divergence) -> Divergence:
@@ -278,10 +250,6 @@ def _notes(
         listed = ", ".join(f"{Path(file).name}:{line}" for file, line in places)
         more = " and more" if len(questions.places) > len(places) else ""
         yield f"the program asks which rank it is at {listed}{more}"
-    failed = [str(rank) for rank, run in sorted(runs.items()) if run.session.failure is not None]
-    if failed:
-        what = runs[int(failed[0])].session.failure
-        yield f"rank {', '.join(failed)} failed: {what.message if what is not None else ''}"
 
 
 def _agree(one: RankRun, other: RankRun, classes: RankClasses) -> bool:

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from ctrace.inspector.features.compare.ranks.content import RankItem, items_of
+from ctrace.inspector.features.compare.ranks.content import RankItem, communicated, items_of
 from ctrace.inspector.features.compare.ranks.job import first_difference
+from ctrace.inspector.features.compare.ranks.lowered_collectives import first_lowered_difference
 from ctrace.inspector.features.compare.ranks.rank_summary import Apart
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import LogEntry
@@ -97,10 +98,12 @@ def test_schedule_of_collectives_is_compared_in_order():
         "torch.ops._c10d_functional.all_reduce_.default",
         "torch.ops._c10d_functional.all_gather_into_tensor.default",
     ]
+    kind = "artifact:inductor_collective_schedule"
     one, other = (
-        found("artifact:inductor_collective_schedule", json.dumps(each))["collective"] for each in (ops, ops[::-1])
+        {kind: [communicated(LogEntry(1, kind, {}, Context(), json.dumps(each))) or []]} for each in (ops, ops[::-1])
     )
-    first, second = first_difference(one, other, Apart.COLLECTIVE)
+    source, first, second = first_lowered_difference(one, other) or ("", None, None)
+    assert source == kind
     assert first is not None
     assert second is not None
     assert (first.key, first.text, second.text) == ("collective 1 of Inductor's schedule", ops[0], ops[1])
@@ -109,6 +112,7 @@ def test_schedule_of_collectives_is_compared_in_order():
 @pytest.mark.parametrize("payload", ["", "{", "[[", "null", "3", '{"components": 3}', '{"components": ["x"]}'])
 @pytest.mark.parametrize("kind", ["artifact:inductor_collective_schedule", "artifact:fx_graph_cache_miss"])
 def test_damaged_payloads_have_no_items(kind: str, payload: str):
+    assert communicated(LogEntry(1, kind, {}, Context(), payload)) is None
     assert not [item for items in found(kind, payload).values() for item in items if not item.text]
 
 

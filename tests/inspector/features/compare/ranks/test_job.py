@@ -103,6 +103,43 @@ def test_killed_ranks_are_named():
     assert "0/1 of forward" in found.cut[1]
 
 
+def changed(folder: Path, rank: int, old: str, new: str) -> Path:
+    text = log_of(folder, rank).read_text(encoding="utf-8")
+    assert old in text
+    log_of(folder, rank).write_text(text.replace(old, new), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["inductor_collective_schedule", "inductor_post_grad_graph"])
+def test_a_record_that_one_log_lacks_is_not_compared_and_no_divergence(name: str, tmp_path: Path):
+    # A cache, or a race, keeps a record of torch out of the log of one rank.
+    folder = changed(copied("collectives", tmp_path), 1, f'"{name}"', '"something_else"')
+    found = read_job(folder)
+    assert (found.agree, found.divergence, found.groups) == (True, None, ((0, 1),))
+    assert any("of 0/0 are not compared on these ranks, whose logs lack it: 1" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("all_reduce.default(addmm_1, 'sum', '0')", "all_reduce.default(addmm_1, 'max', '0')"),
+        ('all_reduce: "f32[4, 4]', 'all_reduce: "f32[6, 4]'),
+        ('all_reduce: "f32[4, 4]', 'all_reduce: "bf16[4, 4]'),
+    ],
+)
+def test_a_collective_that_dtensor_puts_below_the_graph_of_dynamo_is_compared(old: str, new: str, tmp_path: Path):
+    found = read_job(changed(copied("tensor_parallel", tmp_path), 1, old, new)).divergence
+    assert found is not None
+    assert (found.kind, found.subject) == (Apart.COLLECTIVE, "collective 1 of the forward graph")
+    assert found.values[0].startswith("all_reduce(addmm_1, 'sum', '0') -> f32[4, 4]")
+    assert found.values[1] != found.values[0]
+
+
+def test_a_rank_that_pads_its_shard_names_its_nodes_differently_and_agrees(tmp_path: Path):
+    folder = changed(copied("tensor_parallel", tmp_path), 1, "default(addmm_1, 'sum'", "default(padded_2, 'sum'")
+    assert read_job(folder).agree is True
+
+
 def test_truncated_rank_is_named_and_leaves_it_open_whether_they_agree(tmp_path: Path):
     folder = copied("equal", tmp_path)
     text = log_of(folder, 1).read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.cluster_facts import ClusterFacts, MeshMade, UnevenShard
+from ctrace.inspector.facts.cluster_facts import ClusterFacts, MeshDim, MeshMade, UnevenShard
 from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
-from ctrace.inspector.features.compare.ranks.rank_choice import RankClasses, rank_questions
+from ctrace.inspector.features.compare.ranks.rank_choice import rank_questions
 from ctrace.inspector.features.compare.ranks.world_job import named_ranks
-from ctrace.inspector.runs.virtual_world import MeshDim
+from ctrace.inspector.findings.target.rank_classes import RankClasses, alike
 
 
 def mesh(*sizes: int, names: tuple[str, ...]) -> MeshMade:
@@ -24,6 +24,15 @@ def test_first_middle_and_last_of_each_dimension_stand_for_all() -> None:
     assert classes.distinct == (0, 1, 7, 8, 9, 15, 1016, 1017, 1023)
     assert classes.representative(500) == 9
     assert classes.representative(503) == 15
+
+
+@pytest.mark.parametrize(("rank", "others"), [(0, 0), (7, 0), (9, 126 * 6 - 1), (1, 5)])
+def test_others_with_the_position_of_a_rank_are_counted(rank: int, others: int) -> None:
+    assert alike(ClusterFacts(rank, 1024, (mesh(128, 8, names=("dp", "tp")),))) == others
+
+
+def test_others_are_not_counted_in_a_huge_world() -> None:
+    assert alike(ClusterFacts(0, 1_000_000)) is None
 
 
 def test_without_a_mesh_the_world_is_one_dimension() -> None:
