@@ -3,6 +3,7 @@
 import pytest
 
 from tests.integration.conftest import Command
+from tests.reports.html.test_html_page import Read
 
 pytestmark = pytest.mark.integration
 
@@ -174,3 +175,31 @@ def test_a_program_without_tensors_is_refused(ctrace: Command) -> None:
     result = ctrace("memory", "nothing.py")
     assert result.code == 2
     assert "allocated no tensor" in result.err
+
+
+def test_a_report_keeps_the_memory_with_the_run(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("report", "model.py", "--train", "--memory", "-o", "new.html")
+    assert result.code == 0, result.err
+    printed = ctrace("memory", "model.py", "--train", "--json").report
+    assert ctrace("report", "--memory", "-o", "saved.html").code == 0
+    for name in ("new.html", "saved.html"):
+        shown = Read((ctrace.folder / name).read_text()).documents()["memory"]
+        assert shown["peak"] == printed["peak"]
+        assert shown["eager_peak"] == printed["eager_peak"]
+        assert shown["alive"] == printed["alive"]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--try"], "--try is for --memory"),
+        (["--memory", "--target", "h100"], "--memory and --target exclude each other"),
+        (["--memory", "--backend", "eager"], "--memory and --backend exclude each other"),
+    ],
+)
+def test_a_report_refuses_memory_that_is_not_followed(options: list[str], what: str, ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("report", "model.py", *options)
+    assert result.code == 2
+    assert what in result.err
