@@ -203,3 +203,13 @@ def test_a_report_refuses_memory_that_is_not_followed(options: list[str], what: 
     result = ctrace("report", "model.py", *options)
     assert result.code == 2
     assert what in result.err
+
+
+def test_a_diff_names_the_line_that_grew(ctrace: Command) -> None:
+    ctrace.write("before.py", MODEL)
+    ctrace.write("after.py", MODEL.replace("softmax(h, -1)", "softmax(h.double(), -1).float()"))
+    result = ctrace("diff", "before.py", "after.py", "--train", "--memory", "--json", "--fail-on", "memory")
+    assert result.code == 1, result.err
+    grown = result.report["memory"]
+    assert grown["now"]["bytes"] > grown["was"]["bytes"]
+    assert grown["lines"][0]["where"] == "after.py:11"
