@@ -295,3 +295,37 @@ def test_the_largest_batch_fits_and_the_next_one_does_not(ctrace: Command) -> No
     refused = ctrace("memory", "model.py", "--fit", "length")
     assert refused.code == 2
     assert "--fit length: not known" in refused.err
+
+
+VOCABULARY = """\
+import torch
+from torch.nn import functional as F
+
+class Head(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(32, 32768, bias=False)
+
+    def forward(self, x):
+        return self.head(torch.relu(x))
+
+model = Head()
+labels = torch.randint(0, 32768, (256,))
+
+def inputs():
+    return (torch.randn(256, 32),)
+
+def loss(logits):
+    return F.cross_entropy(logits, labels)
+"""
+
+
+def test_a_loss_over_a_large_vocabulary_is_tried_in_parts(ctrace: Command) -> None:
+    ctrace.write("model.py", VOCABULARY)
+    result = ctrace("memory", "model.py", "--train", "--try", "--build", "--json")
+    assert result.code == 0, result.err
+    first = result.report["options"][0]
+    assert (first["name"], first["measured"]) == ("chunked_loss", True)
+    assert first["peak_bytes"] < 0.8 * result.report["peak"]["bytes"]
+    assert first["computed_bytes"] == pytest.approx(first["peak_bytes"], rel=0.1)
+    assert first["extra_flops"] is None
