@@ -3,12 +3,13 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrace.cli.view_run import Request, saved, session_of
+from ctrace.cli.view_run import FollowedMemory, Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
 from ctrace.inspector.files.scratch import scratch
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import Store
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile (2.13, _inductor/__init__.py:list_mode_options)."""
 
@@ -57,16 +59,18 @@ _CALLS = ("inputs", "vary", "provoke", "train", "layers")
 """The options that change which calls a run makes."""
 
 
-def with_settings(found: "RunDiff", before: tuple[str, "Session"], after: tuple[str, "Session"]) -> "RunDiff":
+def with_settings(
+    found: "RunDiff", before: tuple[str, "Session"], after: tuple[str, "Session"], options: Mapping[str, Any] = NOTHING
+) -> "RunDiff":
     """Add which options differ, if both sides are captures of one target: they explain the rest.
 
-    Each side is its name on the command line, and what was captured.
+    Each side is its name on the command line, and what was captured; `options` are those of new captures.
     """
     from msgspec.structs import replace
 
     from ctrace.inspector.features.compare.diff.worse_side import DIFFERENT_CALLS, without_direction
 
-    first, second = _capture_of(before[0]), _capture_of(after[0])
+    first, second = _capture_of(before[0], options), _capture_of(after[0], options)
     if first is None or second is None or first.target != second.target:
         return found
     listed = [
@@ -98,7 +102,7 @@ class _Capture(NamedTuple):
     options: "Options"
 
 
-def _capture_of(text: str) -> _Capture | None:
+def _capture_of(text: str, given: Mapping[str, Any]) -> _Capture | None:
     """Return how one side was captured; None: it is not known, as for a log."""
     from ctrace.inspector.errors import CtraceError
     from ctrace.inspector.runs.capture_request import Options
@@ -112,7 +116,7 @@ def _capture_of(text: str) -> _Capture | None:
     except RunError:  # no saved run, or one that cannot be run again
         path, chosen = _with_mode(text)
         try:
-            target, options = resolve(path), Options(**chosen)
+            target, options = resolve(path), Options(**given, **chosen)
         except CtraceError:  # a log
             return None
     key = str(target.path and target.path.resolve()), target.module
@@ -149,8 +153,13 @@ class Side(NamedTuple):
     """What other commands take for it: the name of a saved run, or a log; None if the run could not be saved."""
 
 
-def side(text: str, timeout: float | None, *, fake: bool = False) -> Side:
-    """Read a saved run or a log; capture a model or program, or `model.py@MODE`, `fake`: without weights.
+def side(
+    text: str,
+    timeout: float | None,
+    options: Mapping[str, Any] = NOTHING,
+    followed: FollowedMemory | None = None,
+) -> Side:
+    """Read a saved run or a log; capture a model or program, or `model.py@MODE`, with options.
 
     Raises:
         CtraceError: it cannot be read or captured.
@@ -161,12 +170,12 @@ def side(text: str, timeout: float | None, *, fake: bool = False) -> Side:
     found = saved(text, store)
     if found is not None:
         return Side(found, text if text != "-" else None)
-    target, options = _with_mode(text)
-    return _captured(Request(target, timeout=timeout, options={**options, "fake": fake}), store)
+    target, chosen = _with_mode(text)
+    return _captured(Request(target, timeout=timeout, options={**options, **chosen}), store, followed)
 
 
-def _captured(request: Request, store: "Store") -> Side:
-    session, _ = session_of(request, store)
+def _captured(request: Request, store: "Store", followed: FollowedMemory | None) -> Side:
+    session, _ = session_of(request, store, follow_memory=followed)
     return Side(session, store.last_saved.name if store.last_saved is not None else None)
 
 
@@ -230,8 +239,14 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def in_folder(folder: Path, target: str, timeout: float | None, *, fake: bool = False) -> Side:
-    """Capture a target as it is in a folder, `fake`: without weights.
+def in_folder(
+    folder: Path,
+    target: str,
+    timeout: float | None,
+    options: Mapping[str, Any] = NOTHING,
+    followed: FollowedMemory | None = None,
+) -> Side:
+    """Capture a target as it is in a folder, with options.
 
     Raises:
         CtraceError: the target is missing there, or cannot be captured.
@@ -247,7 +262,7 @@ def in_folder(folder: Path, target: str, timeout: float | None, *, fake: bool = 
     os.environ["CTRACE_DIR"] = str(Path(store).resolve() if store else here / ".ctrace")
     try:
         os.chdir(folder)
-        return _captured(Request(target, timeout=timeout, options={"fake": fake}), Store())
+        return _captured(Request(target, timeout=timeout, options=dict(options)), Store(), followed)
     finally:
         os.chdir(here)
         if store is None:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.target import Resolved
 
 
+class FollowedMemory(Struct, frozen=True):
+    """How to follow the memory of a step."""
+
+    tries_options: bool = False
+    """Whether to try what may lower the peak."""
+
+
 class Request(Struct, frozen=True):
     """The part of a command line that selects a run."""
 
@@ -110,12 +117,14 @@ def session_of(
     check_advice: bool = False,
     compare_speed: bool = False,
     judge_numbers: bool = False,
+    follow_memory: "FollowedMemory | None" = None,
 ) -> "tuple[Session, bool]":
     """Read the selected saved run, or capture the target; return whether the run is new.
 
     By default, the store is that of the working directory. With `check_advice`, try the advice for a new run where
     possible. With `compare_speed`, compare a new run with eager if it builds its kernels, and find the
-    line of a wrong result. With `judge_numbers`, compare each kernel of a new run in any case.
+    line of a wrong result. With `judge_numbers`, compare each kernel of a new run in any case. With `follow_memory`,
+    follow the memory of a step after a new run.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -149,8 +158,30 @@ def session_of(
         compare_speed=compare_speed,
         find_culprits=compare_speed,
         judge_numbers=judge_numbers,
+        follow_memory=follow_memory,
     )
     return session, True
+
+
+def followed_memory(request: Request, *, memory: bool, tries_options: bool) -> FollowedMemory | None:
+    """Return how to follow the memory of a new run; None: it is not asked for.
+
+    Raises:
+        TargetError: another option does not fit: what `ctrace memory` follows is Inductor's code for this machine.
+    """
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.features.doors import require
+
+    if not memory:
+        if tries_options:
+            raise TargetError("--try is for --memory: it tries what may lower the peak", "add --memory, or drop --try")
+        return None
+    require("memory", "--memory")
+    for name, flag in (("target", "--target"), ("backend", "--backend"), ("world", "--world"), ("mesh", "--mesh")):
+        if request.options.get(name) is not None:
+            what = f"--memory and {flag} exclude each other: memory is that of Inductor's code for this machine"
+            raise TargetError(what, "drop one of them")
+    return FollowedMemory(tries_options)
 
 
 def _for_one_gpu(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
@@ -369,6 +400,7 @@ def captured(
     compare_speed: bool = False,
     find_culprits: bool = False,
     judge_numbers: bool = False,
+    follow_memory: "FollowedMemory | None" = None,
 ) -> "Session":
     """Check the options, then capture the target; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
@@ -395,6 +427,19 @@ def captured(
                     from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
 
                     session = with_accuracy(resolved, options, shown.say, always=judge_numbers)(session, add)
+                if follow_memory is not None:
+                    from ctrace.inspector.features.memory.memory_run import with_memory
+
+                    shown.say("following tensors")
+                    session = with_memory(
+                        resolved,
+                        options,
+                        timeout=timeout,
+                        observe=lambda: shown.observe(None),
+                        tries_options=follow_memory.tries_options,
+                        measures=options.build,
+                        follows_programs=True,
+                    )(session, add)
                 if compare_speed and "time" in doors():
                     from ctrace.inspector.features.time.brief import with_speed
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.knowledge.words import counting
+from ctrace.inspector.knowledge.words import byte_sizes, counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
@@ -115,12 +115,8 @@ def without_unique_part(text: str) -> str:
 
 
 def memory(size: int) -> str:
-    """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
-    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1023.95 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/words/byte_sizes.py`."""
+    return byte_sizes.memory(size)
 
 
 def scaled(number: int) -> str:

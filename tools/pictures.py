@@ -61,7 +61,6 @@ def main() -> None:
         _ctrace("report", "broken", "-o", str(breaks))
         with _browser() as browser:
             _page(browser, page, "code", _selected(), "report-code.png")
-            _page(browser, page, "memory", "memory", "report-memory.png")
             _page(browser, breaks, "source", "source", "report-breaks.png")
     total = sum(each.stat().st_size for each in FOLDER.iterdir())
     print(f"{len(list(FOLDER.iterdir()))} pictures, {total:,} bytes")

@@ -21,6 +21,7 @@ Examples:
   ctrace diff before model.py             a saved run, and the model as it is
   ctrace diff model.py@default model.py@max-autotune
   ctrace diff --git main..HEAD model.py   the model at two revisions
+  ctrace diff --git main..HEAD model.py --train --memory    also what grew
   ctrace diff before after --fail-on breaks,kernels --markdown
 """
 
@@ -35,7 +36,7 @@ FailOn = Annotated[
         "--fail-on",
         metavar="KINDS",
         help="Exit with 1 if these differ: break, skip, recompile, guard, graph, fusion, kernel, time, accuracy, "
-        "verdict, coverage (each in the singular or plural), or any.",
+        "memory, verdict, coverage (each in the singular or plural), or any.",
     ),
 ]
 Git = Annotated[
@@ -46,6 +47,9 @@ Git = Annotated[
         help="Run the target at two revisions, each in a worktree that ctrace makes and removes.",
     ),
 ]
+Memory = Annotated[
+    bool, typer.Option("--memory", help="Also follow the memory of a step of new runs, and name the lines that grew.")
+]
 All = Annotated[bool, typer.Option("--all", help="Show every change, and how the source of kernels differs.")]
 
 
@@ -55,6 +59,8 @@ def diff(
     fail_on: FailOn = None,
     git: Git = None,
     all_of_it: All = False,
+    train: opt.Train = False,
+    memory: Memory = False,
     fake: opt.Fake = False,
     json: opt.Json = False,
     markdown: opt.Markdown = False,
@@ -73,7 +79,8 @@ def diff(
     check_output(output)
     if before is None:
         raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
-    names, found, run = _compared(before, after, git, timeout, fake=fake)
+    options = {"fake": fake, "train": train}
+    names, found, run = _compared(before, after, git, timeout, options, follows_memory=memory)
     failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
     _show(DiffDocument(*names, found, failed), form, output, all_of_it=all_of_it, after_run=run)
     if failed:
@@ -81,7 +88,13 @@ def diff(
 
 
 def _compared(
-    before: str, after: str | None, git: str | None, timeout: float | None, *, fake: bool
+    before: str,
+    after: str | None,
+    git: str | None,
+    timeout: float | None,
+    options: "dict[str, bool]",
+    *,
+    follows_memory: bool,
 ) -> "tuple[tuple[str, str], RunDiff, str | None]":
     """Compare two runs, or a target at two revisions; the last is what other commands take for the later run.
 
@@ -89,21 +102,24 @@ def _compared(
         CtraceError: one of them cannot be read or captured.
     """
     from ctrace.cli.diffing import in_folder, side, with_settings, worktrees
+    from ctrace.cli.view_run import Request, followed_memory
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.diff.compare import compare
 
+    followed = followed_memory(Request(), memory=follows_memory, tries_options=False)
     if git is not None:
         if after is not None:
             raise TargetError("--git takes one target", f"write: ctrace diff --git {git} {before}")
         with worktrees(git) as folders:
-            one, other = (in_folder(folder, before, timeout, fake=fake) for folder in folders)
+            one, other = (in_folder(folder, before, timeout, options, followed) for folder in folders)
             ends = git.split("..")
             names = f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"
             return names, compare(one.session, other.session), other.run
     if after is None:
         raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
-    one, other = side(before, timeout, fake=fake), side(after, timeout, fake=fake)
-    found = with_settings(compare(one.session, other.session), (before, one.session), (after, other.session))
+    one, other = (side(each, timeout, options, followed) for each in (before, after))
+    found = compare(one.session, other.session)
+    found = with_settings(found, (before, one.session), (after, other.session), options)
     return (before, after), found, other.run
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli.view_run import Request, on_a_run
+from ctrace.cli.view_run import FollowedMemory, Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.errors import Exit
@@ -18,6 +18,7 @@ Examples:
   ctrace report model.py --open        run it, and open the page
   ctrace report model.py --target h100 with the code for a GPU
   ctrace report model.py --accuracy    with a page of its numbers
+  ctrace report model.py --train --memory    with a page of its memory
   ctrace report before after           what changed between two runs
   ctrace report logs/ --ranks          all ranks of a job
   ctrace report trace.log --force      replace report.html
@@ -34,6 +35,10 @@ Ranks = Annotated[bool, typer.Option("--ranks", help="Compare the logs of all ra
 Accuracy = Annotated[
     bool, typer.Option("--accuracy", help="Also compare each kernel of a new run with eager and float64.")
 ]
+Memory = Annotated[
+    bool, typer.Option("--memory", help="Also follow the memory of a step of a new run, as ctrace memory does.")
+]
+Try = Annotated[bool, typer.Option("--try", help="With --memory, also try what may lower the peak.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
 
@@ -46,10 +51,14 @@ def report(
     sass: Sass = False,
     ranks: Ranks = False,
     accuracy: Accuracy = False,
+    memory: Memory = False,
+    try_options: Try = False,
 ) -> None:
     """Write a run, or what changed between two, as one HTML file that needs no network."""
     from ctrace.cli.console import check_output, write_report
+    from ctrace.cli.view_run import followed_memory
 
+    followed = followed_memory(request, memory=memory, tries_options=try_options)
     is_stdout = str(output) == "-"
     check_output(output)
     _check(output, is_stdout=is_stdout, open_=open_, force=force)
@@ -59,7 +68,7 @@ def report(
     elif (second := _second_run(request)) is not None:
         page = _page_of_diff(str(request.target), second, request.timeout)
     else:
-        page, code = _page_of_run(request, sass=sass, accuracy=accuracy)
+        page, code = _page_of_run(request, sass=sass, accuracy=accuracy, followed=followed)
     if is_stdout or force:
         write_report(page, output)
     else:
@@ -70,7 +79,9 @@ def report(
         raise typer.Exit(code)
 
 
-def _page_of_run(request: Request, *, sass: bool, accuracy: bool) -> "tuple[Document, Exit | None]":
+def _page_of_run(
+    request: Request, *, sass: bool, accuracy: bool, followed: FollowedMemory | None
+) -> "tuple[Document, Exit | None]":
     """Write the page of a run, and return the exit code if the run is new."""
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
@@ -80,10 +91,13 @@ def _page_of_run(request: Request, *, sass: bool, accuracy: bool) -> "tuple[Docu
 
     if accuracy:
         require("accuracy", "--accuracy")
-    session, is_new = session_of(request, judge_numbers=accuracy)
+    session, is_new = session_of(request, judge_numbers=accuracy, follow_memory=followed)
     if accuracy and not is_new and session.accuracy is None:
         what = "--accuracy needs a new run: kernels run, and are not read from a saved one"
         raise TargetError(what, "name the model: ctrace report model.py --accuracy")
+    if followed is not None and not is_new and session.memory is None:
+        what = "--memory needs a new run: tensors are followed while a model runs, and are not read from a saved one"
+        raise TargetError(what, "name the model: ctrace report model.py --memory")
     page = render_html(session, "" if is_new else request.target or "", sass=sass)
     return page, exit_code(session) if is_new else None
 

@@ -211,7 +211,11 @@ def _after_run(job: CheckJob, resolved: Resolved, child: ChildProcess) -> "Calla
     if job.memory:
         from ctrace.inspector.features.memory.memory_run import with_memory
 
-        steps.append(with_memory(resolved, job.options, timeout=job.timeout, is_wanted=lambda: child.is_wanted))
+        def observe() -> None:
+            if not child.is_wanted:
+                raise TargetError("the check was interrupted", "run it again")
+
+        steps.append(with_memory(resolved, job.options, timeout=job.timeout, observe=observe))
 
     def then(session: "Session", add: "Adds") -> "Session":
         for step in steps:

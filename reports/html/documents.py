@@ -14,9 +14,9 @@ from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
-from ctrace.inspector.findings.fusion.memory_view import MemoryDocument, memory
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
@@ -78,11 +78,11 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
-        ("memory", lambda: render(MemoryDocument(memory(session), session.environment.cwd))),
         ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: steps_json.render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
+    yield from _memory(session)
     for each in compiled(session):
         yield from _stages(session, each)
     yield from _guards(session)
@@ -94,6 +94,18 @@ def _written(name: str, write: Callable[[], str]) -> PackedDocument | LeftOutDoc
         return document(name, write())
     except CtraceError as error:
         return LeftOutDocument(name, error.what, error.todo)
+
+
+def _memory(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:
+    """Yield what `ctrace memory` prints, if the run followed its memory."""
+    found = session.memory
+    if found is None:
+        return
+    if found.why_not:
+        yield LeftOutDocument("memory", found.why_not, "see it with ctrace memory")
+        return
+    step = StepMemoryDocument(session.target.path or "", found, session.environment.cwd)
+    yield _written("memory", lambda: render(step))
 
 
 def _sources(session: Session) -> str:

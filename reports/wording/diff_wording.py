@@ -21,6 +21,7 @@ _PLURALS = {
     What.KERNEL: "kernels",
     What.COVERAGE: "coverage",
     What.ACCURACY: "accuracy",
+    What.MEMORY: "memory",
     What.TIME: "compile time",
     What.CACHE: "caches",
 }
@@ -111,7 +112,19 @@ def answer(found: RunDiff) -> str:
         names = fmt.listed((_PLURALS[what] for what in found.compared), len(What))
         return f"No differences in {names}."
     parts = [f"{_PLURALS[what]} ({numbers(by_how)})" for what, by_how in counts(found.changes).items()]
-    return f"Different: {', '.join(parts)}."
+    return f"Different: {', '.join(parts)}.{_grown(found)}"
+
+
+def _grown(found: RunDiff) -> str:
+    """Name the peaks, and the line that grew most; empty: no memory differs."""
+    growth = found.memory
+    if growth is None or not any(each.what is What.MEMORY for each in found.changes):
+        return ""
+    peaks = f" Peak memory {fmt.memory(growth.was.bytes)} → {fmt.memory(growth.now.bytes)}"
+    most = next((each for each in growth.lines if each.now > each.was), None)
+    if growth.now.bytes <= growth.was.bytes or most is None:
+        return f"{peaks}."
+    return f"{peaks}; most of what grew is at {most.where} (+{fmt.memory(most.now - most.was)})."
 
 
 def numbers(by_how: dict[ChangeKind, int]) -> str:

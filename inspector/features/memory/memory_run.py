@@ -53,31 +53,43 @@ def memory_of(
         if options != Options() or calls or tries_options:
             what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
             raise TargetError(what, "use only --timeout with it, or name a model: file.py:name")
-        path = None if found.path is None else str(found.path)
-        capture = CaptureRequest("program", path, found.module, None, found.args, options, log="", typed=found.typed)
-
-        def run(request: MemoryRequest, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
-            return run_task(
-                _MODULE,
-                request,
-                RunMemory,
-                timeout=timeout,
-                observe=observe,
-                output=stdout,
-                environment=environment,
-                child=ChildProcess(has_terminal=True),
-            )
-
-        compiled = run(MemoryRequest(capture), output, {})
-        say("running the program in eager")
-        eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
-        return replace(with_eager(compiled, eager), program=compiled.found.program)
+        return _program_memory(found, timeout=timeout, observe=observe, output=output, say=say)
     check_options(found, options)
     path = None if found.path is None else str(found.path)
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     say("following tensors")
     request = MemoryRequest(capture, calls, tries_options, budget)
     return run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=output)
+
+
+def _program_memory(
+    found: ProgramTarget,
+    *,
+    timeout: float | None,
+    observe: Callable[[], None],
+    output: int | IO[bytes] | None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> FoundMemory:
+    """Run a program compiled and then in eager, and follow the memory of both."""
+    path = None if found.path is None else str(found.path)
+    capture = CaptureRequest("program", path, found.module, None, found.args, Options(), log="", typed=found.typed)
+
+    def run(request: MemoryRequest, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
+        return run_task(
+            _MODULE,
+            request,
+            RunMemory,
+            timeout=timeout,
+            observe=observe,
+            output=stdout,
+            environment=environment,
+            child=ChildProcess(has_terminal=True),
+        )
+
+    compiled = run(MemoryRequest(capture), output, {})
+    say("running the program in eager")
+    eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
+    return replace(with_eager(compiled, eager), program=compiled.found.program)
 
 
 _FIT = re.compile(r"batch|\d+\.\d+")
@@ -118,28 +130,39 @@ def fit_of(
 
 
 def with_memory(
-    resolved: Resolved, options: Options, *, timeout: float | None, is_wanted: Callable[[], bool]
+    resolved: Resolved,
+    options: Options,
+    *,
+    timeout: float | None,
+    observe: Callable[[], None],
+    measures: bool = False,
+    tries_options: bool = False,
+    follows_programs: bool = False,
 ) -> "Callable[[Session, Adds], Session]":
     """Return a function that follows the memory of a step after a run, and adds it to the log and the session.
 
     Args:
-        is_wanted: whether another thread still waits for the result.
+        observe: called again and again; raises if nobody waits for the result any longer.
+        measures: whether to build the kernels and measure both peaks.
+        tries_options: whether to try what may lower the peak.
+        follows_programs: whether to run a program again, compiled and in eager; otherwise only models are followed.
     """
+    devnull = subprocess.DEVNULL
 
-    def observe() -> None:
-        if not is_wanted():
-            raise TargetError("the check was interrupted", "run it again")
+    def follow() -> FoundMemory:
+        if isinstance(resolved, ProgramTarget):
+            return _program_memory(resolved, timeout=timeout, observe=observe, output=devnull)
+        path = None if resolved.path is None else str(resolved.path)
+        asked = replace(options, provoke=False, trace_only=False, build=measures)
+        capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
+        request = MemoryRequest(capture, tries_options=tries_options)
+        return run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull)
 
     def then(session: "Session", add: Adds) -> "Session":
-        if session.failure is not None or isinstance(resolved, ProgramTarget):
+        if session.failure is not None or (isinstance(resolved, ProgramTarget) and not follows_programs):
             return session
-        path = None if resolved.path is None else str(resolved.path)
-        asked = replace(options, provoke=False, trace_only=False, build=False)
-        capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
-        devnull = subprocess.DEVNULL
         try:
-            request = MemoryRequest(capture)
-            found = run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull)
+            found = follow()
         except CtraceError as error:
             nothing = MemoryPeak(0, measured=False, part="", at="")
             found = FoundMemory(nothing, None, why_not=error.what)

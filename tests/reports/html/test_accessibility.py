@@ -10,7 +10,7 @@ from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html.comparison_page import render_diff_html, render_ranks_html
 from ctrace.reports.html.html_page import render_html
 from tests.reports.html.test_browser import PAGES
-from tests.support import fusions, kernelsessions
+from tests.support import followed, fusions, kernelsessions
 from tests.support.places import DATA
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe (pip install ctrace[browser])")
@@ -36,6 +36,7 @@ REPORTS = {
     "breaks": (lambda: render_html(load_log(DATA / "several_causes.log")), PAGES),
     "sizes": (lambda: render_html(load_log(DATA / "dynamic_sizes.log")), ("summary", "recompiles", "guards", "shapes")),
     "fused": (lambda: render_html(load_log(DATA / "diff" / "broken.log.gz")), ("fusion", "memory", "time", "kernels")),
+    "followed": (lambda: render_html(followed.FOLLOWED), ("memory",)),
     "kernels": (lambda: render_html(kernelsessions.KERNELS), ("kernels", "code")),
     "diff": (diff, ("changes", "sides")),
     "ranks": (lambda: render_ranks_html(read_job(DATA / "ranks" / "shape"), "shape"), ("ranks",)),
@@ -94,10 +95,10 @@ def test_the_flame_graph_from_the_keyboard(opened_page: Any):
 
 
 def test_memory_is_read_with_a_slider(opened_page: Any):
-    report = opened_page(render_html(fusions.FUSED), 1280)
+    report = opened_page(render_html(followed.FOLLOWED), 1280)
     page = report.go("memory")
     assert "the peak" in page.locator(".caption").inner_text()
-    page.locator("input[aria-label='Kernel']").focus()
+    page.locator("input[aria-label='Moment']").focus()
     page.keyboard.press("Home")
-    assert "Kernel 1 of" in page.locator(".caption").inner_text()
+    assert "Moment 1 of" in page.locator(".caption").inner_text()
     assert report.errors == []

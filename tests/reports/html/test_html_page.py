@@ -13,12 +13,14 @@ from msgspec.structs import replace
 
 from ctrace.cli import view_run
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html import html_page as html_page
 from ctrace.reports.html.html_page import render_html
 from ctrace.reports.html.packing import json_for_script, packed, source_hash
-from tests.support import built, compared, kernelsessions, sessions, targeted
+from ctrace.reports.json.printer import render
+from tests.support import built, compared, followed, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
 from tests.support.obeyed import obeyed
 from tests.support.places import DATA
@@ -31,6 +33,7 @@ MADE = {
     "emitted": targeted.EMITTED,
     "fused": load_log(DATA / "fused.log"),
     "wrong": compared.WRONG,
+    "followed": followed.FOLLOWED,
 }
 
 
@@ -208,3 +211,18 @@ def test_the_page_of_numbers_is_there_if_they_were_compared():
     data = Read(render_html(MADE["wrong"])).documents()["explain"]
     assert [(each["line"], each["ops"]) for each in data["culprits"]] == [(14, ["aten.relu"])]
     assert {"equal", "path", "promises", "first_nonfinite", "not_compared"} <= set(data["accuracy"])
+
+
+def test_the_memory_of_a_page_is_what_the_command_prints():
+    step = StepMemoryDocument("model.py", followed.FOUND, followed.CWD)
+    printed = json.loads(render(step))
+    shown = Read(render_html(followed.FOLLOWED)).documents()["memory"]
+    assert {**shown, "target": "model.py"} == printed
+
+
+def test_no_peak_is_on_the_page_of_a_run_whose_memory_was_not_followed():
+    assert "memory" not in Read(render_html(MADE["fused"])).documents()
+    failed = replace(followed.FOLLOWED, memory=replace(followed.FOUND, why_not="it was killed"))
+    text = render_html(failed)
+    assert "memory" not in Read(text).documents()
+    assert "it was killed" in text

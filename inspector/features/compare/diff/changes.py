@@ -5,6 +5,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from ctrace.inspector.facts.memory_facts import MemoryPeak
+from ctrace.inspector.facts.wire import Integer
 from ctrace.inspector.features.compare.diff.worse_side import WorseSide
 
 
@@ -21,6 +23,7 @@ class What(StrEnum):
     GUARD = "guard"
     COVERAGE = "coverage"
     ACCURACY = "accuracy"
+    MEMORY = "memory"
     TIME = "time"
     CACHE = "cache"
 
@@ -49,6 +52,32 @@ class Change(Struct, frozen=True):
     """What differs only because of this, such as the bytes of kernels: a summary, then a line for each."""
 
 
+class GrownLine(Struct, frozen=True):
+    """What a line holds at the peaks of two runs."""
+
+    JSON: ClassVar[str] = "where source was now kinds"
+    where: str
+    """`file:line` in the later run, or in the earlier one if only that has it; `no line of yours`: not known."""
+    source: str
+    """The line of code."""
+    was: Integer
+    """Bytes at the peak of the earlier run."""
+    now: Integer
+    """Bytes at the peak of the later run."""
+    kinds: tuple[str, ...]
+    """What it holds, such as `saved`, the largest first."""
+
+
+class MemoryGrowth(Struct, frozen=True):
+    """The peaks of two runs, and the lines that hold memory then."""
+
+    JSON: ClassVar[str] = "was now lines"
+    was: MemoryPeak
+    now: MemoryPeak
+    lines: tuple[GrownLine, ...] = ()
+    """Those that grew most first."""
+
+
 class UncomparedKind(Struct, frozen=True):
     """A kind that was not compared, and why."""
 
@@ -61,7 +90,7 @@ class RunDiff(Struct, frozen=True):
 
     JSON: ClassVar[str] = (
         "equal direction=judgement.direction why_unknown=judgement.why_unknown numbers=judgement.measures changes "
-        "compared not_compared=left_out notes by_settings"
+        "compared not_compared=left_out notes by_settings memory"
     )
     changes: tuple[Change, ...] = ()
     compared: tuple[What, ...] = ()
@@ -74,6 +103,9 @@ class RunDiff(Struct, frozen=True):
     """Which run compiled better."""
     by_settings: bool = False
     """Whether both runs compiled the same code with the same torch under other settings, so that kernels differ."""
+
+    memory: MemoryGrowth | None = None
+    """What grew; None: not both runs followed their memory."""
 
     @property
     def consequences(self) -> tuple[Change, ...]:

@@ -19,6 +19,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, RunDiff, What, edited, size_of
 from ctrace.inspector.features.compare.diff.graph_changes import Pairs, RunGraph, changes_of, pairs_of
 from ctrace.inspector.features.compare.diff.kernel_changes import follow_up, kernel_changes, resized_changes
+from ctrace.inspector.features.compare.diff.memory_changes import growth_of, memory_changes, why_not_compared
 from ctrace.inspector.features.compare.diff.node_changes import without_numbers
 from ctrace.inspector.features.compare.diff.site_changes import site_changes
 from ctrace.inspector.features.compare.diff.worse_side import judge
@@ -48,11 +49,14 @@ def compare(before: Session, after: Session) -> RunDiff:
     """
     pairs = pairs_of(before, after)
     missing = dict(_not_compared(before, after, pairs))
-    found = [change for change in _every(before, after, pairs) if change.what not in missing]
+    growth = growth_of(before, after)
+    found = [
+        change for change in (*_every(before, after, pairs), *memory_changes(growth)) if change.what not in missing
+    ]
     found.sort(key=lambda change: _ORDER.index(change.what))
     compared = tuple(what for what in What if what not in missing)
     notes = tuple(_notes(before, after))
-    return RunDiff(tuple(found), compared, tuple(missing.items()), notes, judge(before, after))
+    return RunDiff(tuple(found), compared, tuple(missing.items()), notes, judge(before, after), memory=growth)
 
 
 def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
@@ -103,6 +107,8 @@ def _not_compared(before: Session, after: Session, pairs: Pairs) -> Iterator[tup
         yield What.COVERAGE, "not measured in both runs: ctrace calls only model files in eager, too"
     if before.compared is None or after.compared is None:
         yield What.ACCURACY, "not measured in both runs: ctrace calls only model files in eager, too"
+    if why := why_not_compared(before, after):
+        yield What.MEMORY, why
     if not before.time.phases or not after.time.phases:
         yield What.TIME, "one of the logs, or both, has no compile times"
     if why := _without_caches(before, after):

@@ -294,7 +294,7 @@ def _given(value: Any, ledger: Ledger) -> Any:
     if _is_tensor(value):
         found = ledger.of(value)
         if found is None and not ledger.is_closed:
-            found = ledger.add(value, NOWHERE, "", "other")
+            found = ledger.add_unknown(value)
         return found
     return int(value) if isinstance(value, int) else None
 

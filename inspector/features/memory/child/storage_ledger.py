@@ -9,7 +9,7 @@ While a compiled graph runs, the ledger is closed: what happens inside is added 
 """
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -98,6 +98,8 @@ class Ledger:
         self.is_closed = False
         self.count = 0
         """How many storages there were."""
+        self.describe: Callable[[Any], tuple[CodeOrigin, str]] = lambda _tensor: (NOWHERE, "other")
+        """Says where a tensor was made that appears without an operator that returned it, and its kind."""
         self.changes: list[StorageChange] = []
         self._storages: dict[int, tuple[TrackedStorage, Any]] = {}
         self._base: dict[TrackedStorage, int] = {}
@@ -126,6 +128,11 @@ class Ledger:
         self._follow(storage, stored)
         self.resize(stored, storage.nbytes())
         return stored
+
+    def add_unknown(self, tensor: Any) -> TrackedStorage | None:
+        """Register a tensor that was made before, or by code that is not followed; None: it takes no memory."""
+        origin, kind = self.describe(tensor)
+        return self.add(tensor, origin, "", kind)
 
     def adopt(self, tensor: Any, stored: TrackedStorage) -> None:
         """Let a buffer of a graph live as long as the storage of the tensor that the graph returns."""

@@ -7,8 +7,10 @@ line of a node is that of the operator that is dispatched next.
 """
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -17,7 +19,7 @@ from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger
+from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger, storage_of
 from ctrace.inspector.source.owners import owner_of
 
 _ENGINE = "_engine_run_backward"
@@ -90,6 +92,8 @@ class Tracked:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        ledger.describe = self._described
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self.lines = OperatorLines()
         self.mode = _mode(self)
         self.steps: dict[str, Callable[[], None]] = {}
@@ -106,6 +110,8 @@ class Tracked:
             engine = getattr(torch.autograd, _ENGINE)
             stack.enter_context(patched(torch.autograd, _ENGINE, self._in_backward(engine)))
             stack.enter_context(self._optimizer_hooks())
+            optimizer = torch.optim.Optimizer
+            stack.enter_context(patched(optimizer, "__init__", self._noted(optimizer.__init__)))
             stack.enter_context(self.mode)
             yield
 
@@ -124,6 +130,26 @@ class Tracked:
             return result
 
         return run
+
+    def _noted(self, original: Any) -> Any:
+        @wraps(original)
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            self._optimizers.add(optimizer)
+
+        return init
+
+    def _described(self, tensor: Any) -> tuple[CodeOrigin, str]:
+        """Say what an unknown tensor is.
+
+        A compiled step of an optimizer makes its state while Dynamo traces it, and an eager one its numbers of steps
+        from Python numbers: the state is first seen where the step uses it.
+        """
+        storage = storage_of(tensor)
+        states = (each for optimizer in self._optimizers for each in optimizer_tensors(optimizer))
+        if storage is None or not any(_shares(each, storage) for each in states):
+            return NOWHERE, "other"
+        return self.lines.here(sys._getframe(1)), "optimizer"
 
     @contextmanager
     def within(self, part: str) -> Iterator[None]:
@@ -187,13 +213,8 @@ def _mode(tracked: Tracked) -> Any:
             if ledger.is_closed or _is_compiling():
                 return func(*args, **(kwargs or {}))
             given = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-            for each in given:
-                known = ledger.of(each)
-                if known is None:  # made before, or by other code
-                    known = ledger.add(each, NOWHERE, "", "other")
-                if known is not None and isinstance(each, torch.nn.Parameter):
-                    known.kinds.add("parameter")
             origin = lines.here(sys._getframe(1))
+            _note_arguments(ledger, given, origin, is_fresh=func is torch.ops.aten.lift_fresh.default)
             name = str(func)
             ledger.at = origin.text or name
             result = func(*args, **(kwargs or {}))
@@ -208,6 +229,30 @@ def _mode(tracked: Tracked) -> Any:
             return result
 
     return _Tracking()
+
+
+def _note_arguments(ledger: Ledger, given: Iterable[Any], origin: CodeOrigin, *, is_fresh: bool) -> None:
+    """Register the arguments of an operator that are not known yet.
+
+    Args:
+        is_fresh: `torch.tensor` makes a tensor without an operator, and hands it to `aten.lift_fresh` (2.13,
+            torch/csrc/utils/tensor_new.cpp).
+    """
+    import torch
+
+    for each in given:
+        known = ledger.of(each)
+        if known is None and is_fresh:
+            known = ledger.add(each, origin, "torch.tensor", "other")
+        elif known is None:
+            known = ledger.add_unknown(each)
+        if known is not None and isinstance(each, torch.nn.Parameter):
+            known.kinds.add("parameter")
+
+
+def _shares(tensor: Any, storage: Any) -> bool:
+    found = storage_of(tensor)
+    return found is not None and found._cdata == storage._cdata
 
 
 def optimizer_tensors(optimizer: Any) -> list[Any]:

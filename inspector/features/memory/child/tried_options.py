@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.call_parts import roots
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.facts.memory_facts import MemoryOption
+from ctrace.inspector.features.memory.child.chunked_loss import CHUNKS, VOCABULARY, chunked_cross_entropy
 from ctrace.inspector.features.memory.child.measured_peaks import MeasuredPeak
 from ctrace.inspector.features.memory.child.model_calls import ModelCalls
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph, PlannedGraphs
@@ -39,6 +40,8 @@ class OptionCandidate(Struct, frozen=True):
     line: int | None = None
     counts_flops: bool = True
     """Whether what it computes again runs in compiled graphs."""
+    used: list[int] | None = None
+    """Grows when the step uses the change; None: any step does."""
 
 
 class OptionTrials:
@@ -54,6 +57,10 @@ class OptionTrials:
         self._peak = peak
         self._flops = flops
         self._device = calls.ledger.device()
+        self._has_vocabulary = any(
+            each.stored.shape[-1:] >= (VOCABULARY,) and "parameter" not in each.stored.kinds
+            for each in calls.ledger.changes
+        )
 
     def tried(
         self, budget: float, measured: Callable[[], MeasuredPeak | None] | None = None, measured_before: int = 0
@@ -74,7 +81,9 @@ class OptionTrials:
                 found.append(_untried(each, f"the {budget:g} s for trials were over"))
                 continue
             print(f"ctrace: trying {each.text}", file=sys.stderr, flush=True)
-            found.append(self._try(each))
+            option = self._try(each)
+            if each.used is None or each.used:
+                found.append(option)
         found.sort(key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0))
         in_vain: list[MemoryOption] = []
         while measured is not None and found and found[0].peak_bytes is not None and len(in_vain) < _MOST_MEASURED:
@@ -119,14 +128,14 @@ class OptionTrials:
         finally:
             self._calls.forget()
             ledger.set_aside(before)
-        extra = flops(graphs.graphs) - self._flops if candidate.counts_flops else 0.0
+        extra = max(flops(graphs.graphs) - self._flops, 0.0) if candidate.counts_flops else None
         return MemoryOption(
             candidate.name,
             candidate.text,
             candidate.file,
             candidate.line,
             peak,
-            max(extra, 0.0),
+            extra,
             computed_bytes=peak,
             tried=True,
             measured=False,
@@ -151,6 +160,7 @@ class OptionTrials:
                 setting = f"torch._functorch.config.activation_memory_budget = {budget}"
                 patch = functools.partial(of_autograd.patch, activation_memory_budget=budget)
                 yield OptionCandidate("activation_memory_budget", setting, setting, patch)
+            yield from self._chunked_losses()
             if not of_autograd.donated_buffer:
                 setting = "torch._functorch.config.donated_buffer = True"
                 made = functools.partial(of_autograd.patch, donated_buffer=True)
@@ -163,6 +173,21 @@ class OptionTrials:
                 "foreach=False",
                 functools.partial(_one_by_one, optimizer),
             )
+
+    def _chunked_losses(self) -> Iterator[OptionCandidate]:
+        """Yield the loss in parts, if the step has a tensor with a large vocabulary."""
+        if not self._has_vocabulary:
+            return
+        used: list[int] = []
+        yield OptionCandidate(
+            "chunked_loss",
+            f"cross_entropy in {CHUNKS} parts of the rows, each computed again in the backward",
+            "loss = sum(checkpoint(cross_entropy, *part, None, None, -100, None, 'sum', use_reentrant=False) "
+            f"for part in zip(logits.chunk({CHUNKS}), labels.chunk({CHUNKS}))) / (labels != -100).sum()",
+            functools.partial(chunked_cross_entropy, used),
+            counts_flops=False,
+            used=used,
+        )
 
     def _checkpoints(self) -> Iterator[OptionCandidate]:
         """Yield the largest groups of equal modules, each to be computed again in the backward."""

@@ -159,7 +159,7 @@ def test_break_is_named_by_its_statement():
 
 def test_what_neither_log_measured_is_not_compared():
     found = differences("base", "again")
-    assert dict(found.not_compared).keys() == {What.COVERAGE, What.ACCURACY, What.CACHE}
+    assert dict(found.not_compared).keys() == {What.COVERAGE, What.ACCURACY, What.MEMORY, What.CACHE}
 
 
 def test_own_log_against_torchs_compares_only_what_both_have():

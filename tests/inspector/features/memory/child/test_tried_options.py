@@ -15,6 +15,7 @@ from ctrace.inspector.features.memory.child.tried_options import OptionCandidate
 def test_what_libraries_keep_is_in_both_peaks():
     ledger = SimpleNamespace(
         device=lambda: "cuda",
+        changes=(),
         alive=dict,
         begin=lambda: None,
         set_aside=lambda before: None,
@@ -30,7 +31,7 @@ def test_a_change_that_lowers_only_the_computed_peak_is_not_first(monkeypatch: p
     names = ("least", "less", "more")
     computed = {"least": 100, "less": 200, "more": 300}
     builds = iter([1000, 700])
-    calls: Any = SimpleNamespace(ledger=SimpleNamespace(device=lambda: "cuda"), forget=lambda: None)
+    calls: Any = SimpleNamespace(ledger=SimpleNamespace(device=lambda: "cuda", changes=()), forget=lambda: None)
     trials = OptionTrials(calls, lambda: None, AliveMoment(400, {}, "", ""), 0.0)
     monkeypatch.setattr(
         trials, "_candidates", lambda: [OptionCandidate(name, name, "statement", nullcontext) for name in names]
