@@ -18,7 +18,7 @@ _FOLDER = "ranks"
 
 @contextmanager
 def replaced_when_complete(folder: Path) -> Iterator[None]:
-    """Let the block write a folder anew; if it fails, the folder is as before.
+    """Let the block write a folder from the start; if it fails, the folder is as before.
 
     The old one is set aside, and not the new one moved into its place: a saved run is signed with the path of its
     folder.
