@@ -19,8 +19,7 @@ from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
-from ctrace.inspector.source.absent_values import absent_values
-from ctrace.inspector.source.made_devices import made_on_cpu
+from ctrace.inspector.source.open_questions import open_questions
 
 _LEAST = 2
 COMBINED = "combined"
@@ -205,19 +204,18 @@ def _with_questions(candidate: Candidate, scene: DiagnosisScene) -> Candidate:
     asked: dict[str, None] = {}
     for file in dict.fromkeys(each.file for each in edits):
         text = scene.session.listings.get(file, "")
-        asked |= dict.fromkeys(_open_questions(text, tuple(each for each in edits if each.file == file)))
+        asked |= dict.fromkeys(_questions_about(text, tuple(each for each in edits if each.file == file)))
     return replace(candidate, text=" ".join((candidate.text, *asked))) if asked else candidate
 
 
 @lru_cache(maxsize=64)
-def _open_questions(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
+def _questions_about(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
     """Return the questions about edits of a file; cached, since candidates are made again after each trial."""
     lines = text.split("\n")
     for each in edits:
         if 0 < each.line <= len(lines):
             lines[each.line - 1] = each.text
-    after = "\n".join(lines)
-    return (*absent_values(text, after), *made_on_cpu(text, after))
+    return open_questions(text, "\n".join(lines))
 
 
 def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:

@@ -146,6 +146,16 @@ def test_the_order_of_a_set_of_strings_is_the_same_in_all_runs_of_a_proof(ctrace
     assert any(each["proved"] for each in found["repairs"])
 
 
+def test_a_copy_of_what_another_module_computed_is_a_question(ctrace: Command):
+    """`copy.deepcopy` refuses a tensor that is no leaf; `clone` does not, and cuts the gradient."""
+    text = BRANCH.replace("import torch", "import copy\n\nimport torch", 1)
+    text = text.replace("h = self.linear(x)", "h = self.linear(copy.deepcopy(x))").replace("h.sum() > 0", "True")
+    found = fixed(ctrace, text)
+    (repair,) = [each for each in found["repairs"] if each["name"] == "clone_copy"]
+    assert "Has no other module computed these inputs?" in repair["question"]
+    assert found["combined"] is None
+
+
 def test_a_program_is_repaired(ctrace: Command):
     found = fixed(ctrace, PROGRAM)
     assert any(each["proved"] and each["kind"] == "source" for each in found["repairs"])

@@ -131,6 +131,7 @@ def other_shapes() -> dict[str, Change]:
     """Return probes with another number of dimensions, and with other sizes than those of a batch."""
     found: dict[str, Change] = {
         "one dimension less": lambda call: _reshaped(call, lambda leaf: leaf[0]),
+        "no dimensions": lambda call: _without_dimensions(call),
         "one dimension more": lambda call: _reshaped(call, lambda leaf: leaf.unsqueeze(0)),
     }
     for dimension in range(_MOST_DIMENSIONS):
@@ -314,6 +315,13 @@ def _size(call: Call, dimension: int) -> int:
     if not found:
         raise TargetError("no such dimension", "")
     return int(found[0])
+
+
+def _without_dimensions(call: Call) -> Call:
+    """Pass the first element of each tensor: what is added on one side of a branch may have a dimension."""
+    if all(leaf.dim() == 0 or not leaf.numel() for leaf in tensors(call)):
+        raise TargetError("they have none", "")
+    return mapped(call, lambda leaf: leaf.detach().reshape(-1)[0].clone() if leaf.dim() and leaf.numel() else leaf)
 
 
 def _grown(call: Call, dimension: int) -> Call:

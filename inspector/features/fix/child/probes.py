@@ -83,6 +83,7 @@ def probes(spelled: Change = _same) -> dict[str, Change]:  # noqa: PLR0915 - one
     found["another dictionary"] = _another_dictionary
     found["dictionary subclass"] = _dictionary_subclass
     found["requires_grad"] = _requiring
+    found["computed inputs"] = _computed
     found["one tensor twice"] = _aliased
     found["views of one tensor"] = _views
     found["subclass"] = _subclassed
@@ -272,6 +273,15 @@ def _inverted(call: Call) -> Call:
         lambda value: not value if isinstance(value, bool) else value, (call.args, call.kwargs)
     )
     return Call(args, kwargs)
+
+
+def _computed(call: Call) -> Call:
+    """Pass tensors that another module has computed: no leaves, with a gradient to give on."""
+
+    def change(leaf: Any) -> Any:
+        return leaf.detach().clone().requires_grad_().mul(1.0) if leaf.is_floating_point() else leaf
+
+    return _changed(call, change)
 
 
 def _requiring(call: Call) -> Call:

@@ -37,7 +37,15 @@ from ctrace.inspector.features.fix.child.observers import Observer, observers, r
 from ctrace.inspector.features.fix.child.probes import further, mined, probes, searches
 from ctrace.inspector.features.fix.child.second_gradients import penalties
 
-_KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
+_KEEPING = (
+    "one tensor twice",
+    "views of one tensor",
+    "subclass",
+    "noncontiguous",
+    "expanded",
+    "overlapping",
+    "computed inputs",
+)
 """Probes whose inputs lose their form when they are copied."""
 _FORMS = ("float16", "bfloat16", "float64", "requires_grad")
 """Probes that change how values are stored, which are repeated with values that take the other side of a condition."""

@@ -19,8 +19,7 @@ from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Sour
 from ctrace.inspector.features.fix.repairs.setting import Setting
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.files.disk_errors import reason
-from ctrace.inspector.source.absent_values import absent_values
-from ctrace.inspector.source.made_devices import made_on_cpu
+from ctrace.inspector.source.open_questions import open_questions
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
@@ -143,7 +142,7 @@ def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, 
 
 def _open(before: str, after: str, costs: str = "") -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    found = [(EXCEPTIONS, each) for each in (*absent_values(before, after), *made_on_cpu(before, after))]
+    found = [(EXCEPTIONS, each) for each in open_questions(before, after)]
     return (*found, (COST, costs)) if costs else tuple(found)
 
 

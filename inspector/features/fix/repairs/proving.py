@@ -50,6 +50,7 @@ _AS_FLOATS = "Are these numbers always of type int? With floats of the same valu
 _INFINITE = "Are these numbers always finite? With infinity, {}"
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
+    "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
     "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
     "overlapping": "Does each element of the inputs always have memory of its own? For overlapping rows, {}",
     "another dictionary": "Are dictionaries that are passed always plain ones? With another class, {}",
@@ -72,6 +73,7 @@ _UNUSUAL = {
     **{f"number {at} alone as float": _AS_FLOATS for at in range(1, 5)},
     **{f"number {at} alone infinite": _INFINITE for at in range(1, 5)},
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in range(1, 5)},
+    "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
     **{f"dimension {at} larger": f"Does dimension {at} always have this size? One larger, {{}}" for at in range(4)},

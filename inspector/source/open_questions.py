@@ -1,0 +1,10 @@
+"""What reading a change leaves open: only the author knows it, and no call of a trial shows it."""
+
+from ctrace.inspector.source.absent_values import absent_values
+from ctrace.inspector.source.cut_slices import cut_slices
+from ctrace.inspector.source.made_devices import made_on_cpu
+
+
+def open_questions(before: str, after: str) -> tuple[str, ...]:
+    """Return questions about a change of a file, given its text before and after."""
+    return (*absent_values(before, after), *made_on_cpu(before, after), *cut_slices(before, after))
