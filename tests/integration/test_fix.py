@@ -146,11 +146,31 @@ def test_the_order_of_a_set_of_strings_is_the_same_in_all_runs_of_a_proof(ctrace
     assert any(each["proved"] for each in found["repairs"])
 
 
+COPY = """\
+import copy
+
+import torch
+
+
+class Jitter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, image):
+        out = copy.deepcopy(image)
+        scaled = out * self.gain
+        return scaled.clamp(0, 1)
+
+
+model = Jitter()
+inputs = (torch.rand(2, 3, 8, 8),)
+"""
+
+
 def test_a_copy_of_what_another_module_computed_is_a_question(ctrace: Command):
     """`copy.deepcopy` refuses a tensor that is no leaf; `clone` does not, and cuts the gradient."""
-    text = BRANCH.replace("import torch", "import copy\n\nimport torch", 1)
-    text = text.replace("h = self.linear(x)", "h = self.linear(copy.deepcopy(x))").replace("h.sum() > 0", "True")
-    found = fixed(ctrace, text)
+    found = fixed(ctrace, COPY)
     (repair,) = [each for each in found["repairs"] if each["name"] == "clone_copy"]
     assert "Has no other module computed these inputs?" in repair["question"]
     assert found["combined"] is None

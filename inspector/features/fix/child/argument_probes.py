@@ -14,8 +14,8 @@ Change = Callable[[Call], Call]
 _DTYPES = ("float16", "bfloat16", "float64")
 _MOST_DIMENSIONS = 4
 """Dimensions whose sizes are changed one by one: as many as images in a batch have."""
-_MANY = 301
-"""bfloat16 holds no whole number of nine bits that is odd: a count of so many elements is rounded there."""
+_MANY = 1203
+"""bfloat16 holds no odd number above 256, so a count of so many elements, or of each fourth one, is rounded."""
 _MOST_ELEMENTS = 1 << 20
 MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""

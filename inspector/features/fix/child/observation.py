@@ -192,11 +192,13 @@ class ModelObserver:
         return subject
 
     def _probed_ways(self) -> Iterator[tuple[str, Way]]:
-        """Yield the scenarios whose inputs are changed: the first, and those that take a side which none before takes.
+        """Yield the scenarios whose inputs are changed: the first, and those that take a side or pass options as none
+        before.
 
         With the inputs of an encoder, however odd, what only a decoder runs is never run.
         """
         reached: set[tuple[int, bool]] = set()
+        passed: set[str] = set()
         for index, (name, way) in enumerate(self._ways.items()):
             mine = {
                 (number, side)
@@ -205,9 +207,24 @@ class ModelObserver:
                 if name in names
             }
             is_asked = any(each.startswith(f"{name}, ") for each in self._request.probes or ())
-            if index == 0 or is_asked or (way.kind is not ScenarioKind.PROVOKED and not mine <= reached):
+            options = _options(way) if way.kind is not ScenarioKind.PROVOKED else ""
+            is_new = not mine <= reached or options not in passed
+            if index == 0 or is_asked or (way.kind is not ScenarioKind.PROVOKED and is_new):
                 yield name, way
             reached |= mine
+            passed.add(options)
+
+
+def _options(way: Way) -> str:
+    """Return the words and flags that a scenario passes, as text: they decide what a call does with its tensors."""
+    from torch.utils import _pytree
+
+    try:
+        call = way.make()
+    except TargetError:
+        return ""
+    leaves = _pytree.tree_flatten_with_path((call.args, call.kwargs))[0]
+    return repr([(str(path), leaf) for path, leaf in leaves if isinstance(leaf, str | bool)])
 
 
 _MOST_CALLS = 30
