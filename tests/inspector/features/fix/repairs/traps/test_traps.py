@@ -51,8 +51,7 @@ LEFT_TO_THE_PROOF = {
     "gradients: a parameter that only one side uses": "right without gradients",
     "hoisting: a dictionary in which a tensor is twice": "right if no tensor is twice in it",
     "hoisting: an expanded tensor": "right for tensors that fill their memory",
-    "scalars: a float beside integers": "right for floats",
-    "scalars: a float made an integer": "right for floats",
+    "scalars: an integer number beside uint8": "right for floats",
 }
 """Where reading cannot tell: a repair offers what is wrong for this call, and the proof has to find that."""
 
