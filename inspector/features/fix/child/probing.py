@@ -181,7 +181,7 @@ class Probing:
         }
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
-            missed, _, inputs = name.partition(ON)
+            missed, _, inputs = name.rpartition(ON)
             if missed in found and inputs in found:
                 found[name] = _crossed(found[missed], found[inputs])
         return found
