@@ -111,8 +111,8 @@ def _regular(sizes: Sequence[MeshDim], world: int) -> MeshMade:
 
 
 def alike(cluster: ClusterFacts) -> int | None:
-    """Return how many other ranks have the position of this one in each mesh; None: too many ranks to count."""
-    if cluster.world > _MOST_COUNTED:
+    """Return how many other ranks have the position of this one in each mesh; None: they cannot be counted."""
+    if not 0 <= cluster.rank < cluster.world <= _MOST_COUNTED:  # a damaged log may say anything
         return None
     classes = RankClasses(cluster.world, cluster, cluster.mesh)
     lead = classes.representative(cluster.rank)

@@ -175,10 +175,11 @@ class Probing:
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
-        found |= {
-            f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
-            for name, change in many().items()
-        }
+        if _SHORTEST in found:  # a function has no precision
+            found |= {
+                f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
+                for name, change in many().items()
+            }
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
             missed, _, inputs = name.rpartition(ON)
