@@ -1,6 +1,6 @@
-"""Does a fault of the accuracy study change anything in plain torch? Print the largest error of compiled code as JSON.
+"""Run a model of the accuracy study in plain torch, eager and compiled, with the fault that the environment names.
 
-Each result and gradient is compared with eager; the error is relative to its largest element.
+Print the largest error of each result and gradient of compiled code, relative to its largest element, as JSON.
 usage: _accuracy_effect.py forward|backward, with the variables that `_accuracy_models.py` reads
 """
 
@@ -15,28 +15,38 @@ from torch._inductor import config
 config.force_disable_caches = True  # a graph from a cache is not lowered, so it has no fault
 
 
-def results(call: Any, given: tuple[Any, ...], *, is_backward: bool) -> list[Any]:
-    """Return what a call gives, and the gradients of parameters."""
-    model.zero_grad(set_to_none=True)
-    torch.manual_seed(1)
-    result = call(*given)
-    if not is_backward:
-        return [result.detach()]
-    result.sum().backward()
-    return [result.detach(), *(each.grad.clone() for each in model.parameters() if each.grad is not None)]
+class PlainRun:
+    """The results of a model in eager, and of compiled calls on the same inputs."""
+
+    def __init__(self, stage: str) -> None:
+        self._is_backward = stage == "backward"
+        torch.manual_seed(0)
+        self._inputs = inputs()
+        self.eager = self._results(model)
+
+    def compiled(self) -> list[Any]:
+        """Compile the model from the start, and return its result and gradients."""
+        torch._dynamo.reset()
+        return self._results(torch.compile(model))
+
+    def _results(self, call: Any) -> list[Any]:
+        model.zero_grad(set_to_none=True)
+        torch.manual_seed(1)  # of dropout
+        result = call(*self._inputs)
+        if not self._is_backward:
+            return [result.detach()]
+        result.sum().backward()
+        return [result.detach(), *(each.grad.clone() for each in model.parameters() if each.grad is not None)]
 
 
 def main() -> None:
-    is_backward = sys.argv[1] == "backward"
-    torch.manual_seed(0)
-    given = inputs()
-    expected = results(model, given, is_backward=is_backward)
-    found = results(torch.compile(model), given, is_backward=is_backward)
+    run = PlainRun(sys.argv[1])
     errors = [
         ((one - other).abs().max() / one.abs().max().clamp_min(1e-30)).item()
-        for one, other in zip(expected, found, strict=True)
+        for one, other in zip(run.eager, run.compiled(), strict=True)
     ]
     print(json.dumps(errors))
 
 
-main()
+if __name__ == "__main__":
+    main()

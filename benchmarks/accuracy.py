@@ -171,7 +171,7 @@ def roundings(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Give the same faults to torch's bisector and to the command, for a table of both."""
+    """Run torch's bisector and the command on the same faults, for a table of both."""
 
     def one(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
         found = case(name, kind, stage, seed)
@@ -200,6 +200,7 @@ def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[s
                     print(row, flush=True)
 
 
+_SHOWN = ("equal", "result", "compared", "culprits", "failed")
 _KEPT = ("equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")
 
 
@@ -212,8 +213,7 @@ def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[s
         for row in as_done(pool, [partial(one, name, dtype) for name in names for dtype in dtypes]):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            told = [row[key] for key in ("model", "dtype", "equal", "result", "compared", "culprits", "failed")]
-            print(*told, flush=True)
+            print(*(row[key] for key in ("model", "dtype", *_SHOWN)), flush=True)
 
 
 def issue(path: Path) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class _File:
         self.functions = [each for each in every if isinstance(each, FUNCTIONS)]
         self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
         self._calls = [each for each in every if isinstance(each, ast.Call)]
-        self._tables = _assigned(tree.body)
+        self._tables = assigned_values(tree.body)
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
         self._related = family(
             self._classes.values(), (name for name, each in self._classes.items() if _has(each, lines))
@@ -184,7 +184,7 @@ class _File:
         for given in _parameters(function):
             if given.arg == name:
                 return self._parameter(given, function)
-        values = _assigned(function.body).get(name, [])
+        values = assigned_values(function.body).get(name, [])
         return max((self.absent(each, function, depth + 1) for each in values), default=0)
 
     def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -334,7 +334,7 @@ def _matched(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.
             yield target, value
 
 
-def _assigned(body: Iterable[ast.stmt]) -> Mapping[str, list[ast.expr]]:
+def assigned_values(body: Iterable[ast.stmt]) -> Mapping[str, list[ast.expr]]:
     """Return what a block assigns to names, without the functions and classes in it."""
     found: dict[str, list[ast.expr]] = {}
     waiting = list(body)

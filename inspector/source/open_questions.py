@@ -1,12 +1,244 @@
-"""What reading a change leaves open: only the author knows it, and no call of a trial shows it."""
+"""What reading a change leaves open: only the author knows it, and no call of a trial or a proof shows it.
 
-from ctrace.inspector.source.absent_values import absent_values
-from ctrace.inspector.source.cut_slices import cut_slices
-from ctrace.inspector.source.made_devices import made_on_cpu
-from ctrace.inspector.source.other_objects import other_objects
+Besides values that may be missing (`absent_values.py`), a change may combine in each call what some calls left alone:
+
+- a slice, such as `self.table[:n]`: where the table is shorter, Python cuts it without a word, and only the call that
+  adds it to `n` rows raises. Sizes above that of a table may be too large to try.
+- a tensor that code makes on the CPU, such as `torch.arange(n)`, wherever the model is. A number can be combined with a
+  tensor of any device, but a tensor of a GPU cannot be combined with one of the CPU, which shows only on a GPU.
+- an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
+- what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
+
+Reads Python without running it.
+"""
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from ctrace.inspector.source.absent_values import absent_values, assigned_values
+from ctrace.inspector.source.attribute_writes import FUNCTIONS, family, is_self, keyword_of, last_name
+from ctrace.inspector.source.text import parsed, replaced_lines
+
+Values = Mapping[str, list[ast.expr]]
+"""What a function assigns to its names."""
 
 
 def open_questions(before: str, after: str) -> tuple[str, ...]:
-    """Return questions about a change of a file, given its text before and after."""
-    readings = (absent_values, made_on_cpu, cut_slices, other_objects)
-    return tuple(question for reading in readings for question in reading(before, after))
+    """Return questions about a change of a file, given its text before and after; none if either is not Python."""
+    old, new = parsed(before), parsed(after)
+    if old is None or new is None or before == after:
+        return ()
+    removed, added = replaced_lines(before, after), replaced_lines(after, before)
+    asked = [*absent_values(before, after)]
+    for function in _changed(new, added):
+        asked += function.cut_slices()
+        asked += function.made_on_cpu(_modules(new))
+    asked += _other_sizes(old, new, added)
+    asked += _copies_of_arguments(old, removed)
+    return tuple(dict.fromkeys(asked))
+
+
+class _Changed(Struct, frozen=True):
+    """A function with changed lines."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    lines: Collection[int]
+    values: Values
+
+    def operations(self) -> Iterator[ast.BinOp]:
+        """Yield the operations on changed lines."""
+        for each in ast.walk(self.node):
+            if isinstance(each, ast.BinOp) and each.lineno in self.lines:
+                yield each
+
+    def cut_slices(self) -> Iterator[str]:
+        """Yield a question for each slice up to a computed size that a changed operation combines."""
+        for operation in self.operations():
+            for side in (operation.left, operation.right):
+                for each in self.values.get(side.id, ()) if isinstance(side, ast.Name) else (side,):
+                    if isinstance(each, ast.Subscript) and any(map(_is_computed, _upper_bounds(each))):
+                        yield (
+                            f"Is `{ast.unparse(each)}` always as long as its bound? Python cuts a shorter one, and "
+                            "each call reads it now."
+                        )
+
+    def made_on_cpu(self, modules: Collection[str]) -> Iterator[str]:
+        """Yield a question for each tensor of the CPU that a changed statement combines with something else."""
+        for statement in ast.walk(self.node):
+            if isinstance(statement, _COMPUTING) and statement.lineno in self.lines:
+                for text in _combined(statement, self.values, modules):
+                    yield (
+                        f"Is this only run on the CPU? `{text}` is made there, wherever the model is, and cannot be "
+                        "combined with a tensor of another device."
+                    )
+
+
+_COMPUTING = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
+
+
+def _changed(tree: ast.Module, lines: Collection[int]) -> Iterator[_Changed]:
+    for each in ast.walk(tree):
+        if isinstance(each, FUNCTIONS) and any(getattr(one, "lineno", 0) in lines for one in ast.walk(each)):
+            yield _Changed(each, lines, assigned_values(each.body))
+
+
+def _modules(tree: ast.Module) -> set[str]:
+    """Return the names of imported modules."""
+    imports = (each for each in ast.walk(tree) if isinstance(each, ast.Import | ast.ImportFrom))
+    return {(alias.asname or alias.name).partition(".")[0] for each in imports for alias in each.names}
+
+
+# Slices
+
+
+def _upper_bounds(node: ast.Subscript) -> Iterator[ast.expr]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    yield from (each.upper for each in parts if isinstance(each, ast.Slice) and each.upper is not None)
+
+
+def _is_computed(bound: ast.expr) -> bool:
+    """Whether a bound is no constant, and not counted from the end."""
+    return not isinstance(bound, ast.Constant | ast.UnaryOp)
+
+
+# Devices
+
+_RANGES = frozenset(("arange", "linspace", "logspace", "eye"))
+"""Functions of torch whose first argument is a number of elements, never of dimensions."""
+_OF_SIZES = frozenset(("zeros", "ones", "empty", "full", "rand", "randn"))
+_OF_VALUES = frozenset(("tensor", "as_tensor", "from_numpy", "FloatTensor", "LongTensor", "Tensor"))
+_MOVING = frozenset(("to", "cuda", "type_as", "item", "tolist"))
+"""Methods whose result is elsewhere, or no tensor."""
+_DEEPEST = 6
+"""Names that are followed back to their values; longer chains are not written by hand."""
+
+
+def _combined(statement: ast.stmt, values: Values, modules: Collection[str]) -> Iterator[str]:
+    """Yield, as text, what a statement combines with something else and is on the CPU."""
+    nodes = list(ast.walk(statement))
+    read = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)} - {*modules}
+    made = {name for name in read if any(_is_made_on_cpu(value, values, 0) for value in values.get(name, ()))}
+    inline = [each for each in nodes if isinstance(each, ast.Call) and _is_factory(each)]
+    if len(read - made) + bool(made) + len(inline) > 1:
+        yield from sorted(made)
+        # `y = torch.zeros(3)` alone combines nothing.
+        is_alone = isinstance(statement, ast.Assign | ast.Return) and _is_factory(statement.value)
+        yield from (ast.unparse(each) for each in inline if not is_alone)
+
+
+def _is_made_on_cpu(value: ast.expr, values: Values, depth: int) -> bool:
+    """Whether an expression is a tensor with dimensions that is made on the CPU."""
+    if depth > _DEEPEST:
+        return False
+    match value:
+        case ast.Name(id=name):
+            return any(_is_made_on_cpu(each, values, depth + 1) for each in values.get(name, ()))
+        case ast.BinOp(left=left, right=right):
+            return _is_made_on_cpu(left, values, depth + 1) or _is_made_on_cpu(right, values, depth + 1)
+        case ast.UnaryOp(operand=operand) | ast.Subscript(value=operand):
+            return _is_made_on_cpu(operand, values, depth + 1)
+        case ast.Call() if _is_factory(value):
+            return True
+        case ast.Call(func=ast.Attribute(value=held, attr=method)) if method not in _MOVING:
+            return _is_made_on_cpu(held, values, depth + 1)
+    return False
+
+
+def _is_factory(call: ast.expr | None) -> bool:
+    """Whether a call of torch makes a tensor with dimensions, and names no device; one without mixes with any."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[first, *_]):
+            pass
+        case _:
+            return False
+    if keyword_of(call, "device") is not None:
+        return False
+    if name in _OF_SIZES:
+        return not isinstance(first, ast.Tuple | ast.List) or bool(first.elts)
+    return name in _RANGES or (name in _OF_VALUES and isinstance(first, ast.List | ast.Tuple | ast.ListComp))
+
+
+# Other objects, and callers
+
+_CONSTRUCTORS = ("__init__", "__new__")
+
+
+def _other_sizes(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each attribute in a changed operation whose size an argument of the class decides."""
+    classes = [each for each in ast.walk(old) if isinstance(each, ast.ClassDef)]
+    for cls in (each for each in ast.walk(new) if isinstance(each, ast.ClassDef)):
+        operations = [each for function in _changed_methods(cls, lines) for each in function.operations()]
+        sides = [side for each in operations for side in (each.left, each.right)]
+        read = {each.attr for each in sides if isinstance(each, ast.Attribute) and is_self(each.value)}
+        related = family(classes, [cls.name]) if read else set()
+        line = _made_otherwise(old, related)
+        sized = {name for each in classes if each.name in related for name in _sized(each)} if line else set()
+        for name in sorted(read & sized):
+            yield (
+                f"Does `self.{name}` have the same shape in each object of {cls.name}, up to broadcasting? "
+                f"Line {line} makes one with other arguments."
+            )
+
+
+def _changed_methods(cls: ast.ClassDef, lines: Collection[int]) -> Iterator[_Changed]:
+    return _changed(ast.Module([*cls.body], []), lines)
+
+
+def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
+    """Return the line that constructs some classes with other arguments than the first one; 0: there is none."""
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and last_name(each.func) in names]
+    lines = {ast.unparse(each): each.lineno for each in reversed(calls)}
+    return sorted(lines.values())[1] if len(lines) > 1 else 0
+
+
+def _sized(cls: ast.ClassDef) -> Iterator[str]:
+    """Yield the attributes that a constructor makes by a call with one of its parameters in it."""
+    for method in cls.body:
+        if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS:
+            parameters = _parameters(method)
+            for each in ast.walk(method):
+                match each:
+                    case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                        is_sized = isinstance(value, ast.Call) and _mentions(value, parameters)
+                    case ast.Call(func=ast.Attribute(attr=kind), args=[ast.Constant(value=str(name)), value, *_]):
+                        is_sized = kind in ("register_buffer", "register_parameter") and _mentions(value, parameters)
+                    case _:
+                        continue
+                if is_sized:
+                    yield name
+
+
+def _copies_of_arguments(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each attribute whose deep copy is replaced and that a method sets to what callers pass."""
+    for each in ast.walk(tree):
+        match each:
+            case ast.Call(func=called, args=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+                if last_name(called) == "deepcopy" and each.lineno in lines and (line := _set_by_caller(tree, name)):
+                    yield (
+                        f"Is what `self.{name}` holds always without an autograd history? A deep copy refuses a tensor "
+                        f"with one, a clone cuts its gradient, and line {line} keeps what a caller passes."
+                    )
+
+
+def _set_by_caller(tree: ast.Module, name: str) -> int:
+    """Return the line where a method keeps its argument in an attribute, or in an item of it; 0: none does."""
+    for method in ast.walk(tree):
+        if not isinstance(method, FUNCTIONS) or method.name in _CONSTRUCTORS:
+            continue
+        parameters = _parameters(method)
+        for each in ast.walk(method):
+            if isinstance(each, ast.Assign) and _mentions(each.value, parameters):
+                targets = [one.value if isinstance(one, ast.Subscript) else one for one in each.targets]
+                if any(isinstance(one, ast.Attribute) and is_self(one.value) and one.attr == name for one in targets):
+                    return each.lineno
+    return 0
+
+
+def _parameters(method: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    return {each.arg for each in (*method.args.args, *method.args.kwonlyargs)} - {"self"}
+
+
+def _mentions(node: ast.AST, names: Iterable[str]) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))

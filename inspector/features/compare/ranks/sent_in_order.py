@@ -68,7 +68,7 @@ class Sent(Struct, frozen=True):
         return f"{op} of {self.size} of {self.dtype}{place}"
 
 
-class _Told(Struct):
+class _RankCalls(Struct):
     """The collectives of one rank in one group, each with its index among all collectives of the rank."""
 
     calls: list[tuple[int, Sent]]
@@ -80,7 +80,7 @@ class _Told(Struct):
 
 def first_difference_in_order(runs: Mapping[int, tuple[LogFile, Session]]) -> Divergence | None:
     """Find the first collective in which two ranks of one process group differ; `runs` has log and session by rank."""
-    by_group: dict[tuple[int, ...], dict[int, _Told]] = {}
+    by_group: dict[tuple[int, ...], dict[int, _RankCalls]] = {}
     for rank, (log, session) in runs.items():
         cluster = session.cluster
         if cluster is None:
@@ -88,11 +88,11 @@ def first_difference_in_order(runs: Mapping[int, tuple[LogFile, Session]]) -> Di
         members = _members(cluster)
         sent, is_whole = _sent(log, session, cluster)
         for group in set(members.values()):
-            by_group.setdefault(group, {})[rank] = _Told([], is_whole)
+            by_group.setdefault(group, {})[rank] = _RankCalls([], is_whole)
         for index, each in enumerate(sent):
             if each.op not in _P2P and each.group in members:
                 by_group[members[each.group]][rank].calls.append((index, each))
-    found = [part for group, told in by_group.items() if (part := _apart(group, told)) is not None]
+    found = [part for group, by_rank in by_group.items() if (part := _apart(group, by_rank)) is not None]
     return min(found, default=(0, None), key=lambda each: each[0])[1]
 
 
@@ -165,14 +165,14 @@ def _members(cluster: ClusterFacts) -> dict[str, tuple[int, ...]]:
     return {"0": everyone} | {each.name: tuple(sorted(each.ranks)) or everyone for each in cluster.groups}
 
 
-def _apart(group: tuple[int, ...], told: Mapping[int, _Told]) -> tuple[int, Divergence] | None:
+def _apart(group: tuple[int, ...], by_rank: Mapping[int, _RankCalls]) -> tuple[int, Divergence] | None:
     """Return where the ranks of one group part, with how many collectives came before on the rank that is shown."""
-    if len(told) < 2:
+    if len(by_rank) < 2:
         return None
-    for at in range(max(len(each.calls) for each in told.values())):
-        here = {rank: each.at(at) for rank, each in told.items() if each.is_whole or at < len(each.calls)}
+    for at in range(max(len(each.calls) for each in by_rank.values())):
+        here = {rank: each.at(at) for rank, each in by_rank.items() if each.is_whole or at < len(each.calls)}
         if len(here) > 1 and _differ(list(here.values())):
-            return _divergence(group, told, here, _parted_at(told, at))
+            return _divergence(group, by_rank, here, _parted_at(by_rank, at))
     return None
 
 
@@ -181,10 +181,10 @@ def _differ(here: Sequence[Sent | None]) -> bool:
     return len({None if each is None else each.content(with_size=with_size) for each in here}) > 1
 
 
-def _parted_at(told: Mapping[int, _Told], at: int) -> int:
+def _parted_at(by_rank: Mapping[int, _RankCalls], at: int) -> int:
     """Return from where on the ranks call from different lines: a lone collective may look like the next one."""
     while at > 0:
-        before = [each.at(at - 1) for each in told.values()]
+        before = [each.at(at - 1) for each in by_rank.values()]
         if len({(each.file, each.line) for each in before if each is not None}) < 2:
             break
         at -= 1
@@ -192,9 +192,9 @@ def _parted_at(told: Mapping[int, _Told], at: int) -> int:
 
 
 def _divergence(
-    group: tuple[int, ...], told: Mapping[int, _Told], apart: Mapping[int, Sent | None], at: int
+    group: tuple[int, ...], by_rank: Mapping[int, _RankCalls], apart: Mapping[int, Sent | None], at: int
 ) -> tuple[int, Divergence]:
-    here = {rank: told[rank].at(at) for rank in apart}
+    here = {rank: by_rank[rank].at(at) for rank in apart}
     there = [each for each in here.values() if each is not None]
     usual = [each.content(with_size=True) for each in there]
     lone = min(
@@ -214,7 +214,7 @@ def _divergence(
     found = Divergence(
         shown.compilation, "", shown.file, shown.line, Apart.COLLECTIVE, subject, values, tuple(sorted(lines))
     )
-    return told[lone].calls[at][0], found
+    return by_rank[lone].calls[at][0], found
 
 
 def _place(each: Sent | None) -> tuple[str, int] | None:

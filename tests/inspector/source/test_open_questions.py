@@ -1,0 +1,148 @@
+"""Questions about a change that reading leaves open: slices, devices, other objects, and what callers pass."""
+
+import pytest
+
+from ctrace.inspector.source.open_questions import open_questions
+
+# Slices
+
+FILE = """\
+import torch
+
+def f(self, x, n):
+    rows = {rows}
+    {line}
+    return h
+"""
+BRANCH = "h = x + {0} if x.sum() > 0 else x"
+WHERE = "h = torch.where(x.sum() > 0, x + {0}, x)"
+
+
+def about_slice(rows: str, read: str) -> tuple[str, ...]:
+    before, after = (FILE.format(rows=rows, line=each.format(read)) for each in (BRANCH, WHERE))
+    return open_questions(before, after)
+
+
+@pytest.mark.parametrize(("rows", "read"), [("self.table[: x.shape[0]]", "rows"), ("1", "self.table[:, :n]")])
+def test_a_slice_up_to_a_computed_size_is_asked_about(rows: str, read: str):
+    (question,) = about_slice(rows, read)
+    assert "self.table[" in question
+
+
+@pytest.mark.parametrize(("rows", "read"), [("self.table[:4]", "rows"), ("self.table[0]", "rows"), ("x[:-1]", "rows")])
+def test_a_constant_bound_is_not(rows: str, read: str):
+    assert about_slice(rows, read) == ()
+
+
+def test_a_slice_on_a_line_that_stays_is_not_read():
+    text = FILE.format(rows="self.table[:n] + x", line="h = x if x.sum() > 0 else 2 * x")
+    assert open_questions(text, text.replace("x if x.sum() > 0 else 2 * x", "torch.where(x.sum() > 0, x, 2 * x)")) == ()
+
+
+# Devices
+
+HEAD = "import torch\n\ndef f(self, x, n):\n"
+
+
+def about_device(before: str, after: str, above: str = "") -> tuple[str, ...]:
+    lines = [f"    {each}\n" for each in above.splitlines()]
+    body = "".join(lines)
+    return open_questions(HEAD + body + f"    {before}\n    return y\n", HEAD + body + f"    {after}\n    return y\n")
+
+
+@pytest.mark.parametrize(
+    ("above", "before", "after", "name"),
+    [
+        ("p = torch.arange(n).float()", "y = p * self.rate.item()", "y = p * self.rate.detach()", "p"),
+        ("p = torch.zeros(n, 3)\nq = p + 1", "y = q * self.rate.item()", "y = q * self.rate.detach()", "q"),
+        ("p = torch.arange(n)", "p = p * self.rate.item()", "p = p * self.rate.detach()", "p"),
+        ("", "y = x if x.sum() > 0 else torch.zeros(3)", "y = torch.where(x.sum() > 0, x, torch.zeros(3))", "torch.zeros(3)"),
+    ],
+)  # fmt: skip
+def test_a_tensor_of_the_cpu_is_asked_about(above: str, before: str, after: str, name: str):
+    (question,) = about_device(before, after, above)
+    assert f"`{name}`" in question
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "p = torch.arange(n, device=x.device)", "p = torch.arange(n).to(x.device)", "p = torch.zeros(())",
+        "p = torch.tensor(0.5)", "p = torch.zeros_like(x)", "p = x.new_zeros(3)", "p = x + 1",
+    ],
+)  # fmt: skip
+def test_what_may_be_combined_is_not(above: str):
+    assert about_device("y = p * self.rate.item()", "y = p * self.rate.detach()", above) == ()
+
+
+def test_lines_that_do_not_change_are_not_read():
+    assert about_device("y = x * self.rate.item()", "y = x * self.rate.detach()", "p = torch.arange(n) * x") == ()
+
+
+# Other objects, and callers
+
+SIZED = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, levels=1):
+        super().__init__()
+        self.slots = torch.nn.Parameter(torch.randn(levels, 8))
+        self.scale = 2.0
+
+    def forward(self, h):
+        {line}
+        return h
+
+def small():
+    return Net(levels=1)
+
+def large():
+    return Net(levels={large})
+"""
+COPIED = """\
+import copy
+
+class Net:
+    def __init__(self, stats):
+        self.stats = stats
+
+    def {method}(self, stats):
+        self.stats["mean"] = {value}
+
+    def forward(self, h):
+        kept = {copy}
+        return h - kept["mean"]
+"""
+
+
+def about_size(name: str, large: int) -> tuple[str, ...]:
+    before = f"h = h + self.{name} if h.sum() > 0 else h"
+    after = f"h = torch.where(h.sum() > 0, h + self.{name}, h)"
+    return open_questions(*(SIZED.format(line=line, large=large) for line in (before, after)))
+
+
+def test_a_size_that_another_object_has_is_asked_about():
+    (question,) = about_size("slots", 4)
+    assert "`self.slots`" in question
+    assert "Line 17" in question
+
+
+def test_equal_objects_and_attributes_of_one_size_are_not():
+    assert about_size("slots", 1) == ()
+    assert about_size("scale", 4) == ()
+
+
+def copies(method: str, value: str) -> tuple[str, ...]:
+    made = ("copy.deepcopy(self.stats)", "{k: v.clone() for k, v in self.stats.items()}")
+    return open_questions(*(COPIED.format(method=method, value=value, copy=each) for each in made))
+
+
+def test_a_copy_of_what_a_caller_passes_is_asked_about():
+    (question,) = copies("set_stats", "stats")
+    assert "`self.stats`" in question
+    assert "line 8" in question
+
+
+def test_a_copy_of_what_the_class_makes_itself_is_not():
+    assert copies("reset", "0.0") == ()
