@@ -1,7 +1,7 @@
 """Advice on code that reads the values of tensors as Python numbers, such as `.item()`."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
@@ -39,8 +39,9 @@ def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         switch = "set torch._dynamo.config.capture_scalar_outputs = True"
         moved = _moved(scene, SCALARS)
         stays = f"the graph then breaks at {moved} instead" if moved else "the number then stays in the graph"
-        text = f"{named(found)} {switch}: {stays}{mask}."
-        yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
+        ids = tuple(cause.id for cause in found)
+        text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene, ids)))
+        yield Candidate(text, ids, SCALARS, worth=70, only_checked=True, short=switch)
 
 
 def _moved(scene: DiagnosisScene, trial: Trial) -> str:
@@ -271,7 +272,19 @@ def _decides(scene: DiagnosisScene, each: Break) -> bool:
     return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
 
 
-def is_asserted(scene: DiagnosisScene, each: Break) -> bool:
+def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str, ...]:
+    """Return what the author has to allow before the numbers of some causes stay in the graph."""
+    breaks = [each for cause in scene.causes if cause.id in set(causes) for each in scene.breaks(cause)]
+    asserts = any(_is_asserted(scene, each) for each in breaks)
+    divides = any(_is_divisor(scene, each) for each in breaks)
+    return (*((_ASSERTS,) if asserts else ()), *((_DIVIDES,) if divides else ()))
+
+
+_ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+_DIVIDES = "May a division by zero return infinity or NaN instead of raising ZeroDivisionError when compiled?"
+
+
+def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
     """Whether an `assert` tests the number that a break reads.
 
     With the number in the graph, an op of the graph checks it, which raises RuntimeError (symbolic_convert.py, 2.13).
@@ -280,7 +293,7 @@ def is_asserted(scene: DiagnosisScene, each: Break) -> bool:
     return line is not None and _has_assert(scene.session.listings.get(each.file, ""), line)
 
 
-def is_divisor(scene: DiagnosisScene, each: Break) -> bool:
+def _is_divisor(scene: DiagnosisScene, each: Break) -> bool:
     """Whether the function of a break divides a number by the one that the break reads.
 
     Python raises for zero; with the number in the graph, generated code returns infinity or NaN (measured, 2.13).

@@ -400,8 +400,17 @@ def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, lin
     assert _only_raises(text, line) is expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("assert x.item() > 0", True), ("if x.item() > 0: x = x + 1", False)])
-def test_an_assertion_is_no_branch(text: str, expected: bool):
-    run = scene(ran(written(text, "return x"), broken(4, expression="x.item()")))
-    (found,) = (each for cause in run.causes for each in run.breaks(cause))
-    assert value_rules.is_asserted(run, found) is expected
+@pytest.mark.parametrize(
+    ("text", "then", "asked"),
+    [
+        ("assert x.item() > 0", "return x", "AssertionError"),
+        ("if x.item() > 0: x = x + 1", "return x", ""),
+        ("n = x.item()", "return x * (1.0 / n)", "ZeroDivisionError"),
+        ("n = x.item()", "return x / n", ""),  # a tensor divided by zero is infinite, compiled or not
+        ("n = x.item()", "return x * (n / 2.0)", ""),
+    ],
+)
+def test_what_a_number_in_the_graph_changes_is_a_question(text: str, then: str, asked: str):
+    run = scene(ran(written(text, then), broken(4, expression="x.item()")))
+    found = " ".join(value_rules.scalar_questions(run, [each.id for each in run.causes]))
+    assert (asked in found) if asked else not found
