@@ -18,7 +18,7 @@ Examples:
   ctrace report model.py --open        run it, and open the page
   ctrace report model.py --target h100 with the code for a GPU
   ctrace report model.py --accuracy    with a page of its numbers
-  ctrace report model.py --train --memory -o memory.html    with a page of its memory
+  ctrace report model.py --memory      with a page of its memory
   ctrace report before after           what changed between two runs
   ctrace report logs/ --ranks          all ranks of a job
   ctrace report trace.log --force      replace report.html
