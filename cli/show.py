@@ -126,16 +126,18 @@ def show_answer(
     json: bool,
     document: Callable[[Session], D],
     screen: Callable[[D, int], "Iterable[RenderableType]"],
+    has_advice: bool = False,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
 
-    A new run sets the exit code.
+    A new run sets the exit code. If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
+    says.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
     """
     check_output(output)
-    session, is_new = session_of(request)
+    session, is_new = session_of(request, check_advice=has_advice)
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> "Iterable[RenderableType]":

@@ -59,7 +59,14 @@ def breaks(
 
         return breaks_screen(document, width, all_paths=all_paths)
 
-    show_answer(request, output, json=json, document=lambda session: breaks_document(session, chosen), screen=screen)
+    show_answer(
+        request,
+        output,
+        json=json,
+        document=lambda session: breaks_document(session, chosen),
+        screen=screen,
+        has_advice=True,
+    )
 
 
 def _owner(name: str | None) -> "Owner | None":

@@ -48,7 +48,7 @@ def recompiles(
 
         return recompiles_screen(document, width, all_of_it=all_of_it)
 
-    show_answer(request, output, json=json, document=recompiles_document, screen=screen)
+    show_answer(request, output, json=json, document=recompiles_document, screen=screen, has_advice=True)
 
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:

@@ -91,7 +91,7 @@ def _page_of_run(
 
     if accuracy:
         require("accuracy", "--accuracy")
-    session, is_new = session_of(request, judge_numbers=accuracy, follow_memory=followed)
+    session, is_new = session_of(request, check_advice=True, judge_numbers=accuracy, follow_memory=followed)
     if accuracy and not is_new and session.accuracy is None:
         what = "--accuracy needs a new run: kernels run, and are not read from a saved one"
         raise TargetError(what, "name the model: ctrace report model.py --accuracy")

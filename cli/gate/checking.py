@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ctrace.inspector.features.check.jobs.from_trace import traced
 from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
 from ctrace.inspector.features.check.jobs.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.jobs.reuse import Reuse, reuse_note
+from ctrace.inspector.features.check.judge import Judge
 from ctrace.inspector.features.check.lock.lock_file import NAME as LOCK
 from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock, writing_lock
 from ctrace.inspector.features.check.lock.ratchet import updated
@@ -55,7 +57,7 @@ def checked(request: CheckRequest, *, update: bool = False, only_improve: bool =
     policy, root = policy_of(request)
     path = request.lock or root / LOCK
     lock = load_lock(path)
-    check = _Check(request, policy, root)
+    check = _Check(request, policy, root, None if update else lock)
     check.run()
     if not update:
         return check.suggested(check.outcome(lock))
@@ -199,39 +201,15 @@ def _write_policy(path: Path, text: str) -> None:
     say(f"ctrace: wrote {named(path)}")
 
 
-def _after_run(job: CheckJob, resolved: Resolved, child: ChildProcess) -> "Callable[[Session, Adds], Session] | None":
-    """Return what compares the kernels of a job after its run, or follows its memory; None: it asks for neither."""
-    steps: list[Callable[[Session, Adds], Session]] = []
-    if job.accuracy:
-        from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
-
-        steps.append(
-            with_accuracy(resolved, job.options, always=True, timeout=job.timeout, is_wanted=lambda: child.is_wanted)
-        )
-    if job.memory:
-        from ctrace.inspector.features.memory.memory_run import with_memory
-
-        def observe() -> None:
-            if not child.is_wanted:
-                raise TargetError("the check was interrupted", "run it again")
-
-        steps.append(with_memory(resolved, job.options, timeout=job.timeout, observe=observe))
-
-    def then(session: "Session", add: "Adds") -> "Session":
-        for step in steps:
-            session = step(session, add)
-        return session
-
-    return then if steps else None
-
-
 class _Check:
     """Runs the models, or reads their logs, once; can judge the results several times."""
 
-    def __init__(self, request: CheckRequest, policy: CheckPolicy, root: Path) -> None:
+    def __init__(self, request: CheckRequest, policy: CheckPolicy, root: Path, lock: Lock | None) -> None:
+        """Without a lock, as for an update, advice on findings is not tried: the results are to be accepted."""
         self._request = request
         self._policy = policy
         self._root = root
+        self._lock = lock
         self._jobs = Jobs()
         self._store = Store()
         self._seen: list[SeenJob] = []
@@ -304,7 +282,7 @@ class _Check:
                 at_a_time=self._request.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
-                after=_after_run,
+                after=self._after_run,
                 forks=self._request.forks,
             ):
                 left.append(ran)
@@ -315,6 +293,49 @@ class _Check:
         self._not_cached = () if self._store.unsaved else reuse.notes  # that it is not saved says it already
         for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
+
+    def _after_run(
+        self, job: CheckJob, resolved: Resolved, child: ChildProcess
+    ) -> "Callable[[Session, Adds], Session]":
+        """Return what follows the run of a job: advice on its findings is tried, kernels and memory as requested."""
+        steps: list[Callable[[Session, Adds], Session]] = []
+        if self._lock is not None:
+            steps.append(partial(self._with_advice, self._lock, job, resolved, child))
+        if job.accuracy:
+            from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
+
+            steps.append(
+                with_accuracy(
+                    resolved, job.options, always=True, timeout=job.timeout, is_wanted=lambda: child.is_wanted
+                )
+            )
+        if job.memory:
+            from ctrace.inspector.features.memory.memory_run import with_memory
+
+            def observe() -> None:
+                if not child.is_wanted:
+                    raise TargetError("the check was interrupted", "run it again")
+
+            steps.append(with_memory(resolved, job.options, timeout=job.timeout, observe=observe))
+
+        def then(session: "Session", add: "Adds") -> "Session":
+            for step in steps:
+                session = step(session, add)
+            return session
+
+        return then
+
+    def _with_advice(
+        self, lock: Lock, job: CheckJob, resolved: Resolved, child: ChildProcess, session: "Session", add: Adds
+    ) -> "Session":
+        """Try the advice of a job that fails at a site, so that it is what `ctrace explain` says; others need none."""
+        from ctrace.inspector.runs.trial_runner import with_trials
+
+        judge = Judge(self._policy, lock, datetime.now(UTC).date(), {})
+        found = judge.checked(seen(FinishedJob(job, session), self._root)).findings
+        if not any(each.site is not None for each in found):
+            return session
+        return with_trials(session, add, resolved, job.options, is_wanted=lambda: child.is_wanted)
 
     def _on_ray(self, jobs: Sequence[CheckJob]) -> Iterator[SeenJob]:
         """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""

@@ -63,17 +63,23 @@ def with_trials(
     options: Options,
     *,
     say: Callable[[str], None] = lambda _text: None,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> "Session":
     """Try the advice on a session that was just captured, record the outcome in its log, and return the new session.
 
     A session whose target cannot be tried, such as a program, is returned unchanged, and so is one that failed without
-    torch.compile. Up to four more runs check the advice.
+    torch.compile. Up to four more runs check the advice; they end once another thread says that nobody waits for them
+    with `is_wanted`.
     """
     if not _can_be_tried(resolved, options) or not _may_help(session):
         return session
     lowers = not has_settled_guards(session)
     limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
     done: list[Tried] = []
+
+    def ended(_event: object) -> None:
+        if not is_wanted():
+            raise _InterruptedError
 
     def attempt(trial: Trial, through_backend: bool) -> "Session":
         more = trial == UNCHANGED or any(each.trial == UNCHANGED for each in done)  # the run of more calls comes on top
@@ -90,6 +96,7 @@ def with_trials(
                 timeout=limit,
                 stdout=sink,
                 stderr=sink,
+                observe=ended,
                 child=ChildProcess(server=server),
                 trial=trial,
                 calls=CALLS,

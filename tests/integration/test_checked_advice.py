@@ -188,3 +188,15 @@ def drawn_in(ctrace: Command) -> list[list[str]]:
         list(dict.fromkeys(numbers for one, numbers in lines if one == process))
         for process in dict.fromkeys(process for process, _ in lines)
     ]
+
+
+@pytest.mark.integration
+def test_one_advice_everywhere(ctrace: Command) -> None:
+    """Each view of a new run checks the advice that it shows, so that none says less than another."""
+    wanted = explained(ctrace)["advice"][0]
+    (found,) = ctrace("breaks", "model.py", "--json").report["advice"]
+    assert (found["text"], found["checked"], found["effect"]) == (wanted["text"], True, wanted["effect"])
+    for command in ("explain", "breaks", "check"):
+        shown = " ".join(ctrace(command, "model.py").out.split())
+        assert wanted["text"] in shown, command
+        assert "checked: graph breaks 2 → 0" in shown or "graph breaks 1 → 0" in shown, shown
