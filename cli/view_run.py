@@ -177,7 +177,7 @@ def followed_memory(request: Request, *, memory: bool, tries_options: bool) -> F
             raise TargetError("--try is for --memory: it tries what may lower the peak", "add --memory, or drop --try")
         return None
     require("memory", "--memory")
-    for name, flag in (("target", "--target"), ("backend", "--backend"), ("world", "--world"), ("mesh", "--mesh")):
+    for name, flag in (("target", "--target"), ("backend", "--backend")):
         if request.options.get(name) is not None:
             what = f"--memory and {flag} exclude each other: memory is that of Inductor's code for this machine"
             raise TargetError(what, "drop one of them")

@@ -21,6 +21,7 @@ Examples:
   ctrace memory model.py --train --try     what lowers the peak? tried, not guessed
   ctrace memory model.py --train --fit batch --target h100    the largest that fits
   ctrace memory train.py -- --epochs 1     a program, with its optimizer
+  ctrace memory model.py --train --world 8 --rank 3    one rank of a job, without the others
 """
 
 Target = Annotated[
@@ -90,6 +91,9 @@ def memory(
     dynamic: opt.Dynamic = None,
     fullgraph: opt.Fullgraph = False,
     timeout: TimeoutOption = None,
+    rank: opt.Rank = None,
+    world: opt.World = None,
+    mesh: opt.Mesh = None,
 ) -> None:
     """Find where the memory goes: what is alive at the peak, by line."""
     from ctrace.cli.compile_time_views import naming_perfetto
@@ -119,6 +123,9 @@ def memory(
         mode=mode,
         dynamic=dynamic,
         fullgraph=fullgraph,
+        world=world,
+        mesh=mesh,
+        rank=rank,
     )
     if fit is not None:
         _show_fit(target, options, fit, gpu, output, timeout, json=json)
@@ -140,7 +147,8 @@ def memory(
             budget=budget,
             say=(lambda _text: None) if is_program else shown.say,
         )
-    document = StepMemoryDocument(target, found, str(Path.cwd()))
+    in_job = None if world is None else rank or 0
+    document = StepMemoryDocument(target, found, str(Path.cwd()), in_job, world)
     if perfetto is not None:
         from ctrace.reports.perfetto import render_memory_perfetto
 

@@ -198,10 +198,14 @@ class FoundMemory(Record, frozen=True):
 class StepMemoryDocument(Struct, frozen=True):
     """The answer of `ctrace memory` about a target."""
 
-    JSON: ClassVar[str] = "schema target *found"
+    JSON: ClassVar[str] = "schema target rank world *found"
     target: str
     found: FoundMemory
     cwd: str
+    rank: Integer | None = None
+    """With --world, which rank of the job it is; None: no job."""
+    world: Integer | None = None
+    """How many ranks the job has."""
 
 
 class TriedSize(Struct, frozen=True):

@@ -127,7 +127,7 @@ function alive(data) {
   const totals = {};
   for (const each of data.alive) totals[each.kind] = (totals[each.kind] || 0) + each.bytes;
   const kinds = Object.entries(totals).sort((one, other) => other[1] - one[1]).map(([kind, bytes]) => `${kind.replaceAll("_", " ")} ${memory(bytes)}`);
-  const rows = data.alive.map((each) => () => [memoryPlace(each.file, each.line), h("code", {}, cut(each.source, 80)), each.kind.replaceAll("_", " "), each.shape === null ? plural(each.count, "tensor") : `${each.count > 1 ? `${each.count} × ` : ""}${each.dtype}[${each.shape.join(", ")}]`, memory(each.bytes)]);
+  const rows = data.alive.map((each) => () => [memoryPlace(each.file, each.line), h("code", {}, cut(each.source || (each.file ? "" : each.function || ""), 80)), each.kind.replaceAll("_", " "), each.shape === null ? plural(each.count, "tensor") : `${each.count > 1 ? `${each.count} × ` : ""}${each.dtype}[${each.shape.join(", ")}]`, memory(each.bytes)]);
   return section("Alive at the peak", h("p", {}, `By kind: ${kinds.join(", ")}.`), table([{ title: "Line" }, { title: "" }, { title: "Kind" }, { title: "Tensors" }, { title: "Bytes", kind: "n" }], rows, { label: "Alive at the peak", most: 20 }),
     data.unattributed_bytes ? h("p", { class: "dim" }, `${signed(data.unattributed_bytes)} belong to none of these.`) : null);
 }

@@ -35,8 +35,9 @@ _MUCH = 32 << 20
 def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[RenderableType]:
     """Show where the memory goes."""
     found, cwd = document.found, document.cwd
+    rank = "" if document.world is None else f", rank {document.rank} of {document.world}"
     yield Text.assemble(
-        (f"PEAK {fmt.memory(found.peak.bytes)}", "bold"), "  ", (fmt.one_line(document.target, 200), "bold")
+        (f"PEAK {fmt.memory(found.peak.bytes)}", "bold"), "  ", (f"{fmt.one_line(document.target, 200)}{rank}", "bold")
     )
     yield Text(_answer(found, cwd))
     yield Text(_beside_eager(found, cwd))
@@ -137,7 +138,7 @@ def _alive_row(each: AliveMemory, cwd: str, width: int) -> tuple[str, ...]:
     shape = fmt.tensor(each.dtype, each.shape) if each.shape is not None else str(each.count)
     return (
         _cell(each.file, each.line, cwd, width),
-        fmt.one_line(each.source, _SOURCE),
+        fmt.one_line(each.source or (each.function or "" if each.file is None else ""), _SOURCE),
         each.kind,
         f"{several}{shape}",
         fmt.memory(each.bytes),

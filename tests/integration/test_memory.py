@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.conftest import Command
 from tests.reports.html.test_html_page import Read
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -170,6 +171,36 @@ def test_bad_input_is_named_in_two_lines(
     result = ctrace("memory", "model.py", *options)
     assert result.code == code
     assert what in result.err.splitlines()[-2]
+
+
+def test_a_rank_has_its_shards_and_what_it_gathers(ctrace: Command) -> None:
+    sample = ROOT / "sample_models" / "fsdp_tp_llama.py"
+    options = ("--train", "--world", "8", "--rank", "3", "--json")
+    report = ctrace("memory", str(sample), *options).report
+    assert (report["rank"], report["world"], report["problems"]) == (3, 8, [])
+    parameters, _ = [each for each in report["alive"] if each["kind"] == "parameter"]
+    weights, norms = (
+        2 * (4 * 256 * 256 + 3 * 256 * 1024) // 8,
+        2 * 2 * 256 // 4,
+    )  # tensor parallelism leaves norms whole
+    assert (parameters["count"], parameters["bytes"]) == (18, 4 * (weights + norms))
+    gathered = [
+        each for each in report["alive"] if each["function"] == "init_all_gather_outputs of torch.distributed.fsdp"
+    ]
+    assert sum(each["bytes"] for each in gathered) == 4 * (4 * weights // 2 + 2 * 256)  # of one block, of the two
+    assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
+
+
+def test_a_rank_that_needs_its_peers_is_refused(ctrace: Command) -> None:
+    ctrace.write(
+        "train.py",
+        "import torch.distributed as dist\ndist.init_process_group('gloo')\nfound = [None] * 4\n"
+        "dist.all_gather_object(found, 1)\nimport torch\ntorch.compile(torch.sin)(torch.rand(2))\n",
+    )
+    result = ctrace("memory", "train.py", "--world", "4")
+    assert result.code == 2
+    assert "train.py:4 needs the objects of all ranks" in result.err.splitlines()[-2]
+    assert "--assume" in result.err.splitlines()[-1]
 
 
 def test_a_program_without_tensors_is_refused(ctrace: Command) -> None:

@@ -1,5 +1,6 @@
 """Start the child process that follows the memory of a model or a program."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ProgramTarget, Resolved, resolve
 from ctrace.inspector.runs.tasks import run_task
+from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
@@ -50,20 +52,30 @@ def memory_of(
     """
     found = resolve(target, args, has_inputs=bool(options.inputs))
     if isinstance(found, ProgramTarget):
-        if options != Options() or calls or tries_options:
+        of_rank = Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
+        if options != of_rank or calls or tries_options:
             what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
-            raise TargetError(what, "use only --timeout with it, or name a model: file.py:name")
-        return _program_memory(found, timeout=timeout, observe=observe, output=output, say=say)
+            raise TargetError(what, "use only --world and --timeout with it, or name a model: file.py:name")
+        check_options(found, options)
+        return _program_memory(found, options, timeout=timeout, observe=observe, output=output, say=say)
     check_options(found, options)
     path = None if found.path is None else str(found.path)
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     say("following tensors")
     request = MemoryRequest(capture, calls, tries_options, budget)
-    return run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=output)
+    return run_task(
+        _MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=output, environment=_of_rank(options)
+    )
+
+
+def _of_rank(options: Options) -> dict[str, str]:
+    """Return the variables that torchrun gives to the rank that the options name; empty: they name no world."""
+    return {} if options.world is None else rank_environment(options.rank or 0, options.world, os.environ)
 
 
 def _program_memory(
     found: ProgramTarget,
+    options: Options,
     *,
     timeout: float | None,
     observe: Callable[[], None],
@@ -72,7 +84,7 @@ def _program_memory(
 ) -> FoundMemory:
     """Run a program compiled and then in eager, and follow the memory of both."""
     path = None if found.path is None else str(found.path)
-    capture = CaptureRequest("program", path, found.module, None, found.args, Options(), log="", typed=found.typed)
+    capture = CaptureRequest("program", path, found.module, None, found.args, options, log="", typed=found.typed)
 
     def run(request: MemoryRequest, stdout: int | IO[bytes] | None, environment: Mapping[str, str]) -> RunMemory:
         return run_task(
@@ -82,7 +94,7 @@ def _program_memory(
             timeout=timeout,
             observe=observe,
             output=stdout,
-            environment=environment,
+            environment={**_of_rank(options), **environment},
             child=ChildProcess(has_terminal=True),
         )
 
@@ -117,6 +129,11 @@ def fit_of(
     if _FIT.fullmatch(what) is None:
         raise TargetError(f"--fit {what}: not known", "write batch, or an input and a dimension of it, such as 0.1")
     require("fake", "--fit")
+    if options.world is not None:
+        what = "--fit and --world exclude each other: the search runs without weights, and a collective reads its input"
+        raise TargetError(
+            what, f"search on one process, or follow one size: ctrace memory {target} --world {options.world}"
+        )
     found = resolve(target, (), has_inputs=bool(options.inputs))
     if isinstance(found, ProgramTarget):
         raise TargetError(f"{target} is a program: it makes its own inputs", "name a model: file.py:name")
@@ -151,12 +168,16 @@ def with_memory(
 
     def follow() -> FoundMemory:
         if isinstance(resolved, ProgramTarget):
-            return _program_memory(resolved, timeout=timeout, observe=observe, output=devnull)
+            of_rank = Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
+            return _program_memory(resolved, of_rank, timeout=timeout, observe=observe, output=devnull)
         path = None if resolved.path is None else str(resolved.path)
         asked = replace(options, provoke=False, trace_only=False, build=measures)
         capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
         request = MemoryRequest(capture, tries_options=tries_options)
-        return run_task(_MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull)
+        variables = _of_rank(options)
+        return run_task(
+            _MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull, environment=variables
+        )
 
     def then(session: "Session", add: Adds) -> "Session":
         if session.failure is not None or (isinstance(resolved, ProgramTarget) and not follows_programs):

@@ -29,6 +29,7 @@ from ctrace.inspector.features.memory.child.measured_peaks import MeasuredPeak, 
 from ctrace.inspector.features.memory.child.model_calls import ModelCalls, stopped
 from ctrace.inspector.features.memory.child.peak_report import alive_of, saved_of, source_line, timeline_of
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
+from ctrace.inspector.features.memory.child.rank_memory import as_rank
 from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
 from ctrace.inspector.features.memory.child.storage_ledger import CodeOrigin, Ledger
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
@@ -141,7 +142,7 @@ class _ModelMemory(_Memory):
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
         """Take the steps, and say what was alive."""
-        with self._calls.loaded(preloaded):
+        with watch_imports() as when, as_rank(self._options, when) as rank, self._calls.loaded(preloaded):
             if self._options.build and self._calls.is_fake:
                 raise TargetError("--build runs kernels, and a model without weights runs none", "drop --build")
             before = set(self._ledger.alive())
@@ -168,6 +169,8 @@ class _ModelMemory(_Memory):
                 found = replace(found, problems=(*found.problems, why))
             if self._options.build:
                 found = self._measured(found)
+            if rank.problems:
+                found = replace(found, problems=(*found.problems, *rank.problems))
             if self._request.tries_options:
                 measured = partial(self._compiled_peak, found.device) if self._options.build else None
                 found = replace(found, options=trials.tried(self._request.budget, measured, found.peak.bytes))
@@ -320,7 +323,7 @@ class _ProgramMemory(_Memory):
         """
         capture = self._request.capture
         name = capture.typed or capture.path or str(capture.module)
-        with watch_imports() as when, ExitStack() as active:
+        with watch_imports() as when, as_rank(self._options, when) as rank, ExitStack() as active:
             when("torch", partial(self._follow, active))
             if not self._request.is_eager:
                 when("torch._inductor.compile_fx", lambda _module: active.enter_context(self._graphs.active()))
@@ -333,7 +336,7 @@ class _ProgramMemory(_Memory):
                 raise TaskError(f"{name} ended before it allocated a tensor: {ended}", "first run it in plain Python")
             raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
         run = self._run_memory()
-        problems = run.found.problems
+        problems = (*run.found.problems, *rank.problems)
         if not run.found.graphs and not self._request.is_eager:
             problems = (*problems, f"{name} compiled nothing with Inductor: all of it runs in eager")
         found = replace(run.found, problems=problems, program=ended)

@@ -17,7 +17,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.memory.child.storage_ledger import Ledger
+from ctrace.inspector.features.memory.child.storage_ledger import Ledger, plain_tensors
 from ctrace.inspector.features.memory.child.tracked_calls import (
     Tracked,
     mark_parameters,
@@ -104,7 +104,7 @@ class ModelCalls:
     def call(self) -> Call:
         """Make the arguments of a call."""
         call = self._fake.arguments(self.way.make())
-        for each in tensors(call):
+        for each in plain_tensors(tensors(call)):
             stored = self.ledger.of(each)
             if stored is None or "parameter" not in stored.kinds:
                 self.ledger.add(each, self.tracked.lines.here(None), "input", "input")

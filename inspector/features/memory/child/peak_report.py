@@ -13,9 +13,10 @@ _MOST_MOMENTS = 400
 
 def alive_of(alive: Mapping[TrackedStorage, int]) -> tuple[AliveMemory, ...]:
     """Return what is alive, by kind and line, the largest first."""
-    grouped: dict[tuple[str, str | None, int | None], list[tuple[TrackedStorage, int]]] = {}
+    grouped: dict[tuple[str, str | None, int | str | None], list[tuple[TrackedStorage, int]]] = {}
     for stored, size in alive.items():
-        grouped.setdefault((stored.kind, stored.origin.file, stored.origin.line), []).append((stored, size))
+        file, line, function = stored.origin
+        grouped.setdefault((stored.kind, file, function if file is None else line), []).append((stored, size))
     found = [_group(kind, some) for (kind, _, _), some in grouped.items()]
     return tuple(sorted(found, key=lambda each: (-each.bytes, each.kind, each.file or "", each.line or 0)))
 

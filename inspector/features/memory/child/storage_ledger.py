@@ -307,10 +307,30 @@ class Ledger:
 
     def mark(self, tensors: Iterable[Any], kind: str) -> None:
         """Say what kind the storages of tensors are of."""
-        for tensor in tensors:
+        for tensor in plain_tensors(tensors):
             stored = self.of(tensor)
             if stored is not None:
                 stored.kinds.add(kind)
+
+    def follow_size(self, storage: Any) -> None:
+        """Note that a storage may have another size now."""
+        stored = self._found(storage)
+        if stored is not None and not self.is_closed:
+            self.resize(stored, storage.nbytes())
+
+
+def plain_tensors(tensors: Iterable[Any]) -> Iterator[Any]:
+    """Yield tensors, and of one that wraps others, such as the DTensor of a shard, those."""
+    from torch import Tensor
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    for each in tensors:
+        if is_traceable_wrapper_subclass(each):
+            names, _ = each.__tensor_flatten__()
+            inner = (getattr(each, name) for name in names)
+            yield from plain_tensors(found for found in inner if isinstance(found, Tensor))  # others: a device mesh
+        else:
+            yield each
 
 
 def storage_of(tensor: Any) -> Any:

@@ -6,6 +6,7 @@ makes the node of an operator right before the operator is dispatched (2.13, `to
 line of a node is that of the operator that is dispatched next.
 """
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -19,13 +20,21 @@ from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger, storage_of
+from ctrace.inspector.features.memory.child.storage_ledger import (
+    NOWHERE,
+    CodeOrigin,
+    Ledger,
+    plain_tensors,
+    storage_of,
+)
 from ctrace.inspector.source.owners import owner_of
 
 _ENGINE = "_engine_run_backward"
 _CALLERS = frozenset(str(Path(__file__).with_name(name)) for name in ("model_calls.py", "memory_task.py"))
 """The files that call the user's code: what is below them on the stack is not the user's."""
 _ACCUMULATES = "AccumulateGrad"
+_WITHOUT_NAME = frozenset(("allocate", "wrapper", "__torch_dispatch__"))
+"""Functions of torch.distributed whose caller says more about what is made (2.13)."""
 
 
 class OperatorLines:
@@ -37,6 +46,7 @@ class OperatorLines:
         self._torch: Any = torch
         self._prefixes = {**library_prefixes(), str(Path(torch.__file__ or "").parent): Owner.TORCH}
         self._ours = (folder_of_torch(), OURS, "<frozen ")
+        self._distributed = str(Path(torch.__file__ or "").parent / "distributed") + os.sep
         self._owners: dict[CodeType | str, Owner | None] = {}
         self._of_nodes: dict[int, CodeOrigin] = {}
         self.entered: set[CodeOrigin] = set()
@@ -56,6 +66,16 @@ class OperatorLines:
                 self._of_nodes.setdefault(self._torch.autograd._get_sequence_nr() - 1, origin)
             return origin
         return self._of_nodes.get(node._sequence_nr(), NOWHERE)
+
+    def in_distributed(self, frame: FrameType | None) -> CodeOrigin:
+        """Name the function of `torch.distributed` that runs: what FSDP gathers is of no line of the user's."""
+        while frame is not None:
+            name = frame.f_code.co_name
+            _, is_distributed, path = frame.f_code.co_filename.partition(self._distributed)
+            if is_distributed and name not in _WITHOUT_NAME and not name.startswith("<"):
+                return CodeOrigin(None, None, f"{name} of torch.distributed.{path.partition(os.sep)[0]}")
+            frame = frame.f_back
+        return NOWHERE
 
     def _on_stack(self, frame: FrameType | None, *, inside_engine: bool) -> tuple[CodeOrigin, bool]:
         """Return the innermost line of the user, and whether it is outside of a backward that runs."""
@@ -112,6 +132,10 @@ class Tracked:
             stack.enter_context(self._optimizer_hooks())
             optimizer = torch.optim.Optimizer
             stack.enter_context(patched(optimizer, "__init__", self._noted(optimizer.__init__)))
+            # No operator runs when FSDP frees what it has gathered (2.13, distributed/fsdp/_fully_shard/
+            # _fsdp_param.py, `free_storage`): it sets the size of the storage.
+            storage = torch.UntypedStorage
+            stack.enter_context(patched(storage, "resize_", self._resizing(storage.resize_)))
             stack.enter_context(self.mode)
             yield
 
@@ -131,6 +155,15 @@ class Tracked:
 
         return run
 
+    def _resizing(self, original: Any) -> Any:
+        @wraps(original)
+        def resize_(storage: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(storage, *args, **kwargs)
+            self.ledger.follow_size(storage)
+            return result
+
+        return resize_
+
     def _noted(self, original: Any) -> Any:
         @wraps(original)
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
@@ -146,7 +179,7 @@ class Tracked:
         from Python numbers: the state is first seen where the step uses it.
         """
         storage = storage_of(tensor)
-        states = (each for optimizer in self._optimizers for each in optimizer_tensors(optimizer))
+        states = plain_tensors(each for optimizer in self._optimizers for each in optimizer_tensors(optimizer))
         if storage is None or not any(_shares(each, storage) for each in states):
             return NOWHERE, "other"
         return self.lines.here(sys._getframe(1)), "optimizer"
@@ -212,13 +245,20 @@ def _mode(tracked: Tracked) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if ledger.is_closed or _is_compiling():
                 return func(*args, **(kwargs or {}))
+            if func.namespace == "profiler":  # marks, which make no tensor: nobody waits for one at a peak
+                return func(*args, **(kwargs or {}))
+            if any(hasattr(each, "__tensor_flatten__") for each in types):
+                return NotImplemented  # the class calls operators on the tensors that it wraps, which come here again
             given = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-            origin = lines.here(sys._getframe(1))
+            frame = sys._getframe(1)
+            origin = lines.here(frame)
+            if origin is NOWHERE:
+                origin = lines.in_distributed(frame)
             _note_arguments(ledger, given, origin, is_fresh=func is torch.ops.aten.lift_fresh.default)
             name = str(func)
-            ledger.at = origin.text or name
+            ledger.at = origin.text or origin.function or name
             result = func(*args, **(kwargs or {}))
-            ledger.at = origin.text or name
+            ledger.at = origin.text or origin.function or name
             kinds = () if given else ("other",)  # such as data, or a mask: made from no other tensor
             node: Any = torch._C._current_autograd_node()
             if node is not None and node.name().endswith(_ACCUMULATES):
