@@ -123,6 +123,21 @@ def test_a_value_in_the_graph_is_carried_as_a_symbol(explained: Callable[..., Re
     assert [(each["line"], each["from"]) for each in report["assumed"]] == [(8, "symbol")]
 
 
+def test_what_a_graph_with_symbols_writes_to_is_not_known_any_more(explained: Callable[..., Result]) -> None:
+    text = CARRIED.replace("number =", "self.steps += 1\n        number =").replace(
+        "return x * number", "x = x * number"
+    )
+    text = text.replace(
+        "layer = ", 'layer = torch.nn.Linear(4, 4)\n        self.register_buffer("steps", torch.zeros(()))\n#'
+    )
+    report = explained(f"{text}\n", "--fake", "--fast").report
+    assert report["stopped"] is None
+    asks = "        torch._dynamo.graph_break()\n        if self.steps > 1:\n            x = x * 2\n        return x"
+    text = text.replace("x = x * number", f"x = x * number\n{asks}")
+    report = explained(text, "--fake", "--fast").report
+    assert report["stopped"]["asked"].startswith("the value of `self.steps > 1`")
+
+
 def test_a_model_on_the_meta_device_needs_no_option(explained: Callable[..., Result]) -> None:
     text = CARRIED.replace("model = Carried()", 'with torch.device("meta"): model = Carried()')
     report = explained(text, "--fast").report

@@ -199,9 +199,7 @@ class _Emitter:
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        if self._there is None or RUNNER in eager.meta:
-            return runner_of(eager)
-        return self._there.running(eager)
+        return runner_of(eager, None if self._there is None else self._there.running(eager))
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         with nullcontext() if self._there is None else self._there.tracing(example_inputs):

@@ -16,7 +16,10 @@ from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
 from ctrace.inspector.runs.capture_request import Options
 
 RUNNER = "ctrace_runner"
-"""The key in a graph module's `meta` of what runs in place of its code, if that cannot run (`--fake`)."""
+"""The key in a graph module's `meta` of a function that gets what runs the graph, and returns what runs in its place.
+
+Under `--fake`, the code of a graph may need values that do not exist.
+"""
 RECORDED_AS = "ctrace_recorded_as"
 """The attribute with the name of ctrace's backend in the log."""
 
@@ -40,10 +43,11 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
     return backend
 
 
-def runner_of(graph: Any) -> Callable[..., Any]:
-    """Return the function that runs a graph."""
-    runner: Callable[..., Any] = graph.meta.get(RUNNER, graph.forward)
-    return runner
+def runner_of(graph: Any, run: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Return the function that runs a graph; `run` would, if values exist (default: the graph's code)."""
+    plain: Callable[..., Any] = run or graph.forward
+    replacing: Callable[[Callable[..., Any]], Callable[..., Any]] | None = graph.meta.get(RUNNER)
+    return plain if replacing is None else replacing(plain)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ An answer comes from the user (`--assume`), and each is recorded. Without one, t
 
 import linecache
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -42,8 +43,16 @@ class AskedValues:
         self._recorded: set[tuple[Any, ...]] = set()
         self.call = 0
         """The number of the model's call, from 0: each assumption has a value for each call."""
-        self.records_stops = True
-        """Whether a stop counts: in an eager call, which only counts ops, none does."""
+        self._records_stops = True
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Record no stop in the block, where none matters: an eager call that counts ops, a graph's eager code."""
+        before, self._records_stops = self._records_stops, False
+        try:
+            yield
+        finally:
+            self._records_stops = before
 
     def value(self, func: Any, args: Any) -> Any:
         """Return the value that an op asks for.
@@ -86,7 +95,7 @@ class AskedValues:
         """Record that a call stops at a place, and return the exception that stops it."""
         column = "" if spot.column is None else f":{spot.column}"
         todo = todo or f'To go on, say what it is: --assume "{Path(spot.file).name}:{spot.line}{column}=VALUE".'
-        if self.records_stops:
+        if self._records_stops:
             self._recorder.add(Stopped(spot.file, spot.line, spot.column, asked, todo))
         return CallStoppedError(f"{spot.file}:{spot.line} asks for {asked}", todo)
 
@@ -126,7 +135,11 @@ class AskedValues:
 def _spot_of(frame: FrameType) -> AskingPlace:
     file = frame.f_code.co_filename
     positions = list(frame.f_code.co_positions())
-    line, end, column, end_column = positions[frame.f_lasti // 2] if positions else (frame.f_lineno, None, None, None)
+    at = frame.f_lasti // 2
+    # Dynamo's own instructions have the line of the `def` (2.13). The user's next one is where the graph broke.
+    unknown = (None, frame.f_code.co_firstlineno)
+    there = next((each for each in positions[at:] if each[0] not in unknown), (frame.f_lineno, None, None, None))
+    line, end, column, end_column = there
     line = line or frame.f_lineno
     text = linecache.getline(file, line)
     if column is None or end_column is None or end != line:

@@ -59,8 +59,8 @@ class FakeModel(WholeModel):
         self._values = _FollowedCalls(asked, values)
         self._active.enter_context(values.mode)
         self._active.enter_context(unseen_reads(values, asked, self._recorder))
-        self._active.callback(symbolic_graphs.follow, None)
-        symbolic_graphs.follow(asked)
+        self._active.callback(symbolic_graphs.stop)
+        symbolic_graphs.follow(asked, values)
 
     def made(self, model: Any, module: ModuleType) -> Any:
         """Cut layers, and take the storage of parameters that still have one."""
@@ -100,11 +100,8 @@ class _FollowedCalls:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Record no stop in the block, an eager call that only counts ops."""
-        self._asked.records_stops = False
-        try:
+        with self._asked.unrecorded():
             yield
-        finally:
-            self._asked.records_stops = True
 
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""

@@ -80,7 +80,7 @@ class KnownValues:
 
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
         if not isinstance(func, self._torch._ops.OpOverload):
-            return func(*args, **kwargs)
+            return self._higher_order(func, args, kwargs, tensors)
         if not all(map(self.is_ordinary, tensors)):
             # A kernel for two devices would read memory that is not there; torch's fake one says what is wrong.
             is_mixed = any(each.device.type == "meta" for each in tensors) and any(map(has_no_memory, tensors))
@@ -98,6 +98,15 @@ class KnownValues:
         with self.mode:
             parts = func.decompose(*args, **kwargs)
         return self._without_values(func, args, kwargs) if parts is NotImplemented else parts
+
+    def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[Any]) -> Any:
+        """Carry out an operator of operators, such as `torch.cond`: its eager code would read what does not exist."""
+        ordinary = [each for each in tensors if self.is_ordinary(each)]
+        if len(ordinary) < len(tensors) or not any(map(self.is_unknown, ordinary)) or _is_compiling():
+            return func(*args, **kwargs)
+        for each in ordinary:
+            self.forget(each)  # no schema says which ones it writes to
+        return _Faked(self._fake, func, args, kwargs).real(self)
 
     def _is_random(self, func: Any) -> bool:
         return self._torch.Tag.nondeterministic_seeded in func.tags
@@ -203,7 +212,9 @@ class _Faked:
 
 
 def _arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Return an op's arguments with what its schema says of each."""
+    """Return an op's arguments with what its schema says of each; an operator of operators has none."""
+    if not hasattr(func, "_schema"):
+        return []
     declared = func._schema.arguments
     named = {each.name: each for each in declared}
     return [

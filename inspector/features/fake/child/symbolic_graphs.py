@@ -7,30 +7,39 @@ assumes one.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.guards.eager_backend import RUNNER
 from ctrace.inspector.features.fake.child.address_range import storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues, AskingPlace
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*\n\s*([^\n]*)')
+
+
+_WITH_STATISTICS = ("batch_norm", "instance_norm", "native_batch_norm")
 
 
 class SymbolicGraphs:
     """The hook on the graphs of a run; it does nothing while values exist."""
 
     def __init__(self) -> None:
-        self._asked: AskedValues | None = None
+        self._followed: tuple[AskedValues, KnownValues] | None = None
 
-    def follow(self, asked: AskedValues | None) -> None:
-        """Follow graphs of a model whose values do not exist; None: they do."""
-        self._asked = asked
+    def follow(self, asked: AskedValues, values: KnownValues) -> None:
+        """Follow graphs of a model whose values do not exist."""
+        self._followed = asked, values
+
+    def stop(self) -> None:
+        """Follow no more graphs."""
+        self._followed = None
 
     @contextmanager
     def __call__(self, recorder: Recorder, when: When) -> Iterator[None]:
@@ -43,11 +52,10 @@ class SymbolicGraphs:
                 original = OutputGraph.call_user_compiler
 
                 def call(output_graph: Any, graph: Any, inputs: Any) -> Any:
-                    if self._asked is not None:
+                    if self._followed is not None:
                         with recorder.watching("sizes that depend on values"):
-                            traced = _TracedGraph(graph, self._asked)
-                            if traced.symbols:
-                                graph.meta[RUNNER] = traced.run
+                            traced = _TracedGraph(graph, *self._followed)
+                            graph.meta[RUNNER] = traced.replacing
                     return original(output_graph, graph, inputs)
 
                 patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
@@ -62,10 +70,10 @@ symbolic_graphs = SymbolicGraphs()
 class _TracedGraph:
     """What Dynamo knows of a graph with unbacked symbols."""
 
-    def __init__(self, graph: Any, asked: AskedValues) -> None:
+    def __init__(self, graph: Any, asked: AskedValues, values: KnownValues) -> None:
         from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-        self._asked = asked
+        self._asked, self._values = asked, values
         self.symbols: dict[Any, AskingPlace] = {}
         """The unbacked symbols, each with the place that it comes from."""
         nodes = list(graph.graph.nodes)
@@ -74,13 +82,36 @@ class _TracedGraph:
             for symbol in free_unbacked_symbols(value) if _has_symbols(value) else ():
                 self.symbols.setdefault(symbol, _spot(node))
         self._inputs = [(node.name, node.meta.get("example_value")) for node in nodes if node.op == "placeholder"]
+        self._statistics = {
+            argument.name for node in nodes if _keeps_statistics(node) for argument in node.all_input_nodes
+        }
         self._results = next(node.args[0] for node in nodes if node.op == "output")
 
-    def run(self, *args: Any) -> Any:
+    def replacing(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what runs in place of a graph: its code, unless that needs values that do not exist."""
+        return self._known_results if self.symbols else self._running(run)
+
+    def _running(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Run the graph's code, up to a question: in compiled code, there is none.
+
+        In eager, `one_hot` checks its argument, and `torch.cond` chooses.
+        """
+
+        def running(*args: Any) -> Any:
+            try:
+                with self._asked.unrecorded():
+                    return run(*args)
+            except CallStoppedError:
+                return self._known_results(*args)
+
+        return running
+
+    def _known_results(self, *args: Any) -> Any:
         """Return results without values, in place of those of the graph."""
         import torch
         from torch.utils import _pytree
 
+        self._forget_what_is_written(args)
         numbers = self._numbers(args)
         given = {name: value for (name, _), value in zip(self._inputs, args, strict=False)}
 
@@ -98,6 +129,17 @@ class _TracedGraph:
         if inputs and torch.is_grad_enabled():
             made = _differentiable(made, [_requires_grad(leaf) for leaf in leaves], inputs)
         return _pytree.tree_unflatten(made, structure)
+
+    def _forget_what_is_written(self, args: Any) -> None:
+        """Note that the inputs that the graph writes to have no known values any more.
+
+        Dynamo traces with fake tensors, whose version counts the writes; that of running statistics stays.
+        """
+        import torch
+
+        for (name, known), value in zip(self._inputs, args, strict=False):
+            if isinstance(value, torch.Tensor) and (name in self._statistics or known._version):
+                self._values.forget(value)
 
     def _numbers(self, args: Any) -> dict[Any, Any]:
         """Return the numbers of the symbols: sizes of the inputs, and what the user assumes."""
@@ -159,6 +201,11 @@ def _differentiable(made: list[Any], requires: list[bool], inputs: list[Any]) ->
 
     results = iter(WithoutValues.apply(*inputs))
     return [next(results) if isinstance(each, torch.Tensor) else each for each in made]
+
+
+def _keeps_statistics(node: Any) -> bool:
+    """Whether an op writes to running statistics, without a word in its schema (2.11 to 2.13)."""
+    return getattr(node.target, "__name__", "") in _WITH_STATISTICS
 
 
 def _requires_grad(node: Any) -> bool:

@@ -23,7 +23,9 @@ def unseen_reads(values: KnownValues, asked: AskedValues, recorder: Recorder) ->
     tensor: Any = torch.Tensor
 
     def replaced(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[Any]:
-        # Else Dynamo compiles the function, where the program calls it between two graphs.
+        # Dynamo takes a method of a tensor for torch's by this name (2.13, _dynamo/variables/tensor.py,
+        # `is_bound_tensor_method`), and would compile the function where the program calls it between two graphs.
+        function.__name__ = name
         return patched(owner, name, torch._compile._disable_dynamo(function))
 
     with ExitStack() as patches:
