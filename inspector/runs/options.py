@@ -70,9 +70,6 @@ def _check_virtual(options: Options) -> None:
     if options.build:
         todo = "remove one: kernels of a rank without its peers compute with values that the peers never sent"
         raise TargetError("--world and --build exclude each other", todo)
-    if options.fake:
-        todo = "remove one: a collective of a virtual rank reads its input, which has no storage under --fake"
-        raise TargetError("--world and --fake exclude each other", todo)
 
 
 def _check_fake(resolved: Resolved, options: Options) -> None:

@@ -17,6 +17,7 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.cut_layers import cut_layers
 from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
 from ctrace.inspector.features.fake.child.real_inputs import mark_real
+from ctrace.inspector.features.fake.child.storage_sizes import resizable_storages
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
@@ -59,6 +60,7 @@ class FakeModel(WholeModel):
         self._values = _FollowedCalls(asked, values)
         self._active.enter_context(values.mode)
         self._active.enter_context(unseen_reads(values, asked, self._recorder))
+        self._active.enter_context(resizable_storages())
         self._active.callback(symbolic_graphs.stop)
         symbolic_graphs.follow(asked, values)
 

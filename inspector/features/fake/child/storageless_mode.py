@@ -13,6 +13,7 @@ from typing import Any
 
 from ctrace.inspector.features.fake.child.address_range import has_no_memory, storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
+from ctrace.inspector.features.fake.child.unsent_collectives import NAMESPACE, unsent
 
 _MOST_KNOWN = 1 << 20
 """The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
@@ -78,6 +79,8 @@ class KnownValues:
         """Carry out an op, as far as it needs no unknown value."""
         from torch.utils import _pytree
 
+        if _is_in_fake_mode():  # such as DTensor's, which asks for a shape; a mode of torch's own comes after this one
+            return func(*args, **kwargs)
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
         if not isinstance(func, self._torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs, tensors)
@@ -86,6 +89,10 @@ class KnownValues:
             is_mixed = any(each.device.type == "meta" for each in tensors) and any(map(has_no_memory, tensors))
             return self._without_values(func, args, kwargs) if is_mixed else func(*args, **kwargs)
         is_unknown = any(map(self.is_unknown, tensors))
+        if is_unknown and func.namespace == NAMESPACE:
+            for each in tensors:
+                self.forget(each)  # the operators do not say what they write to; what they only read is unknown anyway
+            return unsent(func, args)
         if not is_unknown and _is_compiling():
             return func(*args, **kwargs)
         name = func.overloadpacket.__name__
@@ -267,6 +274,12 @@ def _is_compiling() -> bool:
     return CompileContext.current_compile_id() is not None
 
 
+def _is_in_fake_mode() -> bool:
+    import torch
+
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
 def _mode(values: KnownValues) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -278,6 +291,8 @@ def _mode(values: KnownValues) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(hasattr(each, "__tensor_flatten__") for each in types):
+                return NotImplemented  # the class calls operators on the tensors that it wraps, which come here again
             return values.dispatch(func, args, kwargs or {})
 
     return _Storageless()
