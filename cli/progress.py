@@ -67,6 +67,17 @@ class Progress:
         self._stage, self._function = text, ""
         self.observe(None)
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Take the status line away while in the block, where a question is asked."""
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            if self._status is not None:
+                self._status.start()
+
     def observe(self, event: ev.Event | None) -> None:
         """Update the status from a log event."""
         match event:

@@ -163,7 +163,7 @@ def _environments(
     Raises:
         CtraceError: it cannot be made.
     """
-    from ctrace.cli.console import can_ask
+    from ctrace.cli.console import can_ask, say, says_yes
 
     today = Interpreter(sys.executable)
     maker = EnvironmentMaker(Store().root, builds=request.builds, say=shown.say)
@@ -175,22 +175,16 @@ def _environments(
     if not request.yes and not can_ask():
         raise TargetError("nothing is installed without a yes, and there is no terminal to ask", request.command)
     plan = maker.plan(requirements)
-    if not request.yes and not _says_yes(plan):
-        raise TargetError("nothing was installed", request.command)
+    with shown.stopped():
+        for line in plan_lines(plan):
+            say(line)
+        if not request.yes and not says_yes("ctrace: install it?"):
+            raise TargetError("nothing was installed", request.command)
     return today, maker.make(plan)
 
 
-def _says_yes(plan: UpgradePlan) -> bool:
-    """Say what is fetched, from where, how many bytes and where to, and ask."""
-    from ctrace.cli.console import say, says_yes
-
-    for line in plan_lines(plan):
-        say(line)
-    return says_yes("ctrace: install it?")
-
-
 def plan_lines(plan: UpgradePlan) -> list[str]:
-    """Say what a plan fetches."""
+    """Say what a plan fetches, from where, how many bytes and where to."""
     size = "sizes not known" if plan.bytes is None else fmt.memory(plan.bytes)
     names = fmt.listed([f"{each.name} {each.version}" for each in plan.packages], 12)
     return [

@@ -45,8 +45,42 @@ _TEMPORARY = "tmp"
 """Where pip unpacks: on the disk of the environment, so that packages are moved and not copied, and removed with it."""
 _POLL_SECONDS = 0.1
 _SIZE_SECONDS = 10.0
+_DRY_RUN = """\
+import json, sys
+from pip._internal.cli.main import main
+from pip._internal.operations.prepare import RequirementPreparer
+from pip._internal.resolution.resolvelib.resolver import Resolver
+
+found = []
+
+def described(each):
+    if each.link.is_wheel:
+        name, version = each.link.filename.split("-")[:2]
+    else:
+        name, version = each.metadata["name"], each.metadata["version"]
+    return {"metadata": {"name": name, "version": version}, "download_info": {"url": each.link.url_without_fragment}}
+
+def report(preparer, requirements, *words, **more):
+    found.append([described(each) for each in requirements if each.link is not None])
+    raise SystemExit  # pip cleans up, and returns a code of its own
+
+if "prepare_linked_requirements_more" in Resolver.resolve.__code__.co_names:
+    RequirementPreparer.prepare_linked_requirements_more = report
+code = main()
+if found:
+    with open(sys.argv[sys.argv.index("--report") + 1], "w", encoding="utf-8") as file:
+        json.dump({"install": found[0]}, file)
+sys.exit(0 if found else code)
+"""
+"""pip, whose dry run ends once it is known what would be fetched.
+
+For that, the metadata of a wheel is enough, which the index serves apart (PEP 658), or of which `fast-deps` reads the
+last bytes of the wheel. pip 23 to 25 fetch all wheels even so (`Resolver.resolve` calls
+`prepare_linked_requirements_more`), which is gigabytes before anybody was asked; pip 26 does not.
+"""
 _NEEDS = ("msgspec", "libcst", "PyYAML", "typing_extensions")
 """What ctrace's side in the child process imports."""
+_QUIET = ("--no-input", "--disable-pip-version-check")
 _CHECK = "import msgspec, libcst, yaml; assert tuple(map(int, msgspec.__version__.split('.')[:2])) >= (0, 19)"
 _SUFFIX = "import sysconfig, sys; print(sysconfig.get_config_var('EXT_SUFFIX'), '%d.%d' % sys.version_info[:2])"
 
@@ -390,7 +424,7 @@ class Installer:
         if self._is_uv:
             self._command = [str(uv), "pip", "install"]
         elif _has_pip():
-            self._command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+            self._command = [sys.executable, "-m", "pip", "install", *_QUIET]
         else:
             raise SetupError("neither pip nor uv is here", "python -m ensurepip installs pip")
 
@@ -399,7 +433,17 @@ class Installer:
         if self._is_uv:
             return [*self._command, "--dry-run", "--python", sys.executable, *self._wheels(builds), *words]
         # -vv says of each link why it is skipped, and whether the index answers; without it, all look the same.
-        return [*self._command, "-vv", "--dry-run", "--report", str(report), *self._wheels(builds), *words]
+        pip = [sys.executable, "-c", _DRY_RUN, "install", *_QUIET]
+        return [
+            *pip,
+            "--use-feature=fast-deps",
+            "-vv",
+            "--dry-run",
+            "--report",
+            str(report),
+            *self._wheels(builds),
+            *words,
+        ]
 
     def install(
         self, folder: Path, words: Sequence[str], *, builds: bool = False, python: str = "", version: str = ""
@@ -450,9 +494,22 @@ class Installer:
             data = opened.read()
         lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
         steps = [line for line in lines if line.startswith(("Collecting", "Downloading", "Using cached", "Installing"))]
-        self._step = steps[-1].partition(" (from")[0] if steps else self._step
+        self._step = shown_step(steps[-1]) if steps else self._step
         self._say(self._step)
         return seen + len(data)
+
+
+def shown_step(line: str) -> str:
+    """Shorten a line of pip or uv to the package's name, version and size: a wheel's file name fills the whole line."""
+    text = line.partition(" (from")[0]
+    match = _WHEEL.fullmatch(text)
+    return text if match is None else f"{match['verb']} {match['name']} {match['version']}{match['size'] or ''}"
+
+
+_WHEEL = re.compile(
+    r"(?P<verb>\w+) (?:\S*/)?(?P<name>[\w.]+)-(?P<version>[\w.!+]+)-\S+\.whl(?:\.metadata)?"
+    r"(?P<size> \([\d.]+ [kMG]?B\))?"
+)
 
 
 def _has_pip() -> bool:
@@ -499,8 +556,11 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
     if match := _UV_NOT_THERE.search(" ".join(text.split())):
         return InstallError(f"{asked} is not there: {match[0]}", "check the name and the version")
     if "ResolutionImpossible" in text or "No solution found" in text:
-        what = f"{asked} does not fit what else is required: {_conflict(text)}"
-        return InstallError(what, "name versions that fit together")
+        conflict = _conflict(text)
+        todo = "name versions that fit together"
+        if "(constraint)" in conflict:
+            todo = "a constraints file that pip is set to says so; pip config list names it"
+        return InstallError(f"{asked} does not fit what else is required: {conflict}", todo)
     errors = [line for line in text.splitlines() if line.startswith(("ERROR", "error", "  ×"))]
     last = (errors or [line for line in text.splitlines() if line.strip()] or [f"exit code {status}"])[-1]
     return InstallError(f"{asked} cannot be installed: {last.removeprefix('ERROR: ')}", "see what pip says about it")

@@ -4,7 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,7 @@ from ctrace.inspector.features.upgrade.environments import (
     _listed,
     _refused,
     dependents,
+    shown_step,
 )
 from ctrace.inspector.features.upgrade.requirements import parted
 from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerTensor
@@ -97,20 +102,54 @@ def test_the_known_versions_are_named():
     assert _refused(NO_VERSION, 1, "torch==99.0").todo == "it has: 2.13.0, 2.14.1, 2.15.0"
 
 
+def test_a_constraint_is_said_to_be_one():
+    text = """ERROR: Cannot install x==2 because these package versions have conflicting dependencies.
+The conflict is caused by:
+    The user requested x==2
+    The user requested (constraint) x<=1
+
+ERROR: ResolutionImpossible
+"""
+    error = _refused(text, 1, "x==2")
+    assert error.what == (
+        "x==2 does not fit what else is required: The user requested x==2; The user requested (constraint) x<=1"
+    )
+    assert "pip config list names it" in error.todo
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (
+            "Downloading nvidia_cudnn_cu13-9.26.0.51-py3-none-manylinux_2_27_x86_64.whl (366.2 MB)",
+            "Downloading nvidia_cudnn_cu13 9.26.0.51 (366.2 MB)",
+        ),
+        (
+            "Downloading triton-3.9.0-cp311-cp311-manylinux_2_27.whl.metadata (1.7 kB)",
+            "Downloading triton 3.9.0 (1.7 kB)",
+        ),
+        ("Collecting sympy>=1.13 (from torch==2.15.0)", "Collecting sympy>=1.13"),
+        ("Installing collected packages: triton, torch", "Installing collected packages: triton, torch"),
+    ],
+)
+def test_a_step_names_the_package(line: str, shown: str):
+    assert shown_step(line) == shown
+
+
 def test_an_upgrade_must_fit_what_requires_the_package():
     pins = dependents({"click"})
     assert any(each.startswith("typer==") or each.startswith("uvicorn==") for each in pins)
     assert not any(each.startswith("ctrace==") for each in dependents({"torch", "msgspec"}))
 
 
-def wheel(folder: Path, name: str, version: str) -> Path:
+def wheel(folder: Path, name: str, version: str, needs: str = "") -> Path:
     """Write a small wheel."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(f"{name}/__init__.py", f"VERSION = {version!r}\n")
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     return path
@@ -145,6 +184,50 @@ def test_an_environment_is_made_reused_listed_and_removed(offline: Path):
     removed, kept = maker.clean()
     assert ([each.name for each in removed], kept) == ([listed.name], [])
     assert maker.environments() == []
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Serve an index with two wheels, one of which needs the other, and their metadata apart; yield what is fetched."""
+    folder = tmp_path / "simple"
+    fetched: list[str] = []
+    for name, needs in (("smallpackage", "Requires-Dist: smallneeded\n"), ("smallneeded", "")):
+        path = wheel(folder / name, name, "1.5", needs)
+        with zipfile.ZipFile(path) as file:
+            Path(f"{path}.metadata").write_bytes(file.read(f"{name}-1.5.dist-info/METADATA"))
+        (folder / name / "index.html").write_text(f'<a href="{path.name}" data-core-metadata="true">x</a>')
+
+    class Served(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            fetched.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Served, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        yield fetched
+        server.shutdown()
+
+
+def test_no_wheel_is_fetched_before_a_yes(index: list[str], tmp_path: Path):
+    """pip's own dry run fetches all of them, gigabytes for torch."""
+    maker = EnvironmentMaker(tmp_path / ".ctrace")
+    plan = maker.plan(parted(["smallpackage==1.5"])[0])
+    wheels = [(tmp_path / "simple" / each / f"{each}-1.5-py3-none-any.whl") for each in ("smallneeded", "smallpackage")]
+    assert [(each.pin, each.bytes) for each in plan.packages] == [
+        ("smallneeded==1.5", wheels[0].stat().st_size),
+        ("smallpackage==1.5", wheels[1].stat().st_size),
+    ]
+    assert plan.hosts == ("127.0.0.1",)
+    assert [each for each in index if each.endswith(".whl")] == []
+    made = maker.make(plan)
+    assert all((Path(made.first[0]) / each / "__init__.py").is_file() for each in ("smallneeded", "smallpackage"))
 
 
 def test_a_failed_installation_is_removed(offline: Path):
