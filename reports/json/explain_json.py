@@ -59,6 +59,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "incomplete": plain(session.cut_off, cwd),
         "exited": session.exited or None,
         **_fake(session),
+        **_place_in_job(session),
         "scenarios": [_scenario(each, session) for each in session.scenarios],
         "graphs": [
             {**plain(graph, cwd), "cut_by": [_cut(each) for each in found if each.before == graph.id]}
@@ -102,6 +103,12 @@ def as_data(session: Session) -> dict[str, Any]:
 def is_fake(session: Session) -> bool:
     """Whether the model had no weights."""
     return session.model is not None and session.model.fake
+
+
+def _place_in_job(session: Session) -> dict[str, Any]:
+    """Return which rank of which job a run with `--world` was."""
+    cluster = session.cluster
+    return {"rank": cluster and cluster.rank, "world": cluster and cluster.world}
 
 
 def _fake(session: Session) -> dict[str, Any]:
