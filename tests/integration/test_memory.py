@@ -294,6 +294,51 @@ def test_what_lowers_the_peak_was_tried(ctrace: Command) -> None:
     assert all("0 s for trials were over" in each["why_not"] for each in untried)
 
 
+IN_PARTS = """\
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide = torch.nn.Linear(256, 256)
+
+    def forward(self, x):
+        return x + torch.nn.functional.gelu(self.wide(x))
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            torch._dynamo.graph_break()
+            x = block(x)
+        return x
+
+model = Net()
+
+def inputs():
+    return (torch.randn(4, 256),)
+
+def optimizer(model):
+    return torch.optim.AdamW(model.parameters())
+"""
+WEIGHTS = 4 * (256 * 256 + 256) * 4
+
+
+def test_a_step_of_the_optimizer_in_the_backward_frees_gradients(ctrace: Command) -> None:
+    ctrace.write("model.py", IN_PARTS)
+    report = ctrace("memory", "model.py", "--train", "--try", "--json").report
+    assert sum(each["bytes"] for each in report["alive"] if each["kind"] == "optimizer") >= 2 * WEIGHTS
+    (option,) = [each for each in report["options"] if each["name"] == "optimizer_in_backward"]
+    assert report["peak"]["bytes"] - option["peak_bytes"] > WEIGHTS // 2
+    ctrace.write("model.py", IN_PARTS.replace("            torch._dynamo.graph_break()\n", ""))
+    report = ctrace("memory", "model.py", "--train", "--try", "--json").report
+    (option,) = [each for each in report["options"] if each["name"] == "optimizer_in_backward"]
+    assert option["peak_bytes"] > 3 * WEIGHTS  # one graph returns all gradients: they are there together
+
+
 HUGE = """\
 import torch
 

@@ -86,6 +86,15 @@ class ModelCalls:
         """The optimizer of the file, whose step ends a step; None: there is none."""
         return self._optimizer
 
+    @contextmanager
+    def without_optimizer(self) -> Iterator[None]:
+        """Let steps in the block end with the backward."""
+        before, self._optimizer = self._optimizer, None
+        try:
+            yield
+        finally:
+            self._optimizer = before
+
     @property
     def way(self) -> Way:
         """The way to call it."""

@@ -4,6 +4,7 @@ Nothing is advised that was not tried. What a change computes again is counted i
 """
 
 import functools
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -165,7 +166,16 @@ class OptionTrials:
                 setting = "torch._functorch.config.donated_buffer = True"
                 made = functools.partial(of_autograd.patch, donated_buffer=True)
                 yield OptionCandidate("donated_buffer", setting, setting, made)
+            yield from self._smaller_dtype()
         optimizer = self._calls.optimizer
+        if optimizer is not None and any("gradient" in each.kinds for each in self._peak.alive):
+            yield OptionCandidate(
+                "optimizer_in_backward",
+                f"a step of {type(optimizer).__name__} for each parameter once its gradient is there, which it frees",
+                "parameter.register_post_accumulate_grad_hook(step), with an optimizer of each parameter; "
+                "gradients cannot be clipped or accumulated",
+                self._in_backward,
+            )
         if optimizer is not None and self._peak.part == "optimizer":
             yield OptionCandidate(
                 "foreach",
@@ -173,6 +183,40 @@ class OptionTrials:
                 "foreach=False",
                 functools.partial(_one_by_one, optimizer),
             )
+
+    def _smaller_dtype(self) -> Iterator[OptionCandidate]:
+        """Yield bfloat16 for matrix products, if the backward keeps tensors of twice its size."""
+        import torch
+
+        if any("saved" in each.kinds and each.dtype == "float32" for each in self._peak.alive):
+            statement = f'with torch.autocast("{self._device}", dtype=torch.bfloat16):'
+            yield OptionCandidate(
+                "smaller_dtype",
+                "call the model under torch.autocast in bfloat16: results of matrix products take half, rounded",
+                statement,
+                functools.partial(torch.autocast, self._device, dtype=torch.bfloat16),
+            )
+
+    @contextmanager
+    def _in_backward(self) -> Iterator[None]:
+        """Let each parameter have an optimizer of its own, which shares the state of the whole one."""
+        whole = self._calls.optimizer
+        known = inspect.signature(type(whole)).parameters
+        alone: list[tuple[Any, Any]] = []
+        with self._calls.without_optimizer(), ExitStack() as hooks:
+            for group in whole.param_groups:
+                options = {name: value for name, value in group.items() if name != "params" and name in known}
+                for parameter in group["params"]:
+                    if parameter.requires_grad:
+                        optimizer = type(whole)([parameter], **options)
+                        if parameter in whole.state:
+                            optimizer.state[parameter] = whole.state[parameter]
+                        hook = parameter.register_post_accumulate_grad_hook(_stepping(optimizer))
+                        hooks.callback(hook.remove)
+                        alone.append((parameter, optimizer))
+            yield
+        for parameter, optimizer in alone:
+            whole.state[parameter] = optimizer.state[parameter]
 
     def _chunked_losses(self) -> Iterator[OptionCandidate]:
         """Yield the loss in parts, if the step has a tensor with a large vocabulary."""
@@ -248,6 +292,16 @@ def _elements(module: Any) -> int:
 def _place(module: Any) -> tuple[str | None, int | None]:
     code = getattr(getattr(type(module), "forward", None), "__code__", None)
     return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def _stepping(optimizer: Any) -> Callable[[Any], None]:
+    """Return a hook that takes a step, and frees the gradient."""
+
+    def hook(parameter: Any) -> None:
+        optimizer.step()
+        parameter.grad = None
+
+    return hook
 
 
 @contextmanager
