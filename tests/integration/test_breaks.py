@@ -1,6 +1,9 @@
 """`ctrace breaks` on real models: the cost of a break, and whose code causes it."""
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from tests.integration.conftest import Command
 
@@ -139,3 +142,15 @@ def test_both_counts_of_ops_are_of_one_call(ctrace: Command) -> None:
     ctrace.write("model.py", TURNS)
     report = ctrace("explain", "model.py", "--json", "--fast").report
     assert (report["verdict"], report["coverage"]["compiled"]) == ("not_compiled", 0)
+
+
+def test_torch_behind_a_link_is_torch(ctrace: Command) -> None:
+    """Frames have the path by which Python found torch, hooks that of its files."""
+    packages = Path(torch.__file__).parent.parent
+    (ctrace.folder / "link").symlink_to(packages)
+    ctrace.write("model.py", "import torch\nmodel = torch.nn.ReLU()\ninputs = (torch.rand(2),)\n")
+    linked = Command(ctrace.folder)("breaks", "model.py", PYTHONPATH=str(ctrace.folder / "link"))
+    assert linked.code == 0, linked.err
+    (log,) = (ctrace.folder / ".ctrace").rglob("trace.log")
+    for folder in (ctrace.folder / "link", packages.resolve()):
+        assert f'"{folder}/torch": "torch"' in log.read_text()

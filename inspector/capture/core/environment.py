@@ -50,8 +50,9 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
     )
 
     def imported(torch: ModuleType) -> None:
-        folder = Path(torch.__file__ or "").resolve().parent
-        recorder.add(TorchFound(str(torch.__version__), {str(folder): Owner.TORCH}))
+        file = Path(torch.__file__ or "")
+        folders = {str(file.parent), str(file.resolve().parent)}  # behind a link, frames have the first, hooks either
+        recorder.add(TorchFound(str(torch.__version__), dict.fromkeys(sorted(folders), Owner.TORCH)))
 
     when("torch", imported)
     try:
