@@ -65,8 +65,12 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 """The models, each with the options of both runs."""
 
-_TIMES = frozenset(("chromium_event", "compilation_metrics", "bwd_compilation_metrics", "ctrace_codegen"))
-"""Records of times only."""
+_TIMES = frozenset(
+    ("chromium_event", "compilation_metrics", "bwd_compilation_metrics", "ctrace_codegen", "ctrace_codegen_started")
+)
+"""Records of times and progress only."""
+_WHENEVER = "ctrace_built_code"
+"""A record whose head says what was compiled when it was written: kernels of a backward are built beside other work."""
 NAMED = {
     "ctrace_start": "the process",
     "ctrace_end": "times, and what the comparison with eager cost",
@@ -186,6 +190,7 @@ def records(log: Path) -> Counter[tuple[str, str]]:
         kind = artifact.get("name") or next(iter(head))
         if kind not in _TIMES and kind not in NAMED:
             described = {key: value for key, value in head.items() if key not in ("has_payload", "artifact")}
+            described = {} if kind == _WHENEVER else described
             found[kind, plain(json.dumps(_unfolded(described, names)) + "\n" + _payload(lines))] += 1
     return found
 

@@ -114,10 +114,11 @@ class AskedValues:
             self._recorded.add(key)
             self._recorder.add(Assumed(spot.file, spot.line, spot.column, spot.expression, value, origin))
 
-    def spot(self) -> AskingPlace:
-        """Return the innermost place outside of torch and ctrace that led here."""
+    def spot(self, of: str = "") -> AskingPlace:
+        """Return the innermost place outside of torch, ctrace and the package of a module that led here."""
+        package = of.partition(".")[0]
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and self._is_passed(frame.f_code.co_filename):
+        while frame is not None and (self._is_passed(frame.f_code.co_filename) or _is_of(frame, package)):
             frame = frame.f_back
         return AskingPlace("<unknown>", 0, None, "") if frame is None else _spot_of(frame)
 
@@ -146,6 +147,10 @@ def _spot_of(frame: FrameType) -> AskingPlace:
         return AskingPlace(file, line, None if column is None else column + 1, text.strip()[:_LONGEST])
     cut = text.encode()[column:end_column].decode(errors="replace")
     return AskingPlace(file, line, column + 1, cut[:_LONGEST])
+
+
+def _is_of(frame: FrameType, package: str) -> bool:
+    return bool(package) and str(frame.f_globals.get("__name__")).partition(".")[0] == package
 
 
 def _op(func: Any) -> str:

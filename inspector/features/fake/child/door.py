@@ -15,6 +15,7 @@ from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.cut_layers import cut_layers
+from ctrace.inspector.features.fake.child.fake_checkpoints import fake_checkpoints
 from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
 from ctrace.inspector.features.fake.child.real_inputs import mark_real
 from ctrace.inspector.features.fake.child.storage_sizes import resizable_storages
@@ -27,8 +28,8 @@ from ctrace.inspector.runs.capture_request import Options
 
 module_of_folder = module_of
 """Makes a model from a local folder of transformers."""
-SOURCES: tuple[Source, ...] = (symbolic_graphs,)
-"""The hooks that follow graphs with sizes that depend on values."""
+SOURCES: tuple[Source, ...] = (symbolic_graphs, fake_checkpoints)
+"""The hooks that follow graphs and checkpoints without values."""
 
 
 class FakeModel(WholeModel):
@@ -63,6 +64,8 @@ class FakeModel(WholeModel):
         self._active.enter_context(resizable_storages())
         self._active.callback(symbolic_graphs.stop)
         symbolic_graphs.follow(asked, values)
+        self._active.callback(fake_checkpoints.stop)
+        fake_checkpoints.follow(asked)
 
     def made(self, model: Any, module: ModuleType) -> Any:
         """Cut layers, and take the storage of parameters that still have one."""

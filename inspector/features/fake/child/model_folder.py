@@ -1,4 +1,4 @@
-"""Make a model from a local folder as `transformers` saves it (`hf:./folder`): from its config, without its weights.
+"""Make a model from a local folder as `transformers` and `diffusers` save it (`hf:./folder`), from its config alone.
 
 Nothing is downloaded, and no code of the folder runs: the class comes from the installed library. Of checkpoints, only
 the headers of safetensors files are read, to compare shapes.
@@ -11,16 +11,18 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.fake.child.diffusers_inputs import inputs_of_diffusers
+from ctrace.inspector.features.fake.child.safetensors_header import DTYPES, header_of
 
 _CONFIG = "config.json"
+_PIPELINE = "model_index.json"
+_CLASS = "_class_name"
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
+_OF_DIFFUSERS = "diffusion_pytorch_"
+"""What the names of a checkpoint's files begin with in a folder of diffusers."""
 _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 64 << 20
-_LONGEST_HEADER = 100_000_000
-"""The limit of safetensors itself, in bytes."""
-_LENGTH = 8
-"""A safetensors file begins with the length of its header, in 8 bytes, little-endian."""
 _TOKENS = 512
 _DECODED = 8
 
@@ -29,14 +31,22 @@ def module_of(folder: Path) -> ModuleType:
     """Return a module with `model`, `inputs` and `notes`, as a model file would define them.
 
     Raises:
-        TargetError: the folder has no config that the installed transformers knows.
+        TargetError: the folder has no config that the installed transformers or diffusers knows.
     """
+    if (folder / _PIPELINE).is_file() and not (folder / _CONFIG).exists():
+        parts = sorted(each.parent.name for each in folder.glob(f"*/{_CONFIG}"))
+        todo = (
+            f"name one of its parts, such as hf:{folder}/{parts[0]}" if parts else "none of its parts has a config.json"
+        )
+        raise TargetError(f"{folder} is a pipeline of {len(parts)} models", todo)
     config = _json(folder / _CONFIG, _LONGEST_CONFIG)
     made = _FolderModule(folder.name or "model")
-    model = _model(folder, config)
+    of_diffusers = _CLASS in config
+    stored = _stored(folder, _OF_DIFFUSERS if of_diffusers else "")
+    model = _of_diffusers(folder, config, stored) if of_diffusers else _model(folder, config)
     made.model = model  # type: ignore[attr-defined]
-    made.inputs = lambda: _inputs(model)  # type: ignore[attr-defined]
-    made.notes = tuple(_compared(folder, model))
+    made.inputs = lambda: inputs_of_diffusers(model) if of_diffusers else _inputs(model)  # type: ignore[attr-defined]
+    made.notes = tuple(_compared(stored, model))
     return made
 
 
@@ -88,11 +98,35 @@ def _model(folder: Path, config: Mapping[str, Any]) -> Any:
         with torch.device("meta"):
             return cls._from_config(known).eval()  # type: ignore[attr-defined]
     except Exception as error:  # a config may hold anything
-        first = next(iter(str(error).splitlines()), "")
-        what = (
-            f"{folder}: transformers {version} makes no {cls.__name__} of its config: {type(error).__name__}: {first}"
-        )
-        raise TargetError(what, "check config.json, or install the version of transformers that wrote it") from None
+        raise _unmade(folder, f"transformers {version}", cls, error) from None
+
+
+def _of_diffusers(folder: Path, config: Mapping[str, Any], stored: Mapping[str, tuple[str, list[int]]]) -> Any:
+    """Make a part of a pipeline, in the dtype of its checkpoint: its config names none."""
+    import torch
+
+    try:
+        import diffusers
+    except ImportError as error:
+        raise TargetError(f"hf: needs diffusers: {error}", "pip install diffusers") from None
+    name, version = str(config[_CLASS]), diffusers.__version__
+    cls = getattr(diffusers, name, None)
+    if not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
+        what = f"{folder}: diffusers {version} has no model {name}"
+        raise TargetError(what, "name the folder of a model, install a newer diffusers, or write a model file")
+    kinds = {DTYPES.get(kind) for kind, _ in stored.values()}
+    try:
+        with torch.device("meta"):
+            model = cls.from_config(dict(config)).eval()  # type: ignore[attr-defined]
+        return model.to(getattr(torch, str(kinds.pop()))) if len(kinds) == 1 else model
+    except Exception as error:  # a config may hold anything
+        raise _unmade(folder, f"diffusers {version}", cls, error) from None
+
+
+def _unmade(folder: Path, library: str, cls: type, error: Exception) -> TargetError:
+    first = next(iter(str(error).splitlines()), "")
+    what = f"{folder}: {library} makes no {cls.__name__} of its config: {type(error).__name__}: {first}"
+    return TargetError(what, f"check config.json, or install the version of {library.split()[0]} that wrote it")
 
 
 def _inputs(model: Any) -> dict[str, Any]:
@@ -117,12 +151,8 @@ def _inputs(model: Any) -> dict[str, Any]:
     raise TargetError(f"it is not known which {name} {type(model).__name__} takes", 'pass --input "name=float32[1,80]"')
 
 
-_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-
-
-def _compared(folder: Path, model: Any) -> Iterator[str]:
+def _compared(stored: Mapping[str, tuple[str, list[int]]], model: Any) -> Iterator[str]:
     """Yield where the headers of the folder's checkpoint disagree with the model that its config makes."""
-    stored = _stored(folder)
     if not stored:
         return
     expected = dict(model.named_parameters())
@@ -137,49 +167,31 @@ def _compared(folder: Path, model: Any) -> Iterator[str]:
     if absent:
         yield f"{len(absent)} parameters are not in the checkpoint, such as {absent[0]}"
     kinds = {stored[name][0] for name in expected if name in stored}
-    other = {kind for kind in kinds if _DTYPES.get(kind) != str(model.dtype).removeprefix("torch.")}
+    other = {kind for kind in kinds if DTYPES.get(kind) != str(model.dtype).removeprefix("torch.")}
     if other:
         yield f"the checkpoint has weights of {', '.join(sorted(other))}; the model was made in {model.dtype}"
 
 
-def _stored(folder: Path) -> dict[str, tuple[str, list[int]]]:
+def _stored(folder: Path, begin: str = "") -> dict[str, tuple[str, list[int]]]:
     """Return the dtype and shape of each tensor in the folder's checkpoint, by name.
 
     Raises:
         TargetError: a file lies outside of the folder, or is damaged.
     """
-    if (folder / _INDEX).exists():
-        shards = _json(folder / _INDEX, _LONGEST_INDEX).get("weight_map")
+    index = folder / f"{begin}{_INDEX}"
+    if index.exists():
+        shards = _json(index, _LONGEST_INDEX).get("weight_map")
         if not isinstance(shards, dict) or not all(isinstance(each, str) for each in shards.values()):
-            raise TargetError(f"{folder / _INDEX} has no weight_map", "take the index that transformers wrote")
+            raise TargetError(f"{index} has no weight_map", "take the index that transformers wrote")
         names = sorted(set(shards.values()))
     else:
-        names = [_SINGLE]
+        names = [f"{begin}{_SINGLE}"]
     found: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         file = folder / name
         if "\0" in name or not file.resolve().is_relative_to(folder.resolve()):
             todo = "take the index that transformers wrote; files beside it are not read"
-            raise TargetError(f"{folder / _INDEX} names {name!r:.100}, which is outside of {folder}", todo)
+            raise TargetError(f"{index} names {name!r:.100}, which is outside of {folder}", todo)
         if file.is_file():
-            found |= _header(file)
+            found |= header_of(file)
     return found
-
-
-def _header(file: Path) -> dict[str, tuple[str, list[int]]]:
-    wrong = TargetError(f"{file} has no safetensors header", "replace the file, or remove it: only its shapes are read")
-    try:
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(_LENGTH), "little")
-            if not 0 < length <= min(_LONGEST_HEADER, file.stat().st_size - _LENGTH):
-                raise wrong
-            data = json.loads(stream.read(length))
-        return {
-            name: (str(each["dtype"]), [int(size) for size in each["shape"]])
-            for name, each in data.items()
-            if name != "__metadata__"
-        }
-    except OSError as error:
-        raise TargetError(f"{file} cannot be read: {error.strerror}", "check its permissions") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise wrong from None
