@@ -24,8 +24,20 @@ from tests.support.warm import WarmServer
 COMMANDS = sorted({command for _, command in NAMED})
 TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 INSTEAD = {
+    "report model.py --memory": "report model.py --train --memory -o memory.html",
+    "memory model.py --train": "memory model.py --train --build",
+    "memory model.py": "memory model.py --train --build",
+    "kernels model.py --fake --target h100": "explain model.py --fake --target h100",
+    "explain model.py --fake --layers 2": "explain model.py --fake --target h100",
+    "explain model.py --fake --assume model.py:31:12=True,False": "explain model.py --fake --target h100",
+    "explain model.py --fake": "explain model.py --fake --target h100",
+    "diff --git main..HEAD model.py --train --memory": "diff --git main..HEAD model.py",
+    "accuracy train.py -- --epochs 1": "accuracy train.py",
+    "accuracy net.py:Net --input 'float32[8,128]' --vary 0=1,64": "accuracy model.py",
+    "accuracy model.py --promises": "accuracy model.py",
+    "accuracy model.py --against eager": "accuracy model.py",
     "accuracy": "accuracy model.py",
-    "accuracy model.py --steps 20": "accuracy model.py --steps 2",
+    "accuracy model.py --steps 20": "accuracy model.py --train",
     "check --init --github": "check --init --github net.py",
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
@@ -55,7 +67,7 @@ INSTEAD = {
     "fusion model.py --json": "fusion sample_models/attention_print.py",
     "graphs --graph 0/1 --ops": "graphs --graph 0/0 --ops",
     "guards --cost": "guards --cost model.py",
-    "memory": "memory model.py",
+    "memory": "memory model.py --train --build",
     "kernels --dump DIR": "kernels --dump kernels/",
     "kernels --ir ptx --kernel exp_0": "kernels model.py --target h100 --ir ptx --kernel exp_0",
     "kernels --target a100,h100": "kernels model.py --target h100",
@@ -146,6 +158,15 @@ INSTEAD = {
 }  # fmt: skip
 """What runs in the place of a command: for words that stand for something, and for less work of the same kind."""
 NOT_RUN = {
+    "report model.py --train --memory --try -o tried.html": "tests/integration/test_memory.py tries changes",
+    "memory train.py --world 1024 --rank 7": "the example has no ranks; tests/integration/test_memory.py has some",
+    "memory model.py --train --world 8 --rank 3": "the example has no ranks; tests/integration/test_memory.py has some",
+    "memory model.py --train --world 8": "the example has no ranks; tests/integration/test_memory.py has some",
+    "memory model.py --train --try": "tests/integration/test_memory.py does",
+    "memory model.py --train --fit batch --target h100": "tests/integration/test_memory.py does",
+    "memory model.py --train --fake": "tests/integration/test_memory.py does",
+    "memory llama.py --world 1024 --fake --train": "no such model here; tests/integration/test_memory.py has one",
+    "explain llama.py --world 1024 --fake --target h100 --train": "no such model here; tests/integration/test_cluster.py has one",
     "upgrade": "installs torch; tests/integration/test_upgrade.py compares two environments",
     "upgrade --fail-on worse": "tests/integration/test_upgrade.py does",
     "upgrade --python PATH": "tests/integration/test_upgrade.py compares two environments",
