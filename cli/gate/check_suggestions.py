@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
 
 DEFAULT_BUDGET = "5m"
+_WITHOUT_VALUES = "a repair is proved by comparing values, and the scenario has fake: true"
 
 
 def suggested(outcome: CheckOutcome, jobs: Iterable[CheckJob], store: Store, seconds: float) -> CheckOutcome:
@@ -65,6 +66,8 @@ def with_suggestions(
         sites = [each.site for each in one.findings if each.site is not None and each.site.key not in found]
         if any(each.why == INTERRUPTED for each in found.values()):
             found |= {each.key: SuggestedRepair(why=INTERRUPTED) for each in sites}
+        elif sites and one.job in jobs and jobs[one.job].options.fake:
+            found |= {each.key: SuggestedRepair(why=_WITHOUT_VALUES) for each in sites}
         elif sites and one.job in jobs:
             job = jobs[one.job]
             session = saved(one.run) if one.run is not None else None

@@ -80,7 +80,8 @@ def _cross(policy: CheckPolicy, rule: ModelRule, named: Named, jobs: list[CheckJ
                 needed = _needed_options(options, target, limits, policy)
                 check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
                 key = JobKey(named.key, scenario, target)
-                compares = accuracy and target == CPU  # a GPU that is not there has no numbers
+                # A GPU that is not there has no numbers, and neither has a model without weights.
+                compares = accuracy and target == CPU and not needed.fake
                 found.append(CheckJob(key, named.target, needed, limits, timeout, compares, memory and target == CPU))
     except CtraceError as error:
         if not (named.by_chance and isinstance(error, TargetError)):

@@ -30,6 +30,7 @@ from ctrace.inspector.features.check.policy.yaml_nodes import YamlNode, read_yam
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
+from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.input_specs import InputSpec, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
@@ -248,7 +249,7 @@ def _places(node: YamlNode, folder: Path) -> list[str]:
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile; torch/_inductor/__init__.py, `list_mode_options` (2.13)."""
-_SCENARIO_KEYS = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph")
+_SCENARIO_KEYS = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "fake", "assume", "layers")
 _ELSEWHERE = {
     "target": "name GPUs in the policy's targets: every scenario runs for each of them",
     "targets": "name GPUs in the targets of the policy or of a model",
@@ -287,7 +288,22 @@ def _options(node: YamlNode) -> Options:
         mode=optional(keys, "mode", _mode, None),
         dynamic=optional(keys, "dynamic", _dynamic, None),
         fullgraph=optional(keys, "fullgraph", flag, False),
+        fake=optional(keys, "fake", flag, False),
+        assume=optional(keys, "assume", _assume, ()),
+        layers=optional(keys, "layers", _layers, None),
     )
+
+
+def _assume(node: YamlNode) -> tuple[str, ...]:
+    return tuple(_parsed(each, parse_assumption) for each in entries(node))
+
+
+def _layers(node: YamlNode) -> int | None:
+    if node.value is None:
+        return None
+    if node.value == 0:
+        raise wrong(node, "layers is 0", "write how many layers to keep of each list, such as 2")
+    return whole(node)
 
 
 def _vary(node: YamlNode) -> tuple[str, ...]:
@@ -341,4 +357,4 @@ def _refused(node: YamlNode, error: TargetError) -> Exception:
 
 
 def _bare(words: str) -> str:
-    return re.sub(r"--(input|vary) ", "", words)
+    return re.sub(r"--(input|vary|assume) ", "", words)

@@ -39,6 +39,9 @@ _OTHER_SCENARIOS = """\
 #    mode: default                # of torch.compile, as are the next two
 #    dynamic: null
 #    fullgraph: false
+#    fake: false                  # without weights, for models that do not fit
+#    assume: []                   # then: "model.py:31:12=True,False"
+#    layers: null                 # or keep so many of each list of layers
 
 # What to generate code for. ctrace targets lists the GPUs; none is required.
 """

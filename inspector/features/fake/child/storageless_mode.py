@@ -24,6 +24,9 @@ _INDEPENDENT = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "
 _UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"))
 """Ops whose result has no value before something is written to it."""
 
+_TRACING = "torch._subclasses."
+"""The package of fake and functional tensors."""
+
 
 class KnownValues:
     """Decides which tensors are known, and what becomes of each op."""
@@ -38,23 +41,30 @@ class KnownValues:
         """Storages whose values were known until something unknown was written, with a reference that keeps the id."""
         self.keeps_random = False
         """Whether random numbers are drawn, for inputs that the file marks as real."""
-        self._ordinary: dict[type, bool] = {}
+        self._plain: dict[type, bool] = {}
         self._torch = torch
         self.mode = _mode(self)
 
     def is_ordinary(self, tensor: Any) -> bool:
         """Whether a tensor is a strided one on the CPU, of no class that wraps other tensors."""
-        kind = type(tensor)
-        plain = self._ordinary.get(kind)
-        if plain is None:
-            plain = kind.__torch_dispatch__ is self._torch._C._disabled_torch_dispatch_impl
-            self._ordinary[kind] = plain
         return (
-            plain
+            self._has_plain_class(tensor)
             and tensor.device.type == "cpu"
             and tensor.layout is self._torch.strided
             and not self._torch._is_functional_tensor(tensor)
         )
+
+    def _is_wrapper(self, tensor: Any) -> bool:
+        """Whether a tensor is of a class that wraps others and is not torch's own for tracing, such as torchao's."""
+        return not self._has_plain_class(tensor) and not type(tensor).__module__.startswith(_TRACING)
+
+    def _has_plain_class(self, tensor: Any) -> bool:
+        kind = type(tensor)
+        plain = self._plain.get(kind)
+        if plain is None:
+            plain = kind.__torch_dispatch__ is self._torch._C._disabled_torch_dispatch_impl
+            self._plain[kind] = plain
+        return plain
 
     def is_unknown(self, tensor: Any) -> bool:
         """Whether the values of an ordinary tensor do not exist."""
@@ -82,6 +92,8 @@ class KnownValues:
         if _is_in_fake_mode():  # such as DTensor's, which asks for a shape; a mode of torch's own comes after this one
             return func(*args, **kwargs)
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
+        if any(map(self._is_wrapper, tensors)):
+            return NotImplemented  # so torch asks their class, whose own ops then arrive here
         if not isinstance(func, self._torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs, tensors)
         if not all(map(self.is_ordinary, tensors)):

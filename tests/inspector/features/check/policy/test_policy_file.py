@@ -24,6 +24,7 @@ scenarios:
   training: {train: true}
   sizes: {vary: ["0=1,2,8", dtype=float64], inputs: ["float32[8,128]"], provoke: false, mode: default, dynamic: null}
   whole: {fullgraph: yes, dynamic: false, mode: null}
+  large: {fake: true, assume: ["model.py:31:12=True,False"], layers: 2}
 targets: [cpu, NVIDIA H100, h100]
 owned: [src/mylib]
 limits:
@@ -82,7 +83,8 @@ class TestFull:
     def test_scenarios(self, folder: Path):
         sizes = Options(inputs=("float32[8,128]",), vary=("0=1,2,8", "dtype=float64"), mode="default")
         whole = Options(fullgraph=True, dynamic=False)
-        ways = {"base": Options(), "training": Options(train=True), "sizes": sizes, "whole": whole}
+        large = Options(fake=True, assume=("model.py:31:12=True,False",), layers=2)
+        ways = {"base": Options(), "training": Options(train=True), "sizes": sizes, "whole": whole, "large": large}
         assert loaded(folder, FULL).scenarios == ways
         assert list(loaded(folder, FULL).scenarios) == list(ways)
 
@@ -99,8 +101,8 @@ class TestFull:
 
     def test_allow_entries(self, folder: Path):
         reason = "the mask is read once per batch; see issue 12"
-        first = Allow(reason, "GB0170", "mask.py::Mask.forward", "if is_pad.any()", date(2027, 1, 31), line=28)
-        assert loaded(folder, FULL).allow == (first, Allow("on purpose", text="print(x)", line=33))
+        first = Allow(reason, "GB0170", "mask.py::Mask.forward", "if is_pad.any()", date(2027, 1, 31), line=29)
+        assert loaded(folder, FULL).allow == (first, Allow("on purpose", text="print(x)", line=34))
 
     def test_the_rest(self, folder: Path):
         policy = loaded(folder, FULL)
@@ -233,6 +235,9 @@ MISTAKES = [
     ("limits: {graphs: 1.0}", 1, "limits.graphs is 1.0", "such as 0"),
     ("limits: {graphs: 0x10}", 1, "limits.graphs is 0x10", "such as 0"),
     (f"limits: {{graphs: {'9' * 5000}}}", 1, "limits.graphs is 999", "such as 0"),
+    ("scenarios: {a: {layers: 0}}", 1, "layers is 0", "such as 2"),
+    ("scenarios: {a: {assume: here}}", 1, "not a place with values", "write FILE:LINE=VALUES"),
+    ("scenarios: {a: {fake: 8B}}", 1, "fake is 8B", "true or false"),
     ("limits: {coverage: 101}", 1, "not a percentage", "from 0 to 100"),
     ("limits: {coverage: .nan}", 1, "not a percentage", "from 0 to 100"),
     ("limits: {missed_bytes: 1MB}", 1, "limits.missed_bytes is 1MB", "1MiB"),

@@ -243,3 +243,37 @@ def test_an_op_without_a_fake_kernel_is_named(fake: FakeModel) -> None:
     with pytest.raises(CallStoppedError, match="what ctrace_test::no_fake returns") as caught:
         no_fake(x())
     assert 'register_fake("ctrace_test::no_fake")' in caught.value.todo
+
+
+class Scaled(torch.Tensor):
+    """A quantized weight, as torchao has them: it wraps whole numbers and a scale."""
+
+    whole: torch.Tensor
+    scale: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, whole: torch.Tensor, scale: torch.Tensor) -> "Scaled":
+        made: Scaled = torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)  # type: ignore[attr-defined]
+        made.whole, made.scale = whole, scale
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].whole, args[0].scale)
+        plain = [each.whole.to(each.scale.dtype) * each.scale if isinstance(each, cls) else each for each in args]
+        return func(*plain, **(kwargs or {}))
+
+
+def test_quantized_weights_are_followed_into_what_they_wrap(fake: FakeModel) -> None:
+    weight = torch.randn(1 << 16, 1 << 16)
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    layer = nn.Linear(1 << 16, 1 << 16, bias=False)
+    layer.weight = nn.Parameter(Scaled((weight / scale).round().to(torch.int8), scale), requires_grad=False)
+    fake.made(layer, _module())
+    assert isinstance(layer.weight, Scaled)
+    result = layer(torch.randn(2, 1 << 16))
+    assert type(result) is torch.Tensor
+    assert has_no_memory(result)
+    with pytest.raises(CallStoppedError):
+        layer.weight.sum().item()
