@@ -206,7 +206,7 @@ PLANTED = (
         "torch-decomposition",
         "graph",
         "torch",
-        "torch",
+        "hardswish torch/_decomp/decompositions.py:",
         (
             (f"{TORCH}_decomp/decompositions.py", *_HARDSWISH),
             (f"{TORCH}version.py", "__version__ = '", "__version__ = '9."),

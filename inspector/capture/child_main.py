@@ -155,8 +155,8 @@ def _run(
     *,
     compiles_first: bool,
 ) -> Any:
-    if request.config:
-        child_door("upgrade").configure(request.config)
+    if request.config or request.sources or request.called:
+        child_door("upgrade").prepare(request)
     if ops is None:
         status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run"))
         status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status

@@ -12,7 +12,7 @@ from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.installed import check_environment, check_triton
-from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting, TorchSource
 from ctrace.inspector.runs.checkout import Checkout, checkout_of
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
@@ -49,6 +49,8 @@ def capture(
     seconds: float = 0.0,
     seed: int | None = None,
     config: tuple[TorchSetting, ...] = (),
+    sources: tuple[TorchSource, ...] = (),
+    called: str = "",
     then: "Callable[[Session, Adds], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
@@ -56,9 +58,10 @@ def capture(
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
-    writes the result to the proof's file. `calls`, `seconds`, `seed` and `config` are those of
-    `CaptureRequest`; a run that is compared with another needs its seed, any other gets a new one. `then` adds
-    to the log and the session what is found out after the run: trials of its advice, a comparison with eager.
+    writes the result to the proof's file. `calls`, `seconds`, `seed`, `config`, `sources` and
+    `called` are those of `CaptureRequest`; a run that is compared with another needs its seed, any other gets a new
+    one. `then` adds to the log and the session what is found out after the run: trials of its advice, a comparison
+    with eager.
 
     Raises:
         SetupError: there is no supported torch, or the system cannot start a process.
@@ -87,6 +90,8 @@ def capture(
                     calls=calls,
                     seconds=seconds,
                     config=config,
+                    sources=sources,
+                    called=called,
                     seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
                     records_files=child.records_files,
                 )

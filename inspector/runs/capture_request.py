@@ -66,6 +66,16 @@ class TorchSetting(Struct, frozen=True):
     """As JSON."""
 
 
+class TorchSource(Struct, frozen=True):
+    """Functions of a module of torch that get the code of another torch's file."""
+
+    module: str
+    path: str
+    """The file of the other torch."""
+    functions: tuple[str, ...]
+    """Their qualified names."""
+
+
 class CaptureRequest(Struct, frozen=True):
     """One capture: what to run, how, and where the log goes."""
 
@@ -101,6 +111,10 @@ class CaptureRequest(Struct, frozen=True):
     """The time for calls that cycle; none begins later."""
     config: tuple[TorchSetting, ...] = ()
     """What to set in torch's configuration before the target is loaded; the feature `upgrade` does."""
+    sources: tuple[TorchSource, ...] = ()
+    """What to replace in torch's code before the target is loaded."""
+    called: str = ""
+    """The file for the names of torch's functions that were called; empty: they are not recorded."""
     seed: int | None = None
     """What the generators of random numbers start with; None: with what Python and torch choose."""
 

@@ -78,7 +78,7 @@ def reason_text(reason: Reason) -> str:
     if reason.kind is ReasonKind.UNKNOWN:
         return f"{_KINDS[reason.kind]}: {reason.note}" if reason.note else _KINDS[reason.kind]
     values = f": {_value(reason.before)} → {_value(reason.after)}" if reason.before or reason.after else ""
-    source = f" ({reason.source})" if reason.source else ""
+    source = f" ({reason.source})" if reason.source and reason.source not in (reason.before, reason.after) else ""
     return f"{reason.kind} {reason.name}{values}{source}"
 
 

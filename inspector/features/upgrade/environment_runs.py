@@ -20,7 +20,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
 )
 from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.runs.capture import capture
-from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting, TorchSource
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
@@ -82,6 +82,8 @@ class EnvironmentRuns(Struct, frozen=True):
         options: Options,
         *,
         config: tuple[TorchSetting, ...] = (),
+        sources: tuple[TorchSource, ...] = (),
+        called: str = "",
         first: Sequence[str] = (),
         without: Sequence[str] = (),
     ) -> ModelRun:
@@ -91,6 +93,8 @@ class EnvironmentRuns(Struct, frozen=True):
             target: The model.
             options: How to call it.
             config: What to set in torch's configuration.
+            sources: What to replace in torch's code.
+            called: The file for the names of torch's functions that are called.
             first: Folders whose packages come before those of the environment.
             without: Variables that the process does not get.
 
@@ -109,6 +113,8 @@ class EnvironmentRuns(Struct, frozen=True):
             child=child,
             seed=SEED,
             config=config,
+            sources=sources,
+            called=called,
         )
         return ModelRun(session, child.peak)
 

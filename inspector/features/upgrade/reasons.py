@@ -16,11 +16,17 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.features.upgrade.torch_functions import TorchFunction, words_of
 from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
-from ctrace.inspector.runs.capture_request import TorchSetting
+from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
 
 MOST_TRIALS = 48
 """How many further runs of one model may look for reasons; each costs about as much as the first."""
+MOST_OPTION_TRIALS = 8
+"""How many of them may look among the options that only the later torch has."""
+MOST_FUNCTION_TRIALS = 12
+"""How many of them may look among torch's functions."""
+_MOST_FUNCTIONS = 8
 _MOST_FILES = 4000
 _LONGEST = 200
 _OF_TORCH = re.compile(r"torch|torchgen|functorch|triton|pytorch-triton|nvidia-.*|cuda-.*|intel-.*|mkl|tbb")
@@ -37,6 +43,7 @@ class Difference(Struct, frozen=True):
     tops: tuple[tuple[str, str], ...] = ()
     """The files and folders of the earlier package, by the names under which they are imported."""
     variable: str = ""
+    function: TorchSource | None = None
 
     @property
     def name(self) -> str:
@@ -56,6 +63,64 @@ def _options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Diff
             line, advice = after.lines.get(name), f"{name} = {_shown(was)} keeps the old behavior"
             reason = Reason(ReasonKind.CONFIG, name, _shown(was), _shown(now), line, advice=advice)
             yield Difference(reason, TorchSetting(name, was))
+
+
+def new_options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[Difference]:
+    """Yield the switches that only the later torch has, turned over: what they do is then as it was without them."""
+    for name, now in after.config.items():
+        if name not in before.config and now in ("true", "false"):
+            other = "false" if now == "true" else "true"
+            note = f"only torch {after.torch} has it; at {_shown(other)}, the change is gone"
+            advice = f"{name} = {_shown(other)} keeps the old behavior"
+            reason = Reason(ReasonKind.CONFIG, name, None, _shown(now), after.lines.get(name), note, advice)
+            yield Difference(reason, TorchSetting(name, other))
+
+
+def earlier_function(found: TorchFunction, before: EnvironmentFacts, after: EnvironmentFacts) -> Difference:
+    """Return the difference that gives a function of torch its earlier code."""
+    was, now = (f"torch/{found.file}:{line}" for line in (found.before, found.after))
+    note = "with its earlier code, the change is gone"
+    advice = f"torch=={before.torch} keeps the old behavior"
+    reason = Reason(ReasonKind.TORCH, found.name, was, now, now, note, advice)
+    source = TorchSource(found.module, str(Path(before.torch_folder) / found.file), (found.name,))
+    return Difference(reason, function=source)
+
+
+_STAGES = {
+    "guard": ("_dynamo/guards", "_dynamo/variables/", "_dynamo/source", "_dynamo/", "fx/experimental/symbolic_shapes"),
+    "break": ("_dynamo/variables/", "_dynamo/symbolic_convert", "_dynamo/"),
+    "graph": ("_inductor/fx_passes/", "_decomp/", "_inductor/decomposition", "_refs/", "_functorch/", "_inductor/"),
+    "kernel": ("_inductor/codegen/", "_inductor/scheduler", "_inductor/lowering", "_inductor/ir", "_inductor/"),
+}
+"""Where torch makes what a kind of change is about, the most likely places first."""
+_STAGES |= {"skip": _STAGES["break"], "recompile": _STAGES["guard"], "fusion": _STAGES["kernel"]}
+STAGE_FOLDERS = frozenset(folder for folders in _STAGES.values() for folder in folders)
+
+
+def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[TorchFunction]) -> list[TorchFunction]:
+    """Return the functions that most likely made some changes, to be tried.
+
+    A function is likely if it is of the stage that the change is of, and shares rare words with it: the name of an op,
+    a piece of generated code.
+    """
+    owners: dict[str, int] = {}
+    for each in functions:
+        for word in each.words | each.other_words:
+            owners[word] = owners.get(word, 0) + 1
+    best: dict[TorchFunction, float] = {}
+    for change in changes:
+        edited = [line for line in change.detail if line.startswith(("+", "-"))]
+        words = words_of(" ".join(edited or (change.was or "", change.now or "")))
+        folders = _STAGES.get(change.what, ())
+        for each in functions:
+            rank = next((at for at, folder in enumerate(folders) if each.file.startswith(folder)), None)
+            if rank is None:
+                continue
+            shared = sum(4 / owners[word] for word in words & each.words)
+            shared += sum(1 / owners[word] for word in words & each.other_words)
+            best[each] = max(best.get(each, 0.0), shared / (1 + rank / 4))
+    likely = [each for each in best if best[each] > 0]
+    return sorted(likely, key=lambda each: (-best[each], each.file, each.name))[:_MOST_FUNCTIONS]
 
 
 def _shown(value: str) -> str:
@@ -223,6 +288,13 @@ class ReasonSearch:
         other.is_complete, other.is_cut = self.is_complete, self.is_cut
         return other
 
+    def more(self, keys: Collection[Key], differences: Sequence[Difference], most: int) -> None:
+        """Search on, in a few runs, among differences whose effect the search can do without."""
+        other = ReasonSearch(self._changes_with, min(most, self._most - self.trials))
+        other.search(keys, differences)
+        self.trials += other.trials
+        self.explained |= other.explained
+
     def search(self, keys: Collection[Key], differences: Sequence[Difference]) -> None:
         """Find the differences that explain some changes."""
         if keys and differences:
@@ -283,7 +355,7 @@ def reason_of(found: tuple[Difference, ...]) -> Reason:
         reason = found[0].reason
         is_variable = reason.kind is ReasonKind.ENVIRONMENT
         note = "without it, the earlier environment does the same" if is_variable else _ALONE
-        return replace(reason, note=note)
+        return replace(reason, note=reason.note or note)
     first = found[0].reason
     names = ", ".join(each.name for each in found)
     advice = "; ".join(dict.fromkeys(each.reason.advice for each in found if each.reason.advice))
@@ -313,12 +385,24 @@ def remaining_reason(
 
 
 _GB = re.compile(r"\bGB\d{4,}\b")
+_STATE = "___check_global_state()"
+_JSON = re.compile(r"\{.*\}")
 
 
 def located_in_torch(
     reason: Reason, change: UpgradeChange, before: EnvironmentFacts, after: EnvironmentFacts
 ) -> Reason:
-    """Return torch's reason with the place in its source, for a graph break whose code only one of the two has."""
+    """Return torch's reason with what is known of it without a trial.
+
+    That is the place of a graph break whose code only one of the two has, and the fields of the state that a guard
+    compares (torch._C._dynamo.guards.GlobalStateGuard, which is compiled, so that no line can be named).
+    """
+    if (change.was or "").startswith(_STATE) and (change.now or "").startswith(_STATE):
+        fields = [_fields(text or "") for text in (change.was, change.now)]
+        if fields[0] != fields[1]:
+            texts = [", ".join(sorted(fields[at] - fields[1 - at])) or None for at in (0, 1)]
+            return replace(reason, name=f"fields of {_STATE}", before=texts[0], after=texts[1])
+        return reason
     gbs = _GB.findall(f"{change.was or ''} {change.now or ''}")
     for gb in dict.fromkeys(gbs):
         places = [_break_place(Path(facts.torch_folder), gb) for facts in (before, after)]
@@ -327,6 +411,14 @@ def located_in_torch(
             source = (now or was or ("", ""))[0]
             return replace(reason, name=f"graph break {gb}", before=was and was[1], after=now and now[1], source=source)
     return reason
+
+
+def _fields(text: str) -> set[str]:
+    match = _JSON.search(text)
+    try:
+        return set(json.loads(match[0])) if match else set()
+    except ValueError:  # another form
+        return set()
 
 
 def _break_place(torch: Path, gb: str) -> tuple[str, str] | None:

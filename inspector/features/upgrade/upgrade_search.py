@@ -1,10 +1,10 @@
 """Compare one model in two environments, and find the reasons of what changed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
@@ -21,17 +21,24 @@ from ctrace.inspector.features.upgrade.environment_runs import (
     refusal_of,
 )
 from ctrace.inspector.features.upgrade.reasons import (
+    MOST_FUNCTION_TRIALS,
+    MOST_OPTION_TRIALS,
     MOST_TRIALS,
+    STAGE_FOLDERS,
     Difference,
     Key,
     ReasonSearch,
     differences_of,
+    earlier_function,
     library_reason,
+    likely_functions,
     located_in_torch,
+    new_options,
     reason_of,
     remaining_reason,
     variables_gone,
 )
+from ctrace.inspector.features.upgrade.torch_functions import TorchFunction, called_functions, differing_functions
 from ctrace.inspector.features.upgrade.upgrade_model import (
     EagerFacts,
     EnvironmentFacts,
@@ -42,7 +49,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeError,
 )
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.capture_request import Options, TorchSource
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 
@@ -65,6 +72,8 @@ class BothEnvironments(Struct, frozen=True):
     compare: Compare
     say: Callable[[str], None] = lambda _text: None
     most: int = MOST_TRIALS
+    known: dict[Difference, None] = field(default_factory=dict)
+    """The functions of torch that explain changes of earlier models, which are tried first."""
 
 
 class _StoppedError(Exception):
@@ -175,7 +184,32 @@ class _ModelComparison:
                 eager = {each.key for each in changes if each.what == _EAGER and some is settings}
                 search = search.followed_by(runs.put_back)
                 search.search(keys - set(search.explained) - eager, some)
+            if search.is_complete and not search.is_cut:
+                self._search_torch(changes, search, runs)
         return search, (*variables, *tried)
+
+    def _search_torch(self, changes: Sequence[UpgradeChange], search: ReasonSearch, runs: "_Trials") -> None:
+        """Look for changes that are torch's own: at options that only the later torch has, then at its functions."""
+        both = self._both
+        is_other = both.was.torch != both.now.torch
+        if not is_other or both.was.python.rpartition(".")[0] != both.now.python.rpartition(".")[0]:
+            return
+
+        def left() -> list[UpgradeChange]:
+            return [each for each in changes if each.key not in search.explained and _is_in_python(each)]
+
+        if keys := {each.key for each in left()}:
+            search.more(keys, list(new_options(both.was, both.now)), MOST_OPTION_TRIALS)
+        if keys := {each.key for each in left()}:
+            search.more(keys, list(both.known), MOST_FUNCTION_TRIALS)
+        if found := left():
+            functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, runs.called())]
+            new = [each for each in functions if each not in both.known]
+            # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
+            search.more({each.key for each in found}, new[:1], 1)
+            search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+        for group in search.explained.values():
+            both.known.update(dict.fromkeys(each for each in group if each.function is not None))
 
     def _with_reason(
         self, change: UpgradeChange, search: ReasonSearch, tried: Sequence[Difference], loaded: frozenset[str]
@@ -192,6 +226,11 @@ class _ModelComparison:
             if len(found) == 1 and reason.kind is ReasonKind.LIBRARY:
                 reason = library_reason(reason, change, both.was, both.now, loaded)
         return replace(change, reason=_advised(reason, direction), worse=direction)
+
+
+def _is_in_python(change: UpgradeChange) -> bool:
+    """Whether Python code of torch may have made a change; the state that a guard compares is compiled."""
+    return change.what not in (_EAGER, _GUARD_COST) and not (change.was or "").startswith("___check_global_state()")
 
 
 def _advised(reason: Reason, direction: bool | None) -> Reason:
@@ -229,13 +268,28 @@ class _Trials:
         self._both.say(f"trying {_named(among)}")
         config = tuple(each.setting for each in among if each.setting is not None)
         first = self._overlay([top for each in among for top in each.tops])
+        sources = tuple(_joined(each.function for each in among if each.function is not None))
         side = self._both.after
         try:
-            run = side.captured(self._target, self._options, config=config, first=first)
+            run = side.captured(self._target, self._options, config=config, sources=sources, first=first)
             eager = self._eager(side, first)
         except CtraceError:
             return None
         return None if run.session.failure is not None else self._keys(self._before, run, self._eager_before, eager)
+
+    def called(self) -> list[TorchFunction]:
+        """Return the functions of torch that the model calls and that differ."""
+        both = self._both
+        both.say("looking for the functions of torch that differ")
+        record = self._folder / "called.json"
+        try:
+            # A comparison with eager has a profiler of its own, which takes the place of the one that records calls.
+            options = replace(self._options, compare=False)
+            both.after.captured(self._target, options, called=str(record))
+        except CtraceError:
+            return []
+        folders = Path(both.was.torch_folder), Path(both.now.torch_folder)
+        return list(differing_functions(*folders, called_functions(record), STAGE_FOLDERS))
 
     def without_variables(self, among: tuple[Difference, ...]) -> set[Key] | None:
         """Return what still differs when the environment before does not get some variables."""
@@ -272,6 +326,15 @@ class _Trials:
         for name, path in tops:
             (folder / name).symlink_to(path)
         return (str(folder),)
+
+
+def _joined(sources: Iterable[TorchSource]) -> Iterator[TorchSource]:
+    """Yield one source for each module."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for each in sources:
+        names.setdefault((each.module, each.path), []).extend(each.functions)
+    for (module, path), functions in names.items():
+        yield TorchSource(module, path, tuple(functions))
 
 
 def _named(among: tuple[Difference, ...]) -> str:

@@ -1,12 +1,28 @@
-"""Put options of torch's configuration back to the values of another environment."""
+"""Put options and functions of torch back to those of another environment, and record which functions are called."""
 
 import importlib
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.capture_request import TorchSetting
+from ctrace.inspector.features.upgrade.child.called_functions import record_calls
+from ctrace.inspector.features.upgrade.child.earlier_functions import put_back
+from ctrace.inspector.runs.capture_request import CaptureRequest, TorchSetting
+
+
+def prepare(request: CaptureRequest) -> None:
+    """Carry out what a request says about torch, before the target is loaded.
+
+    Raises:
+        TargetError: this torch has no such option or function.
+    """
+    configure(request.config)
+    for each in request.sources:
+        put_back(each)
+    if request.called:
+        record_calls(Path(request.called))
 
 
 def configure(settings: Iterable[TorchSetting]) -> None:

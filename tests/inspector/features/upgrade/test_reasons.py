@@ -11,14 +11,18 @@ from ctrace.inspector.features.upgrade.reasons import (
     Key,
     ReasonSearch,
     differences_of,
+    earlier_function,
     library_reason,
     located_in_torch,
+    new_options,
     reason_of,
     remaining_reason,
     variables_gone,
 )
+from ctrace.inspector.features.upgrade.torch_functions import TorchFunction
 from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
-from ctrace.inspector.runs.capture_request import TorchSetting
+from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
+from ctrace.reports.wording.upgrade_wording import reason_text
 
 KEYS = [("graph", "changed", f"net.py:{number}", "") for number in range(4)]
 
@@ -192,6 +196,52 @@ def test_a_break_that_only_one_torch_raises_has_its_place(tmp_path: Path):
     reason = located_in_torch(Reason(ReasonKind.TORCH, "torch"), change, before, after)
     assert (reason.name, reason.source) == ("graph break GB0001", "torch/_dynamo/variables.py:2")
     assert (reason.before, reason.after) == ("Old title", None)
+
+
+def test_the_fields_of_the_state_that_a_guard_compares_are_named(tmp_path: Path):
+    before, after = (facts(tmp_path / name, SOURCE, "1.0") for name in "ab")
+    texts = ['___check_global_state() against {"a":1,"old":{"x":1}}', '___check_global_state() against {"a":1,"new":2}']
+    change = UpgradeChange("guard", "changed", "net.py:3 f", texts[0], texts[1])
+    reason = located_in_torch(Reason(ReasonKind.TORCH, "torch", "2.13.0", "2.15.0"), change, before, after)
+    assert reason.name == "fields of ___check_global_state()"
+    assert (reason.before, reason.after, reason.source) == ("old", "new", None)
+    same = UpgradeChange("guard", "changed", "net.py:3 f", texts[0], texts[0].replace("1", "2"))
+    assert located_in_torch(Reason(ReasonKind.TORCH, "torch"), same, before, after).name == "torch"
+
+
+def test_switches_that_only_the_later_torch_has_are_turned_over(tmp_path: Path):
+    before = facts(tmp_path / "a", SOURCE, "1.0", config={"torch._inductor.config.old": "true"})
+    config = {"torch._inductor.config.old": "false", "torch._inductor.config.new": "true", "torch._x_config.n": "3"}
+    after = facts(tmp_path / "b", SOURCE, "1.0", torch="2.15.0", config=config)
+    (found,) = new_options(before, after)
+    assert found.setting == TorchSetting("torch._inductor.config.new", "false")
+    reason = reason_of((found,))
+    assert (reason.kind, reason.before, reason.after) == (ReasonKind.CONFIG, None, "True")
+    assert reason.note == "only torch 2.15.0 has it; at False, the change is gone"
+    assert reason.advice == "torch._inductor.config.new = False keeps the old behavior"
+
+
+def test_more_may_be_searched_without_effect_on_what_is_known():
+    search = ReasonSearch(causes({"a"}, {"function"}, {"never"}), 100)
+    search.search(KEYS[:3], [option("a"), option("b")])
+    before = search.trials
+    broken = search.followed_by(lambda _among: None)
+    broken.more(KEYS[1:3], [option("c"), option("d")], 2)
+    assert (broken.is_complete, broken.is_cut, broken.trials) == (True, False, before + 2)
+    search.more(KEYS[1:3], [option("other"), option("function")], 8)
+    assert found(search) == {KEYS[0]: {"a"}, KEYS[1]: {"function"}}
+
+
+def test_a_function_of_torch_is_named_with_both_places(tmp_path: Path):
+    before, after = facts(tmp_path / "a", SOURCE, "1.0"), facts(tmp_path / "b", SOURCE, "1.0", torch="2.15.0")
+    found = earlier_function(TorchFunction("_inductor/graph.py", "Graph.run", 3, 5), before, after)
+    reason = reason_of((found,))
+    assert (reason.kind, reason.name, reason.source) == (ReasonKind.TORCH, "Graph.run", "torch/_inductor/graph.py:5")
+    assert (reason.before, reason.after) == ("torch/_inductor/graph.py:3", "torch/_inductor/graph.py:5")
+    assert reason_text(reason) == "torch Graph.run: torch/_inductor/graph.py:3 → torch/_inductor/graph.py:5"
+    assert found.function == TorchSource(
+        "torch._inductor.graph", str(Path(before.torch_folder) / "_inductor/graph.py"), ("Graph.run",)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""In a process, functions get the code of another file, and those that are called are recorded."""
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.upgrade.child.called_functions import record_calls
+from ctrace.inspector.features.upgrade.child.earlier_functions import put_back
+from ctrace.inspector.features.upgrade.torch_functions import called_functions
+from ctrace.inspector.runs.capture_request import TorchSource
+
+LATER = """\
+import functools
+
+TABLE = []
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*words):
+        return function(*words)
+    TABLE.append(wrapper)
+    return wrapper
+
+
+@decorated
+def plain(x):
+    return x + 2
+
+
+class Pass:
+    def apply(self, x):
+        return (self, x)[1] + 2
+
+
+def maker(by):
+    def made(x):
+        return x + by + 2
+    return made
+
+
+def other(x, y):
+    return x + y
+
+
+made = maker(10)
+"""
+EARLIER = LATER.replace("+ 2", "+ 1").replace("def other(x, y):\n    return x + y", "def other(x):\n    return x")
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    (tmp_path / "later_torch_module.py").write_text(LATER)
+    (tmp_path / "earlier.py").write_text(EARLIER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("later_torch_module")
+    del sys.modules["later_torch_module"]
+
+
+def source(folder: Path, *names: str) -> TorchSource:
+    return TorchSource("later_torch_module", str(folder / "earlier.py"), names)
+
+
+def test_functions_get_the_earlier_code_and_stay_the_same_objects(later: ModuleType, tmp_path: Path):
+    """So a table that holds them needs no change, nor do closures that were made before."""
+    held = later.TABLE[0]
+    assert (held(1), later.Pass().apply(1), later.made(1)) == (3, 3, 13)
+    put_back(source(tmp_path, "plain", "Pass.apply", "maker"))
+    assert (held(1), later.Pass().apply(1), later.made(1), later.maker(5)(1)) == (2, 2, 12, 7)
+
+
+@pytest.mark.parametrize("name", ["other", "none"])
+def test_another_signature_is_refused(later: ModuleType, tmp_path: Path, name: str):
+    with pytest.raises(TargetError, match=f"later_torch_module.{name} cannot be put back"):
+        put_back(source(tmp_path, name))
+    assert later.other(1, 2) == 3
+
+
+def test_functions_are_recorded_in_threads_and_forks_too(tmp_path: Path):
+    """Kernels are generated in a fork, which ends without exit functions."""
+    import torch
+    from torch.utils import _pytree
+
+    before = sys.getprofile()
+    try:
+        record_calls(tmp_path / "called")
+        _pytree.tree_leaves([1])
+        thread = threading.Thread(target=_pytree.tree_map, args=(abs, [1]))
+        thread.start()
+        thread.join()
+        if not (pid := os.fork()):
+            _pytree.treespec_dumps(_pytree.tree_structure([1]))
+            os._exit(0)
+        os.waitpid(pid, 0)
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(None)
+    found = called_functions(tmp_path / "called")
+    assert {"tree_leaves", "tree_map", "treespec_dumps"} <= set(found["utils/_pytree.py"])
+    assert all((Path(torch.__file__).parent / file).is_file() for file in found if ":" not in file)
