@@ -16,6 +16,7 @@ LAYOUT = frozenset(
     )
 )  # fmt: skip
 """Ops that compute nothing."""
+# Under autocast, a cast may stand between any two ops of an attention.
 _CASTS = frozenset(("prims.convert_element_type", "aten._to_copy"))
 BETWEEN = LAYOUT | _CASTS | frozenset(
     (

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+# `torch._C._SDPBackend.MATH` (2.11 to 2.13); torch answers with its number.
 _MATH = 0
 _LARGEST = 1 << 28
 """Maximum bytes to allocate for the tensors of one call."""
@@ -60,6 +61,8 @@ def why_math(call: AttentionCall) -> tuple[str, ...]:
 
     if _bytes(call) > _LARGEST:
         return ("math_unasked",)
+    # The answer depends on real strides and alignment, so the call is asked with real tensors although Inductor is at
+    # work in fake mode.
     with tracing(None), unset_fake_temporarily():
         real = _each(call, _real)
         if chosen_kernel(real) != _MATH:
@@ -67,6 +70,7 @@ def why_math(call: AttentionCall) -> tuple[str, ...]:
         for code, change in _CHANGES.items():
             if chosen_kernel(change(real)) != _MATH:
                 return (code,)
+        # No single change helps: two obstacles hide each other.
         return _together(real)
 
 
@@ -144,6 +148,7 @@ def _in_half(call: AttentionCall) -> AttentionCall:
     return _each(call, lambda each: each.to(torch.bfloat16) if each.is_floating_point() else each)
 
 
+# Cheap and exact changes come first; a lower precision comes last, since it changes the values.
 _CHANGES: dict[str, Callable[[AttentionCall], AttentionCall]] = {
     "math_rank": _four_dimensional,
     "math_dropout": _without_dropout,

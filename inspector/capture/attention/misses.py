@@ -36,6 +36,8 @@ def why_not(place: AttentionPlace, entries: Iterable[tuple[Any, Any]], *, traini
     if place.late:
         return _answer("late_division", None, [place.output])
     tried = list(entries)
+    # Torch traces its patterns with three or more dimensions (fuse_attention.py, `_get_sfdp_patterns`), so all end in a
+    # batched matmul, and no edit makes one of them match.
     if op_of(place.output) == "aten.mm":
         return _answer("rank", None, [place.output], rank=2)
     for ops, layouts in _BUDGETS:
@@ -73,10 +75,13 @@ def _obstacles(near: _Near, place: AttentionPlace, name: str, training: bool) ->
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
         found.append(_of_layout(place, layouts))
+    # A node that other code reads cannot be removed, even if all ops are those of the pattern.
     # Report only the first other use: the rest mostly have the same reason, such as a returned value.
     found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
     if found:
         return found
+    # Torch registers each pattern twice, for inference and with its backward (fuse_attention.py, `_get_sfdp_patterns`:
+    # `_training`, `_inference`).
     if near.training != training:
         return [_answer("inference_only" if training else "training_only", name, [near.root])]
     return [_of_backward(near, name)] if training else []
@@ -96,6 +101,7 @@ _BATCHING = ("aten.view", "aten.expand")
 def _of_edit(edit: Edit, place: AttentionPlace) -> WhyNotFused:
     """Describe a difference in ops."""
     expected = pattern_op(edit.pattern)
+    # A softmax without the subtraction lacks two ops of the pattern; the user left out one thing.
     if expected == "aten.sub" and edit.kind == "missing" and place.maximum is None:
         return _answer("no_maximum", None, place.softmax[:1])
     if expected == "aten.amax":
@@ -189,6 +195,8 @@ def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tupl
     others = [each for name in ("key", "value") if (each := values.get(name)) is not None]
     if query is None:
         return
+    # In torch's order (`_sfdp_extra_check`, then `_sfdp_params_check`): it stops at the first that fails, and so does
+    # `refused`.
     if closed_over(check, "disable_cuda") and query.device.type == "cuda":
         yield "not_on_cuda", {}
     scaling = closed_over(check, "scale_factor_op")

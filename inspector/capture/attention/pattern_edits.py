@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.attention.attention_places import LAYOUT, op_of
 from ctrace.inspector.capture.core.patch import patched
 
+# Without these, any chain of ops would match some pattern after a few edits.
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
 """The ops that define an attention: never left out or skipped."""
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
@@ -116,6 +117,8 @@ def pattern_op(pattern: Any) -> str:
 def _lenient(trial: _Trial) -> Iterator[None]:
     from torch._inductor import pattern_matcher as torchs
 
+    # Torch's patterns call each other through these three methods (pattern_matcher.py), so replacing them reaches each
+    # node of the tree; a copy of the matcher would differ from torch's with the next release.
     exact, functions, users = (
         torchs._TargetArgsExpr._match,
         torchs._TargetExpr._match_fns,
@@ -123,6 +126,7 @@ def _lenient(trial: _Trial) -> Iterator[None]:
     )
 
     def match(self: Any, node: Any, ctx: Any) -> Any:
+        # The classes are shared: another thread may be compiling, and must match exactly.
         if threading.get_ident() != trial.thread:
             return exact(self, node, ctx)
         return _match(self, node, ctx, trial, exact)
@@ -144,6 +148,8 @@ def _match(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
     from torch._inductor.pattern_matcher import FailedMatch
 
     saved = trial.save(ctx)
+    # Torch remembers the node of each pattern, also of failed ones (`MatchContext.match`), and refuses another node
+    # later. So each attempt starts from the same memory.
     for attempt in _attempts(pattern, node, ctx, trial, exact):
         try:
             match = attempt()
@@ -158,16 +164,19 @@ def _match(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
 def _attempts(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Iterator[Callable[[], Any]]:
     if not hasattr(node, "users"):
         return
+    # The cheapest first: no edit at all.
     if pattern._match_fns(node) and len(node.args) == len(pattern.args):
         yield lambda: exact(pattern, node, ctx)
         if op_of(node) in _ARITHMETIC:  # the same op, but perhaps in another place
             yield lambda: _extra(pattern, node, ctx, trial)
         return
+    # Nothing can be skipped at an input, or at an op that every attention has.
     if node.op != "call_function" or op_of(node) in _FIXED:
         yield lambda: _missing(pattern, node, ctx, trial)
         return
     if {op_of(node), pattern_op(pattern)} in _ALIKE and len(node.args) == len(pattern.args):
         yield lambda: _other(pattern, node, ctx, trial, exact)
+    # A layout op is more likely to be one too many in the graph than to stand in the place of one.
     if op_of(node) in _PASSED:
         yield lambda: _extra(pattern, node, ctx, trial)
         yield lambda: _missing(pattern, node, ctx, trial)

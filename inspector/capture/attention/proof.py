@@ -68,6 +68,7 @@ def _run(root: Any, new: Any, inputs: set[Any], arguments: dict[Any, Any], tenso
     from torch._guards import tracing
     from torch.utils._python_dispatch import _disable_current_modes
 
+    # Inductor's passes run in fake mode, in which ops compute no values.
     with tracing(None), _disable_current_modes(), torch.no_grad():
         random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(inputs)}
         before = _evaluated(root, random)

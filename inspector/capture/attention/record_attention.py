@@ -107,6 +107,8 @@ def _source(node: Any) -> tuple[Any, Any]:
     return stack[-1] if stack else (node.name, None)
 
 
+# Torch counts here what a pattern replaced (fuse_attention.py, `counters["inductor"]`); a difference proves that it
+# did.
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
 """Batched matmuls: a softmax between plain ones may be that of a router, or of a classifier's loss."""
@@ -151,6 +153,8 @@ class _Attention:
         if not self._recorder.keeps("attention"):
             return original(graph, *args, **kwargs)
         calls: list[AttentionCalls] = []
+        # None until torch searches: with `config.pattern_matcher` off, it never calls `apply`
+        # (fx_passes/joint_graph.py).
         self._current.candidates = None
         with self._recorder.watching("attention"):
             every = AttentionCalls.of(graph.graph, getattr(self._current, "modules", ()))
@@ -158,6 +162,7 @@ class _Attention:
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
+            # The passes changed the graph, so only what is still there is reported.
             if (candidates := self._current.candidates) is None:  # torch did not search for the patterns
                 why = WhyNotFused(_off(), ())
                 candidates = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
@@ -166,11 +171,13 @@ class _Attention:
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
         """Replace `PatternMatcherPass.apply`."""
+        # Torch applies dozens of other passes through the same method; only one has the patterns of attention.
         entries = _attention_entries(patterns)
         if not (entries and hasattr(self._current, "candidates") and self._recorder.keeps("attention")):
             return original(patterns, gm)
         candidates: list[_Candidate] = []
         with self._recorder.watching("attention"):
+            # Before the passes: afterwards, a replaced attention is one node.
             candidates += _candidates(getattr(gm, "graph", gm), entries, self._current.called)
             self._current.candidates = candidates
         with _watching(entries, candidates, self._recorder):
@@ -217,6 +224,7 @@ def _first_answer(
     called: Container[Any],
 ) -> WhyNotFused | None:
     for entry, root in tried:
+        # The pattern fits as it is. Then torch itself discarded the match before its last check.
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
     if place.output in called:  # calls that torch decomposed are explained elsewhere
@@ -249,6 +257,7 @@ def _watching(entries: list[Any], candidates: list[_Candidate], recorder: Record
     originals = [(entry, entry.extra_check) for entry in entries]
     trials: dict[tuple[Any, ...], str] = {}
     for entry, check in originals:
+        # The entries are torch's, shared by all compilations, and so they get their own checks back below.
         entry.extra_check = _watched_check(entry, check, _PatternWatch(pattern_name(entry), by_root, trials, recorder))
     try:
         yield
@@ -274,6 +283,7 @@ class _PatternWatch(Struct, frozen=True):
 def _watched_check(entry: Any, check: Any, watch: _PatternWatch) -> Any:
     def extra_check(match: Any) -> Any:
         before = _counted()
+        # Torch's own check, once, as always: it traces the replacement, and its answer decides.
         is_applied = check(match)
         with watch.recorder.watching("attention"):
             each = watch.by_root.get(match.output_nodes()[0])

@@ -98,17 +98,23 @@ class _Hooks:
     def on_sweeps(self, module: ModuleType, patches: ExitStack) -> None:
         """Watch lowerings pass choices to torch, and torch build and time them."""
         cache = module.AlgorithmSelectorCache
+        # `__call__` has the operation and all choices; `do_autotuning` brackets a sweep; `benchmark` runs only if the
+        # cache has no times (select_algorithm.py, 2.13, `lookup`).
         hooks = (("__call__", self._selecting), ("do_autotuning", self._swept), ("benchmark", self._measured))
         for name, make in hooks:
             patches.enter_context(patched(cache, name, make(getattr(cache, name))))
+        # A class method and a static method: `getattr` returns plain callables, so they are wrapped again.
         timed, logged = cache.benchmark_choice, cache.log_results
         patches.enter_context(patched(cache, "benchmark_choice", classmethod(self._timed(timed.__func__))))
         patches.enter_context(patched(cache, "log_results", staticmethod(self._logged(logged))))
+        # Torch collects the errors of precompilation in a list, passes it here, and drops it.
         failed = "_log_autotune_exceptions"
         patches.enter_context(patched(module, failed, self._not_built(getattr(module, failed))))
 
     def on_processes(self, module: ModuleType, patches: ExitStack) -> None:
         """Watch choices that fail in processes of their own (`autotune_in_subproc`)."""
+        # `target` catches what `get` raises and returns infinity (autotune_process.py, 2.13), so the error is read in
+        # between.
         pool, process = module.TuningProcessPool, module.TuningProcess
         target, get = pool.target, process.get
 
@@ -133,6 +139,7 @@ class _Hooks:
 
     def on_late_choices(self, module: ModuleType, patches: ExitStack) -> None:
         """Watch the scheduler take a template."""
+        # After a fusion, the scheduler finalizes the buffer with the template that won together with its epilogue.
         buffer = module.MultiTemplateBuffer
         one, several, fastest = (
             buffer.finalize_as_triton_caller,
@@ -160,6 +167,8 @@ class _Hooks:
 
     def on_last_choices(self, module: ModuleType, patches: ExitStack) -> None:
         """Watch the scheduler choose where no fusion has chosen."""
+        # What no fusion has decided, the scheduler decides here, once, after the last round. An extern kernel has no
+        # `finalize`: torch replaces the node, so `get_min_choice` is watched while this runs.
         name = "finalize_multi_template_buffers"
         original = getattr(module.Scheduler, name)
 
@@ -182,6 +191,7 @@ class _Hooks:
                 arguments = signature.bind(*args, **kwargs).arguments
                 choices = arguments["choices"]
                 self._record_choices(arguments["name"], choices, arguments["input_nodes"])
+            # Torch 2.11 returns the choice only if asked; later versions return it in a tuple.
             if "return_choice" in signature.parameters and not kwargs.get("return_choice"):  # 2.11
                 found = original(*args, **{**kwargs, "return_choice": True})
                 node, choice = found if isinstance(found, tuple) else (found, None)
@@ -252,6 +262,8 @@ class _Hooks:
         self, choices: list[Any], times: dict[Any, float], sweep: _Sweep, seconds: float, arguments: dict[str, Any]
     ) -> None:
         operation = next((self._operations[each] for each in choices if each in self._operations), None)
+        # With `multi_kernel_hints`, torch times the same choices again for other sizes; the first sweep is that of the
+        # program.
         if operation is None or arguments.get("hint_override") is not None:
             return
         timed = ChoicesTimed(
@@ -268,6 +280,7 @@ class _Hooks:
     def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> ChoiceTiming:
         """Return what became of one choice; `seconds` is torch's own time, None if it has none."""
         took = times.get(choice)
+        # Infinity is torch's sign for a choice that failed.
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
         is_built = not getattr(choice, "failed", False)

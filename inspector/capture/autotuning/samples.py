@@ -40,6 +40,7 @@ class Samples:
 
     def install(self, benchmarking: ModuleType, patches: ExitStack) -> None:
         """Read the runs of every measurement of torch's module `benchmarking`."""
+        # `median` is a name in the module, which `benchmark_cpu` looks up at each call.
         median, benchmarker = benchmarking.median, benchmarking.InductorBenchmarker
         shortest = benchmarker.get_event_pairs_min_timing
 
@@ -48,6 +49,7 @@ class Samples:
             return float(median(runs))
 
         def read_shortest(self_: Any, event_pairs: Any) -> Any:
+            # Reading the events twice costs nothing: they have ended when torch asks for the minimum.
             if getattr(self._now, "runs", None) is not None:
                 with self._recorder.watching("the runs of a choice"):
                     self._take([start.elapsed_time(end) for start, end in event_pairs])
@@ -59,6 +61,7 @@ class Samples:
     def _take(self, runs: Sequence[float]) -> None:
         kept = getattr(self._now, "runs", None)
         if kept is not None:
+            # Replaces: torch estimates with a few runs first, and only the last group counts.
             kept[:] = runs
 
 

@@ -15,6 +15,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.autotuning import Untried
 
+# Each of these imports the functions by name, so that a patch of utils.py would reach none of them.
 MODULES = (
     "torch._inductor.kernel.mm",
     "torch._inductor.kernel.bmm",
@@ -103,6 +104,7 @@ def _reasons(family: str, backend: str, layout: Any, arguments: dict[str, Any], 
     if backend == "CPP":
         yield from _of_cpp(dtype, arguments)
         return
+    # Torch caches the answer (`functools.cache`, 2.13), so asking again logs no second warning.
     if not utils.is_big_gpu(layout.device):
         processors = DeviceProperties.create(layout.device).multi_processor_count
         yield f"is_big_gpu is false: {processors} multiprocessors are too few for torch"

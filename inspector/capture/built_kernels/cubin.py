@@ -29,6 +29,7 @@ def resources(cubin: bytes) -> dict[str, int]:
     output = _run("cuobjdump", ["--dump-resource-usage"], cubin)
     found = {"registers": _REGISTERS.search(output), "spills": _STACK.search(output), "shared": _SHARED.search(output)}
     numbers = {name: int(match[1]) for name, match in found.items() if match}
+    # Triton counts spills in words of 32 bits, as it does for a loaded kernel (`n_spills`); cuobjdump prints bytes.
     return {name: number // 4 if name == "spills" else number for name, number in numbers.items()}
 
 

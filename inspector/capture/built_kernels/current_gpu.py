@@ -45,10 +45,12 @@ def _bandwidth(properties: Any) -> float | None:
 def _copied() -> float | None:
     import torch
 
+    # The program needs its memory: two copies may take half of what is free at most.
     if free_memory() < 4 * _COPY:
         return None
     with own_work() as launch:
         source, copy = (torch.empty(_COPY, dtype=torch.int8, device="cuda") for _ in range(2))
+        # Each byte is read once and written once.
         return 2 * _COPY / timed(launch(lambda: copy.copy_(source)))[0]
 
 
@@ -56,6 +58,7 @@ def _empty() -> float:
     import torch
 
     with own_work() as launch:
+        # A kernel that does nothing: what is left is the time between two events.
         return timed(launch(lambda: torch.cuda._sleep(0)))[0]
 
 

@@ -31,6 +31,7 @@ _OF_DRIVER = {
 
 def main(_loaded: frozenset[str]) -> None:
     """Print the facts as JSON (rates in kHz, bus width in bits), or an error; torch's own output goes to stderr."""
+    # Torch and the driver may print while they start, and stdout is read as JSON.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answer.write(json.dumps(_found()))

@@ -12,6 +12,7 @@ from typing import Any
 from ctrace.inspector.capture.isolation.second_run import RepeatableLaunch
 
 _WARM_UP = 3
+# Five launches give a median that one interruption does not move; more than fifty no longer change it.
 _MOST, _LEAST = 50, 5
 _BUDGET = 0.05
 """Seconds to spend on the launches of one kernel; a long kernel is launched fewer times."""
@@ -31,7 +32,9 @@ def timed(launch: RepeatableLaunch) -> tuple[float, int]:
 def _on_gpu(launch: RepeatableLaunch) -> tuple[float, int]:
     import torch
 
+    # Writing twice the size of the L2 cache leaves little else in it.
     cache = torch.empty(2 * _l2_bytes(), dtype=torch.int8, device="cuda")
+    # The first launch may load the kernel's code onto the GPU.
     estimate = max(_batch(launch, cache, _WARM_UP)[1:])
     launches = int(min(max(_BUDGET / max(estimate, 1e-6), _LEAST), _MOST))
     return statistics.median(_batch(launch, cache, launches)), launches
@@ -41,6 +44,7 @@ def _batch(launch: RepeatableLaunch, cache: Any, launches: int) -> list[float]:
     import torch
 
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
+    # Otherwise the GPU waits for the CPU between launches, and the waiting is timed, too.
     _give_head_start()
     for start, end in events:
         launch.restore()
@@ -55,6 +59,7 @@ def _batch(launch: RepeatableLaunch, cache: Any, launches: int) -> list[float]:
 def _l2_bytes() -> int:
     import torch
 
+    # At least 64 MiB, more than the L2 cache of an H100 (50 MiB).
     return int(max(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size, 64 << 20))
 
 

@@ -48,6 +48,7 @@ class KernelTimes:
 
     def attach(self, module: Any, part: PartIdentity) -> None:
         """Time the first call of a compiled module."""
+        # Never released: the thread that gets it is the first, and all later calls go straight through.
         first, original = threading.Lock(), module.call
         may_be_graphed = _uses_cuda_graphs()
 
@@ -71,10 +72,12 @@ class KernelTimes:
             return
 
         def launcher_of(again: SecondRun) -> Callable[[], Any]:
+            # Let the autotuner choose on the copies, so that the timed launcher is the one that the program will get.
             launch(*again.args, **again.kwargs)
             (chosen,) = kernel.launchers
             return lambda: chosen(*again.args, **again.kwargs)
 
+        # What the kernel writes or adds to has to be restored before each launch.
         changed = {*kernel.mutated_arg_names, *kernel.reset_to_zero_arg_names}
         named = zip(kernel.fn.arg_names, args, strict=False)
         # Workspaces and semaphores of some reductions must also be restored.
@@ -84,6 +87,7 @@ class KernelTimes:
     def _see_gpu(self, run: "FirstRun") -> None:
         import torch
 
+        # Measuring allocates and launches; a part whose kernels may not be timed may not be disturbed either.
         how = "alone" if run.why else "measured"
         if self._gpu_recorded in (how, "measured") or not torch.cuda.is_initialized():
             return
@@ -139,6 +143,7 @@ class FirstRun:
         self._launches[name] += 1
         if not why:
             with self._recorder.watching(f"the time of {name}"), self.measuring():
+                # The layers of a model launch the same kernel with the same sizes; each is timed once.
                 key = name, _kind(args), _kind(kwargs)
                 timing = self._measured(timing, key, launcher_of, args, kwargs, written)
         self._part.add(self._recorder, timing)
@@ -160,6 +165,7 @@ class FirstRun:
                     self._known[key] = timed(again.launch(launcher_of(again), written))
             except CannotCopyError as error:
                 return replace(timing, why=str(error))
+            # The copies are gone by now, so the program's own launch has all memory that it had before.
             except torch.OutOfMemoryError:
                 return replace(timing, why="not enough memory to launch it again")
         seconds, launches = self._known[key]
@@ -222,6 +228,7 @@ def passing_by(run: CallTiming, module: ModuleType) -> Iterator[None]:
     calls, names = _Calls(run), vars(module)
     kept = {name: value for name, value in names.items() if name == _EXTERNAL or name.startswith(_CPP)}
     for name, value in kept.items():
+        # A wrapper reads these names from its own module at each call, so replacing them there touches no other graph.
         names[name] = _Namespace(calls, value) if name == _EXTERNAL else calls.timing(name, value)
     try:
         with calls.of_aten():
@@ -244,6 +251,8 @@ class _Calls:
         why = "" if is_ours or _is_torchs(function) else _OTHER
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            # A generated C++ kernel may write to any argument; a function of torch returns its result or writes it to
+            # `out`, whose old values do not matter.
             self._time(name, function, args, kwargs, (*args, *kwargs.values()) if is_ours else (), why)
             outer, self._is_named = self._is_named, True
             try:
@@ -266,6 +275,7 @@ class _Calls:
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 kwargs = kwargs or {}
+                # `extern_kernels.mm` dispatches `aten.mm`: without the first condition, one call would be timed twice.
                 if not calls._is_named and not calls._run.is_measuring and _computes(func, args, kwargs):
                     calls._time(f"torch.ops.{func}", func, args, kwargs, _written(func, args, kwargs))
                 return func(*args, **kwargs)
@@ -305,6 +315,7 @@ def _computes(func: Any, args: Any, kwargs: Any) -> bool:
     import torch
     from torch.utils import _pytree
 
+    # A view computes nothing, and `_local_scalar_dense`, which is `.item()`, only waits for the device.
     computes = func.namespace == "aten" and not func.is_view and func is not torch.ops.aten._local_scalar_dense.default
     return computes and any(isinstance(leaf, torch.Tensor) for leaf in _pytree.tree_leaves((args, kwargs)))
 

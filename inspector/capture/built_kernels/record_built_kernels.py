@@ -67,10 +67,13 @@ class _Hooks:
         }
 
     def _listen(self, knobs: ModuleType, patches: ExitStack) -> None:
+        # One slot for one listener: the program's own is called after ours.
         theirs = knobs.compilation.listener
 
         def listener(**facts: Any) -> None:
             with self._recorder.watching("a Triton compilation"):
+                # Triton passes more, such as `src`; take what we know, so that a further argument of a later version
+                # does no harm.
                 known = ("metadata", "metadata_group", "times", "cache_hit")
                 self._builds.listen(**{name: facts[name] for name in known})
             if theirs is not None:
@@ -79,6 +82,8 @@ class _Hooks:
         patches.enter_context(patched(knobs.compilation, "listener", listener))
 
     def _watch_modules(self, graph: ModuleType, patches: ExitStack) -> None:
+        # Torch writes and imports the wrapper here, and importing it compiles the kernels: this is when a kernel can be
+        # told which graph part it belongs to.
         original = graph.GraphLowering.compile_to_module
 
         def compile_to_module(lowering: Any) -> Any:
@@ -96,14 +101,18 @@ class _Hooks:
 
     def _compile_here(self, async_compile: ModuleType, patches: ExitStack) -> None:
         compiler = async_compile.AsyncCompile
+        # `AsyncCompile.triton` returns the autotuner at once if there is no pool (async_compile.py, 2.13).
         use_workers, triton = compiler.use_process_pool, compiler.triton
 
         def use_process_pool(_cls: Any) -> bool:
+            # Outside of a wrapper's import, kernels are candidates of autotuning, many of which compile at the same
+            # time.
             return getattr(self._loading, "part", None) is None and bool(use_workers())
 
         def compile_triton(self_: Any, *args: Any, **kwargs: Any) -> Any:
             kernel = triton(self_, *args, **kwargs)
             part = getattr(self._loading, "part", None)
+            # If a pool compiles the kernel, torch returns a future in its place.
             if part is not None and hasattr(kernel, "compile_results"):
                 with self._recorder.watching("a compiled kernel"):
                     self._builds.belongs(kernel, part)
@@ -114,6 +123,8 @@ class _Hooks:
 
     def _watch_autotuners(self, heuristics: ModuleType, patches: ExitStack) -> None:
         autotuner = heuristics.CachingAutotuner
+        # Every configuration passes through `_precompile_config` (triton_heuristics.py, 2.13), also a neighbor that
+        # coordinate descent tries; `run` launches, and chooses first if there are several.
         precompile, run = autotuner._precompile_config, autotuner.run
         launched: WeakSet[Any] = WeakSet()
 
@@ -127,6 +138,7 @@ class _Hooks:
             with self._recorder.watching("the time of a kernel"):
                 self.times.of_triton(kernel, lambda *a, **k: run(kernel, *a, **k), args, kwargs)
             result = run(kernel, *args, **kwargs)
+            # After the first run: torch has chosen among the configurations by then.
             if kernel not in launched:
                 launched.add(kernel)
                 with self._recorder.watching("the configuration that a kernel is launched with"):
@@ -155,6 +167,8 @@ class Configurations:
 
         @wraps(bench)
         def watched_bench(kernel: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
+            # `bench` times one configuration, for all of them in turn and for each neighbor of coordinate descent
+            # (triton_heuristics.py, 2.13).
             with self.samples.reading() as runs:
                 took = bench(kernel, launcher, *args, **kwargs)
             with self._recorder.watching("the time of a kernel's configuration"):
@@ -168,6 +182,7 @@ class Configurations:
         """Record what is known of a kernel that is launched for the first time; nothing for one configuration."""
         timed = tuple(self._timed.pop(kernel, {}).values())
         cache = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
+        # A kernel with one configuration has nothing to choose.
         if not timed and cache != "hit":
             return
         (launcher,) = kernel.launchers

@@ -92,6 +92,7 @@ class TritonBuilds:
             built = self._describe(kernel, part.stage, result, only=only)
             key = (*map(str, part.context.values()), part.stage, built.kernel, built.hash)
             if key not in self._recorded:
+                # Equal kernels of several parts share one autotuner; each part gets its record once.
                 self._recorded.add(key)
                 part.add(self._recorder, built)
 
@@ -100,6 +101,7 @@ class TritonBuilds:
         build = self._compilations.get(_hash(result))
         metadata = build.metadata if build else {}
         registers, spills = getattr(compiled, "n_regs", None), getattr(compiled, "n_spills", None)
+        # Triton reads both from the driver when it loads the kernel onto a GPU; the binary tells the same.
         if registers is None and build is not None and _BINARY in build.code:  # not loaded yet
             read = resources(build.code[_BINARY])
             registers, spills = read.get("registers"), read.get("spills", spills)

@@ -41,6 +41,7 @@ def edited_sources(edits: tuple[LineEdit, ...], sources: tuple[NewText, ...] = (
 @contextmanager
 def _edited(files: set[str], edits: tuple[LineEdit, ...]) -> Iterator[None]:
     loader = importlib.machinery.SourceFileLoader
+    # Only the loader of source files: compiled extensions and zipped packages have other loaders, and no lines to edit.
     original = loader.get_code
 
     def get_code(self: Any, fullname: str) -> Any:
@@ -67,6 +68,7 @@ def edited_text(path: Path, edits: tuple[LineEdit, ...]) -> str:
         if os.path.realpath(edit.file) != os.path.realpath(path):
             continue
         at = edit.line - 1
+        # The line was read in another run; a file that changed since then must not be edited blindly.
         if not 0 <= at < len(lines) or (edit.was and lines[at].strip() != edit.was.strip()):
             raise TrialError(f"line {edit.line} of {path} has changed")
         lines[at] = edit.text
@@ -87,6 +89,7 @@ def settings_of(trial: Trial) -> Iterator[None]:
             if not hasattr(config, name):
                 raise TrialError(f"this torch has no torch._dynamo.config.{name}")
             active.enter_context(patched(config, name, value))
+        # Dynamo replaces calls of these by nothing (_dynamo/variables/misc.py, 2.13); the user's own are kept.
         if trial.ignored:
             functions = {*config.ignore_logging_functions, *map(_function, trial.ignored)}
             active.enter_context(patched(config, "ignore_logging_functions", functions))

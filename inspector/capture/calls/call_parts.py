@@ -70,6 +70,7 @@ def _modules(model: Any) -> Iterator[tuple[str, Any]]:
     import torch
 
     for root, module in roots(model).items():
+        # Torch's own method, as a class of the user's may override it.
         for name, each in torch.nn.Module.named_modules(module):
             yield f"{root}.{name}" if name else root, each
 

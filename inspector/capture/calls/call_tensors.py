@@ -93,6 +93,7 @@ def with_memory(tensor: Any, dtype: Any = None) -> Any:
 
     plain = tensor.detach()
     dtype = dtype or plain.dtype
+    # A subclass has no single storage to copy.
     if type(plain) is not torch.Tensor or not _has_gaps(plain):
         return plain.to(dtype, copy=True)
     if plain.untyped_storage().nbytes() > _WIDEST * plain.numel() * plain.element_size():
@@ -109,6 +110,7 @@ def _has_gaps(tensor: Any) -> bool:
         return False
     end = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        # The elements of this dimension lie inside of those counted so far, as those of an expanded tensor do.
         if size > 1 and stride < end:
             return False
         end = stride * size if size > 1 else end
@@ -118,6 +120,7 @@ def _has_gaps(tensor: Any) -> bool:
 def _repeated_rows(tensor: Any, dimension: int, size: int) -> Any:
     import torch
 
+    # Repeated values of the user's are valid, also as indices; random ones may not be.
     rows = torch.arange(size, device=tensor.device) % max(tensor.shape[dimension], 1)
     every_second = tensor.detach().index_select(dimension, rows)
     return every_second.requires_grad_(tensor.requires_grad)

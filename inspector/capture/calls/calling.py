@@ -51,6 +51,7 @@ def called(
         BaseException: whatever the model raises.
     """
     inputs = tensors(call)
+    # Gradients accumulate in leaves only, so those of an earlier call are removed first.
     leaves = [leaf for leaf in (*_parameters(model), *inputs) if leaf.is_leaf and leaf.requires_grad] if train else []
     for leaf in leaves:
         leaf.grad = None
@@ -88,5 +89,6 @@ def _backward(outputs: Any) -> None:
         raise TargetError(
             "--train: no output of the model requires a gradient", "drop --train, or unfreeze a parameter"
         )
+    # A sum reaches every element of every output with the same weight; no loss function has to be guessed.
     total = sum(leaf.sum() for leaf in leaves)
     total.backward()  # type: ignore[union-attr]

@@ -29,6 +29,7 @@ _HARMLESS = {
 @contextmanager
 def exits(recorder: Recorder) -> Iterator[None]:
     """Record `exited` when the capturing process ends itself. Exits of its forks are not recorded."""
+    # `getpid` is imported by name, since the program may replace `os.getpid`.
     process = getpid()
 
     def recording(name: str, original: Callable[..., Any], ends: Callable[..., bool]) -> Callable[..., Any]:
@@ -67,6 +68,7 @@ def _is_deadly(number: int) -> bool:
 
 def _note(recorder: Recorder, name: str, args: tuple[Any, ...], frame: Any) -> None:
     words = ", ".join(_shown(each) for each in (args[:1] if name.startswith("os.exec") else args))
+    # `os.execl` and its like call `execv` from Python's frozen module `os`; the user's line is further out.
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, "<frozen ")):
         frame = frame.f_back
     recorder.add(ProgramExited(f"{name}({words})", frame.f_code.co_filename, frame.f_lineno))

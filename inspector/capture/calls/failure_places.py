@@ -29,6 +29,7 @@ def place_of_failure(error: BaseException) -> Place | None:
     walked = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(without_our_frames(error.__traceback__))
     ]
+    # A quoted library line beats a user line of the traceback, which is merely the call of the compiled model.
     for places, owner in ((quoted, Owner.USER), (quoted, Owner.LIBRARY), (walked, Owner.USER)):
         found = next((each for each in reversed(places) if owner_of(each[0], owners) is owner), None)
         if found is not None:

@@ -79,6 +79,7 @@ def load(
         scenarios[str(name)] = Way(functools.partial(_call, inputs, model, f"scenario {name!r} of {where}"))
     for text in request.options.vary:
         scenarios |= varied(base, parse_vary(text))
+    # Before any inputs are made: if that fails or hangs, the log still names the scenarios.
     planned(scenarios)
     first = base()
     _check_signature(model, first, where)
@@ -101,6 +102,7 @@ def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} is not a Python file", "pass a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
+    # Before it runs, as Python does: dataclasses and pickle look up the module of a class by name.
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
@@ -268,6 +270,7 @@ def _sizes(inputs: list[Any]) -> Iterator[Vary]:
     """Make scenarios with batch size 1, an odd batch size, and sequences of double length."""
     batch = next((tensor.shape[0] for tensor in inputs if tensor.dim()), 0)
     if batch:
+        # Odd, so that a guard on divisibility, such as `batch % 2 == 0`, fails.
         odd = batch + 1 + batch % 2
         yield Vary(0, tuple(size for size in (1, odd) if size != batch))
     long = [tensor.shape[1] for tensor in inputs if tensor.dim() == _SEQUENCE_DIMENSIONS[tensor.is_floating_point()]]

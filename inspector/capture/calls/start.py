@@ -79,6 +79,8 @@ class _ImportState(Struct, frozen=True):
     def still_holds(self) -> bool:
         """Whether torch would still be imported the same way; new path entries and new modules do not change that."""
         now = self.now()
+        # A module that was exchanged or removed would be imported again by a new process; additions only make it
+        # warmer.
         kept = all(now.modules.get(name, self) is module for name, module in self.modules.items())
         same = (now.variables, now.function) == (self.variables, self.function)
         old = tuple(each for each in now.finders if each in self.finders)
