@@ -25,6 +25,7 @@ import json
 import linecache
 import logging
 import os
+import random
 import re
 import resource
 import signal
@@ -258,12 +259,23 @@ def answer(request: dict[str, Any], keep: Callable[[dict[str, Any]], None]) -> d
             model = model()
     except BaseException as error:
         return {"not_loaded": _described(error), "change": change.report}
+    _seed()
     made = known["inputs"]
     call = _Call(model, made if callable(made) else lambda: made, change, train=bool(request.get("train")))
     if request["what"] == "eager":
         return {**_eagerly(call, request["calls"]), "versions": _versions(request.get("packages", []))}
     found = _compiled(call, request, keep)
     return {**found, "change": change.report}
+
+
+def _seed() -> None:
+    """Let two runs draw the same numbers: a result that differs then was changed, also in training."""
+    import torch
+
+    random.seed(0)
+    torch.manual_seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
 
 
 def _is_factory(model: Any) -> bool:
