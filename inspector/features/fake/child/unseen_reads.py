@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from ctrace.inspector.capture.core.callers import folder_of_torch
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.fake.child.address_range import storageless
@@ -31,6 +32,7 @@ def unseen_reads(values: KnownValues, asked: AskedValues, recorder: Recorder) ->
     with ExitStack() as patches:
         for name, what in (("numpy", "a NumPy array"), ("tolist", "a list")):
             patches.enter_context(replaced(tensor, name, _refused(getattr(tensor, name), what, values, asked)))
+        patches.enter_context(replaced(tensor, "data_ptr", _located(tensor.data_ptr, values, asked)))
         patches.enter_context(replaced(tensor, "__deepcopy__", _copied(tensor.__deepcopy__, values)))
         init: Any = torch.nn.init
         if hasattr(init, _DRAWS):  # the program's own loops that draw until all numbers fit stop
@@ -60,6 +62,29 @@ def _refused(original: Callable[..., Any], what: str, values: KnownValues, asked
         return original(self, *args, **kwargs)
 
     return read
+
+
+def _located(original: Callable[..., int], values: KnownValues, asked: AskedValues) -> Callable[..., int]:
+    def data_ptr(self: Any) -> int:
+        try:
+            return original(self)
+        except RuntimeError:  # torch's own, of a tensor without memory
+            if _is_called_by_torch() or not values.is_ordinary(self):
+                raise
+            todo = "Code that reads memory cannot run under --fake: wrap it in a torch.library.custom_op with a fake."
+            raise asked.stop(asked.spot(), "the address of values that do not exist", todo) from None
+
+    return data_ptr
+
+
+def _is_called_by_torch() -> bool:
+    """Whether torch asks for an address, behind the functions that keep Dynamo out."""
+    torch_folder = folder_of_torch()
+    keeping_out = (f"{torch_folder}_compile.py", f"{torch_folder}_dynamo/", __file__)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(keeping_out):
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(torch_folder)
 
 
 def _copied(original: Callable[..., Any], values: KnownValues) -> Callable[..., Any]:

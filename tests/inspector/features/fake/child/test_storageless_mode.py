@@ -108,6 +108,13 @@ ASKED: dict[str, Callable[[], Any]] = {
 }
 
 
+def test_the_address_of_values_that_do_not_exist_stops(fake: FakeModel) -> None:
+    with pytest.raises(CallStoppedError, match="asks for the address of values that do not exist") as caught:
+        x().data_ptr()
+    assert "custom_op" in caught.value.todo
+    assert torch.arange(3).data_ptr()
+
+
 def _through_a_view() -> torch.Tensor:
     whole = torch.zeros(4)
     whole[1:].normal_()
@@ -253,12 +260,12 @@ class Scaled(torch.Tensor):
 
     @staticmethod
     def __new__(cls, whole: torch.Tensor, scale: torch.Tensor) -> "Scaled":
-        made: Scaled = torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)  # type: ignore[attr-defined]
+        made: Scaled = torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)
         made.whole, made.scale = whole, scale
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         if func is torch.ops.aten.detach.default:
             return cls(args[0].whole, args[0].scale)
         plain = [each.whole.to(each.scale.dtype) * each.scale if isinstance(each, cls) else each for each in args]
