@@ -27,11 +27,14 @@ from ctrace.reports.wording.upgrade_wording import (
 
 _STYLES = {"equal": "bold green", "better": "bold green", "worse": "bold red"}
 _COLUMNS = ("verdict", "graphs", "breaks", "skipped", "recompilations", "guards", "kernels", "bytes moved")
+_WIDE = 120
+"""From which width on all columns fit."""
+_NARROW = 3
 _MOST = 4
 """How many changes of one reason are shown without --all."""
 
 
-def upgrade_screen(document: UpgradeDocument, *, all_of_it: bool) -> Iterator[RenderableType]:
+def upgrade_screen(document: UpgradeDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     """Show the answer first, then what differs in each model and why."""
     word = headword(document)
     yield Text.assemble((word.upper(), _STYLES.get(word, "bold yellow")), "  ", (environments(document), "bold"))
@@ -39,17 +42,24 @@ def upgrade_screen(document: UpgradeDocument, *, all_of_it: bool) -> Iterator[Re
     for note in document.notes:
         yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
     yield Text()
-    yield _table(document)
+    yield _table(document, _COLUMNS if width >= _WIDE else _changed_columns(document))
     for model in document.models:
         if model.changes or model.error is not None:
             yield from _model(model, all_of_it=all_of_it)
 
 
-def _table(document: UpgradeDocument) -> RenderableType:
-    made = table("model", "result", *_COLUMNS)
+def _changed_columns(document: UpgradeDocument) -> tuple[str, ...]:
+    """Return the columns in which a model differs, and the first ones if there are few of these."""
+    numbers = [each for model in document.models for each in model.numbers if each.before != each.after]
+    changed = [name for name in _COLUMNS if name in {each.name for each in numbers}]
+    return tuple(name for name in _COLUMNS if name in {*changed[:_NARROW], *_COLUMNS[: _NARROW - len(changed)]})
+
+
+def _table(document: UpgradeDocument, columns: tuple[str, ...]) -> RenderableType:
+    made = table("model", "result", *columns)
     for model in document.models:
         numbers = {each.name: (each.before, each.after) for each in model.numbers}
-        cells = [_cell(*numbers.get(name, (None, None))) for name in _COLUMNS]
+        cells = [_cell(*numbers.get(name, (None, None))) for name in columns]
         made.add_row(Text(fmt.one_line(model.name, 40)), _result(model), *cells)
     return made
 
