@@ -1,9 +1,9 @@
 """Screen of `ctrace upgrade`: the answer, a table of the models, then each model's changes by reason."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -27,9 +27,7 @@ from ctrace.reports.wording.upgrade_wording import (
 
 _STYLES = {"equal": "bold green", "better": "bold green", "worse": "bold red"}
 _COLUMNS = ("verdict", "graphs", "breaks", "skipped", "recompilations", "guards", "kernels", "bytes moved")
-_WIDE = 120
-"""From which width on all columns fit."""
-_NARROW = 3
+_ANY_WIDTH = 1000
 _MOST = 4
 """How many changes of one reason are shown without --all."""
 
@@ -42,20 +40,23 @@ def upgrade_screen(document: UpgradeDocument, width: int, *, all_of_it: bool) ->
     for note in document.notes:
         yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
     yield Text()
-    yield _table(document, _COLUMNS if width >= _WIDE else _changed_columns(document))
+    yield _fitting_table(document, width)
     for model in document.models:
         if model.changes or model.error is not None:
             yield from _model(model, all_of_it=all_of_it)
 
 
-def _changed_columns(document: UpgradeDocument) -> tuple[str, ...]:
-    """Return the columns in which a model differs, and the first ones if there are few of these."""
-    numbers = [each for model in document.models for each in model.numbers if each.before != each.after]
-    changed = [name for name in _COLUMNS if name in {each.name for each in numbers}]
-    return tuple(name for name in _COLUMNS if name in {*changed[:_NARROW], *_COLUMNS[: _NARROW - len(changed)]})
+def _fitting_table(document: UpgradeDocument, width: int) -> RenderableType:
+    """Return the table without the last columns that do not fit; those in which no model differs go first."""
+    differ = {each.name for model in document.models for each in model.numbers if each.before != each.after}
+    columns = list(_COLUMNS)
+    plain = Console(width=_ANY_WIDTH)
+    while plain.measure(made := _table(document, columns)).maximum > width and columns:
+        columns.remove(([name for name in columns if name not in differ] or columns)[-1])
+    return made
 
 
-def _table(document: UpgradeDocument, columns: tuple[str, ...]) -> RenderableType:
+def _table(document: UpgradeDocument, columns: Sequence[str]) -> RenderableType:
     made = table("model", "result", *columns)
     for model in document.models:
         numbers = {each.name: (each.before, each.after) for each in model.numbers}
