@@ -22,9 +22,9 @@ from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
 
 MOST_TRIALS = 48
 """How many further runs of one model may look for reasons; each costs about as much as the first."""
-MOST_OPTION_TRIALS = 8
+MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
-MOST_FUNCTION_TRIALS = 12
+MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
 _MOST_FUNCTIONS = 8
 _MOST_FILES = 4000
