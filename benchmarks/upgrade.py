@@ -6,7 +6,6 @@ reason and the name or the place in it are those of the edit. Nothing is downloa
 
     .venv/bin/python benchmarks/upgrade.py                       all planted changes, and the equal pair
     .venv/bin/python benchmarks/upgrade.py graph-break equal     some of them
-    .venv/bin/python benchmarks/upgrade.py --table upgrade.json  an answer of ctrace upgrade --json as a table
 """
 
 import argparse
@@ -74,40 +73,11 @@ def planted_line(row: dict[str, Any]) -> str:
     return f"| {row['name']} | {cause} | {found} | {row['attributed']} of {row['changes']} | {row['runs']} |"
 
 
-def upgrade_table(data: dict[str, Any]) -> list[str]:
-    """Return an answer of the command as lines of Markdown: per model and reason, how many changes of which kinds."""
-    lines = ["| model | changes | reason |", "|---|---|---|"]
-    for model in data["models"]:
-        if model["error"] is not None:
-            lines.append(f"| `{model['name']}` | not compared: {model['error']['message']} | |")
-        elif not model["changes"]:
-            lines.append(f"| `{model['name']}` | none | |")
-        by_reason: dict[str, dict[str, int]] = {}
-        for each in model["changes"]:
-            counts = by_reason.setdefault(_reason(each["reason"]), {})
-            counts[each["what"]] = counts.get(each["what"], 0) + 1
-        for reason, counts in by_reason.items():
-            kinds = ", ".join(f"{number} {name}" for name, number in counts.items())
-            lines.append(f"| `{model['name']}` | {kinds} | {reason} |")
-    return lines
-
-
-def _reason(reason: dict[str, Any]) -> str:
-    if reason["kind"] == "unknown":
-        return f"not found: {reason['note']}"
-    values = f": {reason['before']} → {reason['after']}" if reason["kind"] != "torch" or reason["source"] else ""
-    return f"{reason['kind']} `{reason['name']}`{values}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
-    parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, metavar="FILE", help="append each row as JSON")
     words = parser.parse_args()
-    if words.table:
-        print("\n".join(upgrade_table(json.loads(words.table.read_text()))))
-        return
     print("| planted | reason | found | changes attributed | further runs |\n|---|---|---|---|---|", flush=True)
     for name in words.cases or CASES:
         row = case(CASES[name])

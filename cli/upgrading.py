@@ -288,9 +288,9 @@ def show_upgrade(
         write_report(render_upgrade_markdown(document), output)
         return
 
-    def screen(found: UpgradeDocument, _width: int) -> "Iterable[RenderableType]":
+    def screen(found: UpgradeDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.upgrade_screen import upgrade_screen
 
-        return upgrade_screen(found, all_of_it=all_of_it)
+        return upgrade_screen(found, width, all_of_it=all_of_it)
 
     show_document(document, output, json=form == Format.JSON, screen=screen)

@@ -1,9 +1,9 @@
 """Screen of `ctrace upgrade`: the answer, a table of the models, then each model's changes by reason."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -27,11 +27,12 @@ from ctrace.reports.wording.upgrade_wording import (
 
 _STYLES = {"equal": "bold green", "better": "bold green", "worse": "bold red"}
 _COLUMNS = ("verdict", "graphs", "breaks", "skipped", "recompilations", "guards", "kernels", "bytes moved")
+_ANY_WIDTH = 1000
 _MOST = 4
 """How many changes of one reason are shown without --all."""
 
 
-def upgrade_screen(document: UpgradeDocument, *, all_of_it: bool) -> Iterator[RenderableType]:
+def upgrade_screen(document: UpgradeDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     """Show the answer first, then what differs in each model and why."""
     word = headword(document)
     yield Text.assemble((word.upper(), _STYLES.get(word, "bold yellow")), "  ", (environments(document), "bold"))
@@ -39,17 +40,27 @@ def upgrade_screen(document: UpgradeDocument, *, all_of_it: bool) -> Iterator[Re
     for note in document.notes:
         yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
     yield Text()
-    yield _table(document)
+    yield _fitting_table(document, width)
     for model in document.models:
         if model.changes or model.error is not None:
             yield from _model(model, all_of_it=all_of_it)
 
 
-def _table(document: UpgradeDocument) -> RenderableType:
-    made = table("model", "result", *_COLUMNS)
+def _fitting_table(document: UpgradeDocument, width: int) -> RenderableType:
+    """Return the table without the last columns that do not fit; those in which no model differs go first."""
+    differ = {each.name for model in document.models for each in model.numbers if each.before != each.after}
+    columns = list(_COLUMNS)
+    plain = Console(width=_ANY_WIDTH)
+    while plain.measure(made := _table(document, columns)).maximum > width and columns:
+        columns.remove(([name for name in columns if name not in differ] or columns)[-1])
+    return made
+
+
+def _table(document: UpgradeDocument, columns: Sequence[str]) -> RenderableType:
+    made = table("model", "result", *columns)
     for model in document.models:
         numbers = {each.name: (each.before, each.after) for each in model.numbers}
-        cells = [_cell(*numbers.get(name, (None, None))) for name in _COLUMNS]
+        cells = [_cell(*numbers.get(name, (None, None))) for name in columns]
         made.add_row(Text(fmt.one_line(model.name, 40)), _result(model), *cells)
     return made
 

@@ -77,13 +77,12 @@ def reason_text(reason: Reason) -> str:
     """Say what a reason is, in one line."""
     if reason.kind is ReasonKind.UNKNOWN:
         return f"{_KINDS[reason.kind]}: {reason.note}" if reason.note else _KINDS[reason.kind]
-    values = f": {_value(reason.before)} → {_value(reason.after)}" if reason.before or reason.after else ""
+    none = "not there" if reason.kind is ReasonKind.CONFIG else "nothing"
+    values = f": {reason.before or none} → {reason.after or none}" if reason.before or reason.after else ""
     source = f" ({reason.source})" if reason.source and reason.source not in (reason.before, reason.after) else ""
+    if reason.kind is ReasonKind.TORCH and reason.name == "torch":
+        return f"torch itself{values}; the place in its source was not found"
     return f"{reason.kind} {reason.name}{values}{source}"
-
-
-def _value(text: str | None) -> str:
-    return "nothing" if text is None else text
 
 
 def by_reason(model: UpgradedModel) -> dict[Reason, list[UpgradeChange]]:

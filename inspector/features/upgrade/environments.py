@@ -551,6 +551,11 @@ def _refused(text: str, status: int, asked: str) -> InstallError:
     if not known and _NO_NETWORK.search(text):
         what = f"{asked} cannot be fetched: the index does not answer"
         return InstallError(what, "check the network, or the index that pip is set to")
+    if match is not None and _NO_NETWORK.search(text):
+        what = f"{match['asked']} is not in the indexes that answer, and one does not answer"
+        return InstallError(
+            what, f"check the network, or the indexes that pip is set to; found: {', '.join(known[-8:])}"
+        )
     if match or (match := _NO_MATCH.search(text)):
         return _not_there(match["asked"], known, text)
     if match := _UV_NOT_THERE.search(" ".join(text.split())):

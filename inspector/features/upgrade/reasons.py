@@ -22,9 +22,9 @@ from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
 
 MOST_TRIALS = 48
 """How many further runs of one model may look for reasons; each costs about as much as the first."""
-MOST_OPTION_TRIALS = 8
+MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
-MOST_FUNCTION_TRIALS = 12
+MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
 _MOST_FUNCTIONS = 8
 _MOST_FILES = 4000
@@ -276,6 +276,7 @@ class ReasonSearch:
         self._most = most
         self.trials = 0
         self.explained: dict[Key, tuple[Difference, ...]] = {}
+        self._seen = set[Key]()
         self.is_complete = True
         """Whether a run with everything put back says what is left."""
         self.is_cut = False
@@ -285,18 +286,34 @@ class ReasonSearch:
         """Return a search that tries in another way, and knows what this one found."""
         other = ReasonSearch(changes_with, self._most)
         other.trials, other.explained = self.trials, self.explained
+        other._seen = self._seen
         other.is_complete, other.is_cut = self.is_complete, self.is_cut
         return other
 
-    def more(self, keys: Collection[Key], differences: Sequence[Difference], most: int) -> None:
-        """Search on, in a few runs, among differences whose effect the search can do without."""
-        other = ReasonSearch(self._changes_with, min(most, self._most - self.trials))
+    def more(self, keys: Collection[Key], differences: Sequence[Difference], most: int, *, alone: bool = False) -> None:
+        """Search on, in a few runs, among differences whose effect the search can do without.
+
+        Args:
+            keys: The changes to explain.
+            differences: What to try.
+            most: How many runs to make.
+            alone: Whether a run says something only if nothing else changes in it: to turn over a switch is not to put
+                it back, and may hide a change behind another one.
+        """
+
+        def changes_with(among: tuple[Difference, ...]) -> set[Key] | None:
+            left = self._changes_with(among)
+            return None if alone and left is not None and left - self._seen else left
+
+        self._seen |= set(keys)
+        other = ReasonSearch(changes_with, min(most, self._most - self.trials))
         other.search(keys, differences)
         self.trials += other.trials
         self.explained |= other.explained
 
     def search(self, keys: Collection[Key], differences: Sequence[Difference]) -> None:
         """Find the differences that explain some changes."""
+        self._seen |= set(keys)
         if keys and differences:
             self._narrow(set(keys), tuple(differences), is_all=True)
 
@@ -344,6 +361,15 @@ class ReasonSearch:
             return None
         self.trials += 1
         return self._changes_with(among)
+
+
+def still_there(changes: Collection[Key], found: set[Key]) -> set[Key]:
+    """Return the changes of a further run, and those of the first run that only look different in it.
+
+    A change is not gone if another one of its kind is at its place: then the same thing differs in another form.
+    """
+    places = {key[:3:2] for key in found.difference(changes)}
+    return found | {key for key in changes if key[:3:2] in places}
 
 
 _ALONE = "put back alone, the change is gone"

@@ -1,6 +1,6 @@
 """Compare one model in two environments, and find the reasons of what changed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     new_options,
     reason_of,
     remaining_reason,
+    still_there,
     variables_gone,
 )
 from ctrace.inspector.features.upgrade.torch_functions import TorchFunction, called_functions, differing_functions
@@ -172,7 +173,7 @@ class _ModelComparison:
         with scratch("upgrade") as folder:
             costs = any(each.what == _GUARD_COST for each in changes)
             options = replace(self._options, guard_cost=costs)
-            runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager)
+            runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager, keys)
             variables = variables_gone(both.was, both.now)
             search = ReasonSearch(runs.without_variables, both.most)
             search.search(keys, variables)
@@ -199,7 +200,7 @@ class _ModelComparison:
             return [each for each in changes if each.key not in search.explained and _is_in_python(each)]
 
         if keys := {each.key for each in left()}:
-            search.more(keys, list(new_options(both.was, both.now)), MOST_OPTION_TRIALS)
+            search.more(keys, list(new_options(both.was, both.now)), MOST_OPTION_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
             search.more(keys, list(both.known), MOST_FUNCTION_TRIALS)
         if found := left():
@@ -251,6 +252,7 @@ class _Trials:
         eager_before: EagerFacts | None,
         folder: Path,
         with_eager: bool,
+        changes: Collection[Key],
     ) -> None:
         self._target = target
         self._options = options
@@ -259,6 +261,7 @@ class _Trials:
         self._eager_before = eager_before
         self._folder = folder
         self._with_eager = with_eager
+        self._changes = changes
         self._number = 0
         self._after: ModelRun | None = None
 
@@ -315,7 +318,7 @@ class _Trials:
         changes += guard_cost_changes(before.session, after.session)
         if eager is not None and eager_before is not None:
             changes += eager_changes(eager_before, eager)
-        return {each.key for each in changes}
+        return still_there(self._changes, {each.key for each in changes})
 
     def _overlay(self, tops: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         """Return a folder of packages with links to those of the environment before."""

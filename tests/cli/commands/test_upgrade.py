@@ -23,7 +23,7 @@ from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.upgrade_screen import upgrade_screen
 from ctrace.reports.upgrade_markdown import render_upgrade_markdown
 from ctrace.reports.upgrade_sarif import render_upgrade_sarif
-from ctrace.reports.wording.upgrade_wording import change_text
+from ctrace.reports.wording.upgrade_wording import change_text, reason_text
 from tests.support.golden import drawn
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA, ROOT
@@ -117,7 +117,7 @@ def test_what_is_fetched_is_said_before_the_question(tmp_path: Path):
 
 
 def test_the_screen_has_the_answer_then_each_reason():
-    text = drawn(upgrade_screen(document(*MODELS), all_of_it=False), 140)
+    text = drawn(upgrade_screen(document(*MODELS), 140, all_of_it=False), 140)
     assert text.startswith("WORSE  torch 2.13.0 → 2.15.0")
     assert "1 of 3 models changed: 1 verdict, 1 guard; 1 for the worse; 1 model could not be compared" in text
     assert "config torch._dynamo.config.recompile_limit: 8 → 1 (torch/_dynamo/config.py:121)" in text
@@ -135,7 +135,27 @@ def test_equal_is_null_if_a_model_could_not_be_compared(
 ):
     found = document(*models)
     assert found.equal is equal
-    assert drawn(upgrade_screen(found, all_of_it=False), 100).startswith(word)
+    assert drawn(upgrade_screen(found, 100, all_of_it=False), 100).startswith(word)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_columns_that_do_not_fit_are_left_out_and_names_are_whole(width: int):
+    numbers = {"verdict": "compiled", "graphs": "1", "breaks": "0", "skipped": "0", "guards": "101", "kernels": "6"}
+    made = [UpgradeNumber(name, value, value) for name, value in numbers.items()]
+    moved = UpgradeNumber("bytes moved", "46,620", "42,524")
+    found = document(UpgradedModel("sample_models/item_sync.py", numbers=(*made, moved)))
+    text = drawn(upgrade_screen(found, width, all_of_it=False), width)
+    assert "sample_models/item_sync.py  equal   compiled       1" in text
+    assert "46,620 → 42,524" in text
+    assert "…" not in text
+    assert ("kernels" in text, "recompilations" in text) == (width == 140, width == 140)
+
+
+def test_what_torch_itself_changed_is_said_without_a_place():
+    reason = Reason(ReasonKind.TORCH, "torch", "2.13.0", "2.15.0")
+    assert reason_text(reason) == "torch itself: 2.13.0 → 2.15.0; the place in its source was not found"
+    new = Reason(ReasonKind.CONFIG, "torch._inductor.config.new", None, "True", "torch/_inductor/config.py:3")
+    assert reason_text(new) == "config torch._inductor.config.new: not there → True (torch/_inductor/config.py:3)"
 
 
 def test_json_follows_its_schema_with_the_fixed_names():

@@ -102,6 +102,15 @@ def test_the_known_versions_are_named():
     assert _refused(NO_VERSION, 1, "torch==99.0").todo == "it has: 2.13.0, 2.14.1, 2.15.0"
 
 
+def test_an_index_that_does_not_answer_is_named_beside_one_that_does():
+    """The wanted version may be in the one that does not answer."""
+    error = _refused(
+        f"WARNING: Retrying: NewConnectionError('...: Connection refused')\n{NO_VERSION}", 1, "torch==99.0"
+    )
+    assert error.what == "torch==99.0 is not in the indexes that answer, and one does not answer"
+    assert error.todo.endswith("found: 2.13.0, 2.14.1, 2.15.0")
+
+
 def test_a_constraint_is_said_to_be_one():
     text = """ERROR: Cannot install x==2 because these package versions have conflicting dependencies.
 The conflict is caused by:

@@ -17,6 +17,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     new_options,
     reason_of,
     remaining_reason,
+    still_there,
     variables_gone,
 )
 from ctrace.inspector.features.upgrade.torch_functions import TorchFunction
@@ -230,6 +231,24 @@ def test_more_may_be_searched_without_effect_on_what_is_known():
     assert (broken.is_complete, broken.is_cut, broken.trials) == (True, False, before + 2)
     search.more(KEYS[1:3], [option("other"), option("function")], 8)
     assert found(search) == {KEYS[0]: {"a"}, KEYS[1]: {"function"}}
+
+
+def test_a_change_in_another_form_is_still_there():
+    """As with torch's option `canonicalize_output_graph_node_order`, which renames the nodes of a graph."""
+    first = {("graph", "removed", "net.py:3", "aten.sqrt(add)"), ("kernel", "changed", "net.py:3", "k")}
+    assert still_there(first, {("graph", "removed", "net.py:3", "aten.sqrt(add_2)")}) == {
+        ("graph", "removed", "net.py:3", "aten.sqrt(add)"),
+        ("graph", "removed", "net.py:3", "aten.sqrt(add_2)"),
+    }
+    assert still_there(first, set()) == set()
+
+
+def test_a_switch_turned_over_says_nothing_if_something_else_changes():
+    search = ReasonSearch(lambda _among: {("kernel", "added", "net.py:9", "new")}, 100)
+    search.more(KEYS[:1], [option("switch")], 8, alone=True)
+    assert search.explained == {}
+    search.more(KEYS[:1], [option("switch")], 8)
+    assert found(search) == {KEYS[0]: {"switch"}}
 
 
 def test_a_function_of_torch_is_named_with_both_places(tmp_path: Path):

@@ -1,0 +1,44 @@
+"""The table of docs/reference/versions.md that is made of the answers of `ctrace upgrade`."""
+
+from typing import Any
+
+import pytest
+from upgrade_table import PAGE, table_of, with_table
+
+
+def change(what: str, kind: str, name: str, **values: str | None) -> dict[str, Any]:
+    reason = {"kind": kind, "name": name, "before": None, "after": None, "source": None, "note": "n", **values}
+    return {"what": what, "reason": reason}
+
+
+def test_a_row_is_a_model_and_a_reason():
+    places = {"before": "torch/a.py:1", "after": "torch/a.py:2", "source": "torch/a.py:2"}
+    option = {"before": "True", "after": "False", "source": "torch/_dynamo/config.py:4"}
+    changes = [
+        change("graph", "torch", "remove_no_ops", **places),
+        change("kernel", "torch", "remove_no_ops", **places),
+        change("guard", "config", "torch._dynamo.config.x", **option),
+        change("kernel", "torch", "torch", before="2.13", after="2.15"),
+    ]
+    models = [
+        {"name": "a.py", "error": None, "changes": changes},
+        {"name": "b.py", "error": None, "changes": []},
+        {"name": "c.py", "error": {"environment": "after", "message": "no | here"}, "changes": []},
+    ]
+    assert list(table_of([{"models": models}]))[2:] == [
+        "| `a.py` | 1 graph, 1 kernel | torch: `remove_no_ops` | `torch/a.py:1` | `torch/a.py:2` |",
+        "| `a.py` | 1 guard | config: `torch._dynamo.config.x` (torch/_dynamo/config.py:4) | `True` | `False` |",
+        "| `a.py` | 1 kernel | torch itself; the place was not found |  |  |",
+        "| `b.py` | nothing |  |  |  |",
+        "| `c.py` | not compared: after, no \\| here |  |  |  |",
+    ]
+
+
+def test_only_the_named_table_is_replaced():
+    text = "a\n<!-- upgrade: x -->\nold\n<!-- end of upgrade -->\n<!-- upgrade: y -->\nold\n<!-- end of upgrade -->\n"
+    assert with_table(text, "y", ["new"]) == text[: text.index("<!-- upgrade: y")] + (
+        "<!-- upgrade: y -->\nnew\n<!-- end of upgrade -->\n"
+    )
+    with pytest.raises(ValueError, match="there is no"):
+        with_table(text, "z", [])
+    assert "<!-- upgrade: 2.13 to 2.15 -->" in PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+"""Write a table of docs/reference/versions.md from answers of `ctrace upgrade --json`.
+
+    ctrace upgrade torch==2.15.0 mlp.py --json -o mlp.json
+    python tools/upgrade_table.py "2.13 to 2.15" mlp.json ...    between <!-- upgrade: 2.13 to 2.15 --> and its end
+    python tools/upgrade_table.py - mlp.json ...                 on the screen
+
+A row is a model and a reason, with how many changes of which kinds it has; the models stand in the order of the files.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "versions.md"
+_BLOCK = re.compile(r"(<!-- upgrade: (?P<name>[^>]+) -->\n).*?(<!-- end of upgrade -->\n)", re.DOTALL)
+
+
+def table_of(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| model | what changed | reason | before | after |"
+    yield "|---|---|---|---|---|"
+    for answer in answers:
+        for model in answer["models"]:
+            yield from _rows(model)
+
+
+def _rows(model: dict[str, Any]) -> Iterator[str]:
+    name = f"`{model['name']}`"
+    if (error := model["error"]) is not None:
+        yield _row(name, f"not compared: {error['environment']}, {error['message']}", "", "", "")
+    elif not model["changes"]:
+        yield _row(name, "nothing", "", "", "")
+    counts: dict[tuple[str, str, str], dict[str, int]] = {}
+    for each in model["changes"]:
+        of_reason = counts.setdefault(_reason(each["reason"]), {})
+        of_reason[each["what"]] = of_reason.get(each["what"], 0) + 1
+    for reason, kinds in counts.items():
+        yield _row(name, ", ".join(f"{number} {kind}" for kind, number in kinds.items()), *reason)
+
+
+def _reason(reason: dict[str, Any]) -> tuple[str, str, str]:
+    if reason["kind"] == "unknown":
+        return f"not found: {reason['note']}", "", ""
+    if reason["kind"] == "torch" and reason["name"] == "torch":
+        return "torch itself; the place was not found", "", ""
+    texts = [f"`{each}`" if each else "" for each in (reason["before"], reason["after"])]
+    source = reason["source"]
+    place = f" ({source})" if source and source not in (reason["before"], reason["after"]) else ""
+    return f"{reason['kind']}: `{reason['name']}`{place}", *texts
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def with_table(text: str, name: str, lines: Iterable[str]) -> str:
+    """Return a page with the table of this name replaced.
+
+    Raises:
+        ValueError: the page has no such table.
+    """
+    made = "".join(f"{line}\n" for line in lines)
+    if name not in [match["name"] for match in _BLOCK.finditer(text)]:
+        raise ValueError(f"there is no <!-- upgrade: {name} -->")
+    return _BLOCK.sub(lambda match: f"{match[1]}{made}{match[3]}" if match["name"] == name else match[0], text)
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name")
+    parser.add_argument("answers", nargs="+", type=Path, metavar="FILE")
+    words = parser.parse_args()
+    lines = list(table_of(json.loads(each.read_text(encoding="utf-8")) for each in words.answers))
+    if words.name == "-":
+        print("\n".join(lines))
+    else:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), words.name, lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
