@@ -53,6 +53,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
         folder = Path(torch.__file__ or "").resolve().parent
         recorder.add(TorchFound(str(torch.__version__), {str(folder): Owner.TORCH}))
 
+    # The version that the program imports, not the one that is installed where ctrace runs.
     when("torch", imported)
     try:
         yield
