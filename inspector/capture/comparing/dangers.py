@@ -108,7 +108,19 @@ class Dangers:
             why = "" if run is not None else self._eager.why_not
         # Taken after the eager call, which restores them: the compiled call starts from the same state.
         random = RandomStates()
-        return Before(scenario, index, arguments, call, inputs, way, world, random, run, self._ops.runs, why)
+        return Before(
+            scenario=scenario,
+            index=index,
+            call=arguments,
+            own_call=call,
+            inputs=inputs,
+            way=way,
+            world=world,
+            random=random,
+            eager=run,
+            runs=self._ops.runs,
+            why_no_eager=why,
+        )
 
     def _look(self, call: Call) -> tuple[World | None, World | None]:
         with self._recorder.watching("the state that the model reads"):
