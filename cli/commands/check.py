@@ -182,7 +182,15 @@ def check(
         layers=layers,
     )
     request = CheckRequest(
-        tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
+        models=tuple(models or ()),
+        policy=policy,
+        lock=lock,
+        options=options,
+        gpu=gpu,
+        timeout=timeout,
+        jobs=jobs,
+        from_trace=from_trace,
+        inductor_guards=not no_inductor_guards,
     )
     seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
     request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)

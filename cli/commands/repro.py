@@ -72,5 +72,15 @@ def repro(
 
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    request = ReproRequest(target, site, options, seconds_of(budget), timeout, issue, json, output, culprit)
+    request = ReproRequest(
+        target=target,
+        site=site,
+        options=options,
+        budget=seconds_of(budget),
+        timeout=timeout,
+        issue=issue,
+        json=json,
+        output=output,
+        culprit=culprit,
+    )
     raise typer.Exit(reproduced(request))

@@ -87,9 +87,12 @@ def capturing(
     process = getpid()
     try:
         with ExitStack() as active:
+            # First, since every source waits for imports with it.
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.add(ModeChosen(build, fast))
             sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, gpu=gpu, cores=cores)
+            # The environment is the head of a log: how to read all that follows. The seed is set before anything can
+            # draw.
             started = [environment(owned, seed), seeded(seed)]
             if virtual is not None:
                 started += child_door("cluster").sources(virtual)
@@ -100,9 +103,12 @@ def capturing(
             if build and is_whole:  # else the program reads a peak after the block, which only a correction can give
                 active.enter_context(program_statistics(recorder, when))
             yield recorder
+            # What could be measured has been by now (`child_main.py:_measure_postponed`); the rest needs a program that
+            # is over.
             recorder.postponed.refuse("the capture ended before the program did")
             if getpid() != process:
                 recorder.log.close()  # this is a fork that reached the end of the block; its parent still writes
+        # After the hooks are gone, so that a log with this record is complete, forks included.
         recorder.add(Ended())
     finally:
         recorder.log.close()

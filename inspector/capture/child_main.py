@@ -73,10 +73,12 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     may be the socket of a watcher that observes this process. `loaded` are the modules that Python itself imported at
     startup; `start` says how this process came to be.
     """
+    # From the end of the arguments to their front, as they were added; the program must see none of them.
     watcher = _watcher()
     preloaded = Preloaded(loaded)
     compiles_first = _taken(COMPILES_FIRST)
     request = CaptureRequest.from_file(Path(sys.argv[1]))
+    # After our own request is read: what ctrace opens is no dependency of the program.
     if watcher is not None:
         begin(watcher)
     spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
@@ -106,6 +108,7 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
     if request.kind == "model":
+        # A program's threads are part of it, but those of a model file serve nothing once its calls are over.
         _end_despite_threads(status)
     sys.exit(status)
 
@@ -159,11 +162,14 @@ def _run(
         child_door("upgrade").prepare(request)
     if ops is None:
         status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run"))
+        # Exit functions may compile, too, so they run while the hooks are still in place.
         status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
+        # After the exit functions: nothing of the program can notice a measurement now.
         _measure_postponed(recorder, failed=bool(status))
         return status
     try:
         fake = child_door("fake").FakeModel(request.options, recorder) if has_child_door("fake") else WholeModel()
+        # A fork of the model file must never go on with the calls of its parent (`calls/forked.py`).
         with in_this_process(recorder), fake.active():
             _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first, fake=fake)
     except _Reported as reported:
@@ -217,6 +223,8 @@ def _run_model(
         loading, eagerly = pretence.loading, pretence.running
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request.path)
+    # `start.loading` is outermost: if a new process would load the model differently, not even a failure may be
+    # reported.
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
             seed()  # models draw their weights as they are made

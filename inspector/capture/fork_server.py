@@ -71,8 +71,10 @@ def main(loaded: frozenset[str]) -> None:
     control = _high(int(sys.argv[1]))
     printed = int(sys.argv[2])
     not_found = _imported()
+    # What is garbage now would be copied by every fork.
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page
+    # Before the first request: a fork with a broken GPU or a lost thread fails in ways that a user cannot read.
     if why := _unfit():
         control.sendall(json.dumps({"refused": why}).encode())
         os._exit(0)
@@ -83,6 +85,7 @@ def main(loaded: frozenset[str]) -> None:
     control.sendall(json.dumps({"modules": names}).encode())
     arguments = _serve(control)
     os.write(2, printed_text)  # a new process would have printed this while it imported torch
+    # Before anything of the program runs, and after `_serve`, whose forks have the same state.
     _become_new(arguments)
     shared = _Shared()
     try:

@@ -29,6 +29,7 @@ def capturing_here(
     process compiles them for real when it needs them.
     """
     codes: list[CodeType] = []
+    # The codes inside: entries that the block makes, and no others, are dropped.
     with capturing(log, build=build, ops=ops, owned=owned) as recorder, _seen_codes(codes):
         try:
             yield recorder
@@ -76,6 +77,7 @@ def call_afresh(
     """
     import torch
 
+    # Before the reset, which would drop what the process has compiled.
     _refuse_compiled(function)
     torch._dynamo.reset()
     try:
@@ -148,6 +150,7 @@ def _drop_entries(codes: list[CodeType]) -> None:
     from torch._dynamo.guards import DeletedGuardManagerWrapper
 
     for code in set(codes):
+        # Torch may move an entry that was hit to the front, so the order of the list is not that of age.
         by_age = sorted(_debug_get_cache_entry_list(code), key=_age, reverse=True)
         for entry in by_age[: codes.count(code)]:
             state = entry.guard_manager.extra_state

@@ -39,6 +39,7 @@ _RECORDS = {
 
 def main(_loaded: frozenset[str]) -> None:
     """Print a JSON list of findings; redirect torch's own output to stderr."""
+    # The answer is read as JSON, and torch may print to stdout while it compiles.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     findings = [_device(), *_probe(), *([child_door("gpus").probe()] if has_child_door("gpus") else [])]
@@ -61,6 +62,7 @@ def _probe() -> list[dict[str, Any]]:
         log = Path(folder) / "trace.log"
         with capturing(log, build=False):
             _exercise()
+            # Within the capture: by then, each hook has been installed or has failed.
             missing = missing_of(patched_places, torch.__version__, build=False)
         entries = [entry for entry in read(log) if isinstance(entry, LogEntry)]
     kinds = [entry.kind for entry in entries]
@@ -118,5 +120,6 @@ def _exercise() -> None:
         torch._dynamo.graph_break()
         return y / y.sum(dim=-1, keepdim=True)
 
+    # A second size, for a recompilation with a dynamic dimension.
     for rows in (3, 4):
         probe(torch.rand(rows, 5, requires_grad=True)).sum().backward()

@@ -76,6 +76,7 @@ def run_scenarios(
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
+    # Again, as trials may have changed what the model file named.
     recorder.add(plan(loaded.scenarios))
     compares = not cycle[0] and loaded.without_values is None
     runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=compares)
@@ -185,6 +186,7 @@ class _Runs:
 
         Both counts are those of the last call: on other inputs, a loop may take more turns.
         """
+        # New inputs for each call: the model may have changed the last ones.
         call = _made(way)
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
             self._recorder.add(CallBegan(name, index))
@@ -192,6 +194,7 @@ class _Runs:
             return None, None
         counts = last or not counted
         counting = self._ops.everywhere if counts else nullcontext
+        # Only the first call of a process finds libraries untouched.
         order, self._order = self._order, Order.EAGER_FIRST
         before = None
         # Without a comparison, the first eager call only warms up what libraries keep, as elsewhere. Without values, no
@@ -247,6 +250,7 @@ class _Runs:
             return None
         if libraries is not None and self._keeps_libraries:
             self._restore(libraries)
+        # What the call has filled cannot be emptied with certainty, so a new process starts with the compiled call.
         elif libraries is not None and libraries.changes():
             end_process(WARMED)
         return before

@@ -234,7 +234,18 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: b
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
     times = compile_seconds(session) if is_timed else None
     settled = _is_settled(session)
-    return Tried(trial, counts(session), seconds, breaks, compiled, "", session.calls, outlook, times, settled)
+    return Tried(
+        trial=trial,
+        counts=counts(session),
+        seconds=seconds,
+        breaks=breaks,
+        compiled=compiled,
+        error="",
+        calls=session.calls,
+        outlook=outlook,
+        compile_seconds=times,
+        settled=settled,
+    )
 
 
 def _is_settled(session: Session) -> bool:
@@ -393,15 +404,15 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
     before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
     later = None if before is None or after is None else (before.recompiles, after.recompiles)
     return Suggestion(
-        found.text,
-        found.causes,
-        each.holds,
-        each.effect,
-        found.general,
-        apply,
-        calls,
-        later,
-        found.rule,
+        text=found.text,
+        causes=found.causes,
+        checked=each.holds,
+        effect=each.effect,
+        general=found.general,
+        apply=apply,
+        calls=calls,
+        later=later,
+        rule=found.rule,
         ends_failure=bool(each.holds) and scene.session.failure is not None,
         compile_time=_compile_times(scene, tried) if found.saves_time and tried is not None else None,
         new_breaks=scene.new_breaks(tried) if tried is not None else (),

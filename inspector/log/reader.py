@@ -428,7 +428,19 @@ class Reader:
             if self._source is not None and left is not _NOT:
                 stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header, at)
-        return LogEntry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines, changed)
+        return LogEntry(
+            number=number,
+            kind=kind,
+            data=data,
+            context=context,
+            payload=text,
+            thread=thread,
+            is_last=is_last,
+            has_odd_bytes=has_odd_bytes,
+            stored=stored,
+            lines=lines,
+            changed=changed,
+        )
 
     def _thread(self, header: bytes, end: int) -> str:
         """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""

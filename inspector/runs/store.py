@@ -186,7 +186,17 @@ class Store:
 
     def finish(self, run: SavedRun, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> SavedRun:
         """Save how a run ended."""
-        finished = SavedRun(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
+        finished = SavedRun(
+            folder=run.folder,
+            name=run.name,
+            target=run.target,
+            created=run.created,
+            pid=run.pid,
+            status="done",
+            seconds=seconds,
+            failure=failure,
+            summary=summary,
+        )
         write_json(run.folder / _INFO, _info(finished))
         self.last_saved = finished
         return finished

@@ -74,6 +74,7 @@ def _on_cpu(launch: RepeatableLaunch) -> tuple[float, int]:
 
     cache = torch.empty(_CPU_CACHE, dtype=torch.int8)
     times: list[float] = []
+    # The first run may load code and touch memory for the first time, so it is not timed.
     launch.run()
     for _ in range(_ON_CPU):
         launch.restore()

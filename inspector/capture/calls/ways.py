@@ -61,6 +61,7 @@ def training(model: Any, way: Way) -> Iterator[None]:
         return
     if not isinstance(model, torch.nn.Module):
         raise TargetError("--vary mode=...: the model is not an nn.Module", "a function has no train and eval modes")
+    # Each module by itself: a program may have frozen some, such as batch norms in evaluation mode.
     before = [(module, module.training) for module in model.modules()]
     model.train(way.training)
     try:

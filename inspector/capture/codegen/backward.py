@@ -49,6 +49,7 @@ class Backwards:
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 
         backwards = cls(recorder, emitting)
+        # The newest way first: 2.13 still has `post_compile`, which takes other arguments (runtime_wrappers.py:3745).
         if name := BACKWARD_COMPILER.of(wrappers):
             hook = patched(wrappers, name, backwards._collecting(getattr(wrappers, name)))
         elif hasattr(wrappers.AOTDispatchAutograd, "post_compile"):
@@ -93,12 +94,14 @@ class Backwards:
 
     def triggering(self, forward: Callable[..., Any], pending: Pending) -> Callable[..., Any]:
         """Wrap a graph's forward so that the first backward pass through its outputs compiles the backward."""
+        # AOTAutograd compiles a backward at once if it has to, such as with `force_non_lazy_backward_lowering`.
         lazy = [compiler for compiler in pending if compiler.compiled_bw is None]
         if not lazy:
             return forward
 
         def compile_backward(*_grads: Any) -> None:
             with self._emitting():
+                # Emptied before it compiles: a graph with several outputs calls this once for each of them.
                 while lazy:
                     _compile(lazy.pop())
 
@@ -154,6 +157,7 @@ class _OlderCompiler:
 def _compile(compiler: _Compiler) -> None:
     import torch
 
+    # With `retain_graph`, saved tensors are used again, and Inductor must not donate their buffers.
     once = not torch._C._autograd._get_current_graph_task_keep_graph()
     compiler.get_or_compile(saved_tensors_use_once=once)
 
@@ -163,4 +167,5 @@ def _before_backward(outputs: Any, action: Callable[..., None]) -> None:
 
     for output in outputs if isinstance(outputs, list | tuple) else (outputs,):
         if isinstance(output, torch.Tensor) and output.grad_fn is not None:
+            # Before this node's own backward runs, so compiled and eager backward begin at the same moment.
             output.grad_fn.register_prehook(action)

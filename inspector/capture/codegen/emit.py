@@ -125,6 +125,8 @@ def _emit(recorder: Recorder, when: When, there: Elsewhere | None, most: int | N
 
         if there is not None:
             patches.enter_context(there.patches(when))
+        # With one thread, torch starts no pool of compile workers (async_compile.py, 2.13, `get_compile_threads`),
+        # which would have nothing to build.
         when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
         when("torch._inductor.compile_fx", install)
         try:
@@ -141,6 +143,7 @@ def _configured(tuning: Tuning) -> Context:
     """Return a context in which Inductor times nothing and assumes that the compiler supports the CPU's vector ISA."""
     from torch._inductor import config
 
+    # Without an answer, torch compiles a probe for each vector ISA (cpu_vec_isa.py, 2.13, `__bool__impl`).
     overrides = {**tuning.off, "cpp.vec_isa_ok": True}
 
     @contextmanager
@@ -181,12 +184,14 @@ class _Emitter:
             return self._original(model, example_inputs, *args, **kwargs)
         eager = _copied(model)  # compile_fx changes its argument
         records_guards = self._recorder.keeps("codegen") and has_hinted_symbols(model)  # a guard may fix a symbol
+        # By thread, since two threads may compile, and only one of them through here.
         self._own.active = True
         try:
             with (
                 _paused_collector(),
                 self._inside(),
                 self._backwards.of_one_graph() as pending,
+                # Innermost: it collects the guards that compiling this graph adds.
                 late_guards() as added,
             ):
                 self._emit(model, example_inputs, *args, **kwargs)
@@ -214,6 +219,7 @@ def _copied(model: Any) -> Any:
     """Copy a graph module but not its tensors."""
     import torch
 
+    # `GraphModule` takes the parameters that the graph names from `model`, so both graphs share them.
     copied = torch.fx.GraphModule(model, copy.deepcopy(model.graph))
     if RUNNER in model.meta:
         copied.meta[RUNNER] = model.meta[RUNNER]
@@ -248,6 +254,7 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder, is_
             # torch.compiler.precompile needs the module (2.14, _inductor/standalone_compile.py, `compile_to_python`).
             recorder.problem(_AHEAD)
             return build(graph)
+        # A graph lowered for its guards alone needs no code; see guards/lowering.py.
         if recorder.keeps("codegen"):
             codegen.generate(graph)
         else:

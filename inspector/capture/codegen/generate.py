@@ -33,6 +33,7 @@ class Codegen:
 
     def generate(self, graph: Any) -> None:
         """Generate and record the code of `graph`, a `GraphLowering` that has run."""
+        # Reap first: a fork that was killed gives its core back here.
         self._forks = [pid for pid in self._forks if self._runs(pid)]
         if _is_static(graph) and not _gpu_in_use() and self._cores.take():
             self._generate_beside(graph)
@@ -63,14 +64,17 @@ class Codegen:
         from torch._logging._internal import trace_structured
 
         began = time.perf_counter()
+        # What `compile_to_module` does first (graph.py, 2.13); it goes on to import the code.
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         seconds = time.perf_counter() - began
         text = code.value if hasattr(code, "value") else str(code)
+        # Torch logs the code after it has written the file of the module, which there is none of here.
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))
         return [] if self._compiler is None else self._compiler.jobs(text, PartIdentity.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
+        # Before the fork: if it is killed, the log has a start without an end.
         self._recorder.add(CodegenStarted(current_stage()))
         if not self._forked(lambda: self._in_fork(graph)):
             self._compile_beside(self._record(graph))
@@ -155,6 +159,7 @@ def _single_threaded() -> None:
     import torch
     from torch._inductor import config
 
+    # The number of threads is part of the emitted code, so it is fixed before torch is told to use one.
     if config.cpp.threads < 1:
         config.cpp.threads = torch.get_num_threads()
     torch.set_num_threads(1)

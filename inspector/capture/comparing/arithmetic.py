@@ -72,10 +72,12 @@ class WatchedArithmetic:
             if precision is not None:
                 self._computed(func, leaf, precision)
         self.generators |= kwargs.get("generator") is not None
+        # `.item()` and `if tensor:` both end in this op.
         if operation(func) == "_local_scalar_dense" and isinstance(result, bool | int):
             self.read.append(result)
 
     def _computed(self, func: Any, result: Any, precision: Precision) -> None:
+        # With TF32 or bfloat16 factors, a float32 matmul rounds as coarsely as these dtypes.
         if factors := _factors(func, result):
             precision = BFLOAT16 if factors >= BFLOAT16.roundoff else FLOAT16
         self.coarsest = coarser(precision, self.coarsest or precision)
@@ -110,6 +112,7 @@ class Filled(WatchedArithmetic):
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
+        # `resize_` keeps what was there; only the memory behind it is not initialized.
         before = args[0].untyped_storage().nbytes() if operation(func) == "resize_" else 0
         result = func(*args, **kwargs)
         if operation(func) in _UNINITIALIZED and isinstance(result, torch.Tensor) and is_plain(result):
@@ -170,9 +173,11 @@ class Noisy(WatchedArithmetic):
         precision = precision_of(tensor.dtype)
         if precision is None or tensor.is_complex() or not is_plain(tensor) or not _is_writable(tensor):
             return
+        # Errors of a sum of n terms grow like the root of n; sums of half precision mostly accumulate in float32.
         by = precision.roundoff + min(precision.roundoff, FLOAT32.roundoff) * terms**0.5 / 2
         values = tensor.double()
         generator = self._generator(tensor.device)
+        # A generator of our own: the model's draws must not depend on ours.
         noise = 2 * torch.rand((2, *values.shape), generator=generator, dtype=values.dtype, device=values.device) - 1
         moved = values * (1 + by * noise[0])
         if factors and values.numel():
@@ -194,6 +199,8 @@ def mode(run: Callable[[Any, Any, Any], Any]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class _Mode(TorchDispatchMode):
+        # Without this, torch refuses higher-order operators, such as `torch.cond`, under the mode (2.13,
+        # utils/_python_dispatch.py).
         supports_higher_order_operators = True
 
         @classmethod

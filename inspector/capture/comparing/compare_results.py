@@ -51,6 +51,7 @@ def _parts(value: Any) -> Any:
 
 def _walk(leaf: Leaf) -> Iterator[Leaf]:
     one, other = leaf.eager, leaf.compiled
+    # A value beside a container differs as a whole.
     if not isinstance(one, ContainerParts) or not isinstance(other, ContainerParts):
         yield Leaf(leaf.name, leaf.path, dense(one), dense(other))
         return
@@ -171,6 +172,7 @@ def _near(one: Any, other: Any) -> bool:
     for each in slices:
         left, right = wide(one[each]), wide(other[each])
         finite = left.isfinite()
+        # NaN equals nothing, not even itself, so it becomes a number; an infinity becomes the largest one.
         if not torch.equal(left[~finite].nan_to_num(0.5), right[~finite].nan_to_num(0.5)):
             return False
         by = (left - right)[finite].abs()
@@ -178,6 +180,7 @@ def _near(one: Any, other: Any) -> bool:
             return False
         most = max(most, float(left[finite].abs().max()) if by.numel() else 0.0)
         most_by = max(most_by, float(by.max()) if by.numel() else 0.0)
+    # The largest difference is cheap and decides most cases; the mean square needs a second pass.
     if most_by > precision.largest * most:
         return False
     squares, squares_by = 0.0, 0.0  # of fractions of the largest: squares of huge values overflow
@@ -218,6 +221,7 @@ def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: fl
         return False
     precision = coarser(precision, coarsest)
     tolerance = precision.built if built else precision.emitted
+    # Relative to the largest value: after cancellation, a small value has the error of the large ones.
     around = tolerance * max(magnitude(one), scale, _SMALL)
     return bool(torch.isclose(wide(one), wide(other), rtol=tolerance, atol=around, equal_nan=True).all())
 
@@ -247,6 +251,7 @@ def _differing(one: Any, other: Any) -> int:
     precision = precision_of(one.dtype)
     if precision is None:
         return int(_unequal(one, other).sum())
+    # Each of the two results may be rounded once.
     apart = 2 * precision.roundoff
     differing = ~torch.isclose(one, other, rtol=apart, atol=apart * magnitude(one), equal_nan=True)
     return int(differing.sum()) or int(_unequal(one, other).sum())

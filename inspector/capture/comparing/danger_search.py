@@ -101,18 +101,21 @@ class DangerSearch:
 
     def outcome(self) -> SearchOutcome:
         """Search. The world is left as the last eager call found it."""
+        # Nothing below is worth anything if the state of the call cannot come back.
         lost = self._expected.traces.lost or self._world.restore()
         if lost:
             return SearchOutcome(not_compared=_unrestorable(lost))
         with ExitStack() as kept:
             # Other copies than before, and both alive at the same time: no object has the address of another.
             kept.enter_context(self._model.keeping_copies())
+            # Once with and once without the watching mode: both have to give what the first call gave.
             if not self._repeats(self._run([], self._watched)) or not self._repeats(self._run([])):
                 return SearchOutcome(not_compared=f"{_VARIES}{_at(self._sources.all())}")
         if self._built:  # then most differences are rounding
             verdict = self._verdict()
             if verdict.judgement is not Judgement.WRONG:
                 return _of_verdict(verdict)
+        # The model itself first: if a copy behaves otherwise, no experiment with copies proves anything.
         return self._of_itself() or self._explained()
 
     def _of_itself(self) -> SearchOutcome | None:
@@ -143,6 +146,7 @@ class DangerSearch:
         sources = self._sources.all()
         self._varying = [each for each in sources if each.kind in (SourceKind.RANDOM, SourceKind.VARYING)]
         experiment = self._explains if self._built else self._gives_the_same
+        # A proven change of state is the strongest answer, so the doubts come after it.
         if found := culprits(self._world, self._suspected.worlds, experiment) or self._uncached(experiment):
             return self._of_changes(found)
         drawn = [each for each in sources if each.kind is SourceKind.RANDOM]
@@ -173,6 +177,7 @@ class DangerSearch:
     def _doubts(self, sources: list[RandomSource]) -> Iterator[str]:
         """Yield reasons why the compiler may not be the cause of a difference that no change of state explains."""
         asked = [each for each in sources if each.kind is SourceKind.COMPILING]
+        # Eager that believes to be compiled returns what compiled code did, or fails: then the question is the cause.
         if asked and not self._differs(AsIfCompiled()):
             yield f"the model asks whether it is being compiled{_at(asked)}"
         if not self._repeats(self._run([], Filled(filled := Sources()))):
@@ -252,6 +257,7 @@ class DangerSearch:
     def _run_or_raise(self, changes: list[ItemChange], arithmetic: WatchedArithmetic | None = None) -> EagerRun | None:
         """Call the model in eager in the world of the call, with some changes undone."""
         suspected = self._suspected
+        # Each run draws the numbers that the first one drew.
         suspected.random.restore()
         try:
             for change in changes:
@@ -326,6 +332,7 @@ def _described(value: Any) -> str:
 Experiment = Callable[[list[ItemChange]], bool]
 """Restores old values, calls the model in eager, and returns whether the result equals the compiled call's."""
 
+# Each trial is an eager call of the model.
 _MOST_TRIALS = 60
 
 
@@ -378,6 +385,7 @@ def _groups(changes: list[ItemChange]) -> Iterator[list[ItemChange]]:
     if not changes:
         return
     yield changes
+    # `groupby` joins neighbors only.
     by_kind = sorted(changes, key=lambda change: change.container.kind)
     for _, members in groupby(by_kind, key=lambda change: change.container.kind):
         yield list(members)

@@ -92,6 +92,7 @@ class Dangers:
         TargetError: no output requires a gradient.
             EagerError: the first call of the scenario raised.
         """
+        # The checkpoint comes before the eager call, which may change what it reads.
         world, inputs = self._look(call)
         facts = world.facts() if world is not None else {}
         if not self._worlds or self._worlds[-1] != facts:
@@ -105,8 +106,21 @@ class Dangers:
             run, arguments, why = None, call, "the model raises in eager"  # the compiled call reports the failure
         else:
             why = "" if run is not None else self._eager.why_not
+        # Taken after the eager call, which restores them: the compiled call starts from the same state.
         random = RandomStates()
-        return Before(scenario, index, arguments, call, inputs, way, world, random, run, self._ops.runs, why)
+        return Before(
+            scenario=scenario,
+            index=index,
+            call=arguments,
+            own_call=call,
+            inputs=inputs,
+            way=way,
+            world=world,
+            random=random,
+            eager=run,
+            runs=self._ops.runs,
+            why_no_eager=why,
+        )
 
     def _look(self, call: Call) -> tuple[World | None, World | None]:
         with self._recorder.watching("the state that the model reads"):
@@ -146,6 +160,7 @@ class Dangers:
         try:
             if not disagreeing(eager.results, compiled):
                 return SearchOutcome() if is_compared(compiled) else SearchOutcome(not_compared=_NOTHING)
+            # Dynamo skipped everything: two calls of Python differ by themselves.
             if self._ops.runs == before.runs and not self._ops.has_code_without_graph:
                 return SearchOutcome(not_compared=_NO_CODE)
             return self._searched(
@@ -172,6 +187,7 @@ class Dangers:
 
     def _searched(self, suspected: Suspected) -> SearchOutcome:
         """Search for the cause of a difference, then restore the world to its state after the compiled call."""
+        # The search restores the state of the call again and again; the program goes on from the state after it.
         after = look(self._model)
         inputs = look_into(args=suspected.own_call.args, kwargs=suspected.own_call.kwargs)
         with unnoticed():

@@ -83,6 +83,8 @@ def _forced() -> Iterator[None]:
     import torch
 
     with ExitStack() as active:
+        # The stance that ignores every `torch.compile` (2.13, torch/compiler/__init__.py), also one that the model
+        # makes within the call.
         active.enter_context(torch.compiler.set_stance("force_eager"))
         flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
         if hasattr(flex, "_warn_once"):
@@ -160,8 +162,10 @@ class Eager:
                 if is_stopped(error):
                     break
             else:
+                # Learned by the first call that succeeds: afterwards, the way that works is tried at once.
                 self._forces_eager = setting is _forced
                 # Modules are parts of reference cycles, so that a large copy would still be there in the compiled call.
+                # A program that turned the collector off manages without it.
                 if gc.isenabled() and _resident() - before >= _GROWN:
                     gc.collect()
                 return run
@@ -283,9 +287,11 @@ class Eager:
             self._recorder.problem(f"{self.why_not}, so its results were not compared ({why})")
             return
         try:
+            # With new arguments: the first ones may be what failed halfway.
             called(self._model, way.make(), way, train=self._train)
         except Exception as itself:
             raise EagerError from itself
+        # Copies of this model tell nothing about it, so no further call is compared.
         self._copier = None
         self.why_not = "a copy of the model raises, and the model itself does not"
         self._recorder.problem(f"{_NOT_COMPARED}: {self.why_not} ({why})")

@@ -60,7 +60,9 @@ class Float64(WatchedArithmetic):
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), composite):
             with mode(self._run):
                 return func._op_dk(composite, *args, **kwargs)
+        # Before the arguments are changed: a quantized value has no float64 form.
         _refuse(func, args, kwargs)
+        # An op that writes into a narrow tensor of the model, such as a cache, has to fit its dtype.
         change = _narrowing(func, args, kwargs) or _wide_values
         args, kwargs = _arguments(func, args, kwargs, change)
         result = func(*args, **kwargs)

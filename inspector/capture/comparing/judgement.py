@@ -35,9 +35,11 @@ from ctrace.inspector.capture.comparing.compare_results import ABSENT, rms, unli
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
 from ctrace.inspector.capture.comparing.snapshots import ContainerParts, kind_of
 
+# The mean of many errors varies less than the largest of them, so its limit is tighter.
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
 """Absolute error that is always allowed, as a multiple of the dtype's smallest value."""
+# Below this, the mean square of errors varies between two correct calls by more than the limit allows.
 _FEW = 1000
 _ENOUGH = 4
 """Number of calls from which to estimate how often rounding changes a value."""
@@ -101,6 +103,7 @@ def judged(
     if reference is ABSENT or len(alike) < len(others):
         return Judged(Judgement.UNDECIDED, why=NEAR_TIE)
     truth, *samples = map(wide, alike)
+    # A value one rounding below the largest may round to infinity.
     overflows = torch.finfo(eager.dtype).max * (1 - 2 * precision.roundoff)
     numbers = _Numbers(wide(eager), wide(compiled), truth, samples, precision, overflows, scale, coarsest.rms * scale)
     return numbers.judged()
@@ -169,6 +172,7 @@ class _Numbers(Struct, frozen=True):
         strange = self._strange()
         finite = self.eager.isfinite() & self.compiled.isfinite() & self.truth.isfinite()
         numbers = self._measured(finite)
+        # A wrong number outweighs an open question, wherever it is.
         for judgement in (Judgement.WRONG, Judgement.UNDECIDED):
             for each in (numbers, strange):
                 if each.judgement is judgement:
@@ -232,6 +236,7 @@ class _Numbers(Struct, frozen=True):
         yield measure(lambda each: float(each.abs().max()), _TIMES, by * float(values.max()) + lost)
         yield drift(1.0, by / 2 * size + lost)
         if middle > 0:
+            # Relative to the value itself, but not below the median: an error of a value near zero says nothing.
             base = values + middle
             yield measure(lambda each: float((each.abs() / base).max()), _TIMES, by + lost / middle)
             yield drift(truth.sign() / base, by / 2 + lost / middle)

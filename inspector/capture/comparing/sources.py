@@ -20,6 +20,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.comparing.hash_order import Namespace, numpy_draws, set_readings
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton
 
+# The source of each is parsed when the call is over.
 _MOST_FUNCTIONS = 2000
 """Functions of the program in which to look for sets and NumPy's generators."""
 
@@ -124,6 +125,7 @@ class Sources:
     def watching(self) -> Iterator[None]:
         """Collect what is called in the block, by this thread."""
         before = sys.getprofile()
+        # Unlike a trace function, a profile function sees calls of C, and does not slow down every line.
         sys.setprofile(self._profile)
         try:
             yield

@@ -30,6 +30,7 @@ from ctrace.inspector.capture.comparing.precision import FLOAT64
 from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.scenario_facts import Rule
 
+# The estimate of missed near ties begins at four calls (`judgement.py:_ENOUGH`); eight are twice that.
 _NOISY_CALLS = 8
 _SECONDS = 120.0
 """Limit in seconds for all extra eager calls of a capture; the time of a plain call predicts theirs."""
@@ -103,6 +104,7 @@ class Court:
             return AGREED
         reference = self._reference()
         verdict = self._by_leaf(apart, reference)
+        # One call at a time, and only while the verdict is still wrong: each takes as long as several plain calls.
         for seed in range(noisy_calls):
             if verdict.judgement is not Judgement.WRONG or not self._add_noisy(seed):
                 break
@@ -149,6 +151,7 @@ class Court:
         except (EagerError, TargetError) as error:
             self.refused = arithmetic.refused or f"the call fails in float64 ({_first_line(error.__cause__ or error)})"
             return None
+        # A reference that takes another branch computes something else.
         if run is None or arithmetic.read != self._watched.read:
             self.refused = "Python reads different values in float64, so the call takes another path"
             return None

@@ -16,6 +16,7 @@ class Cores:
 
     def __init__(self, most: int | None = None) -> None:
         """Hand out as many cores as the system, the user and `most` allow, minus one for the program itself."""
+        # Without the affinity, as on macOS, no core is handed out, so that nothing forks.
         count = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else 0
         share = os.environ.get(CORES, "")
         count = min(count, int(share) - 1) if share.isdecimal() else count

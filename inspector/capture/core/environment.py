@@ -54,6 +54,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
         folders = {str(file.parent), str(file.resolve().parent)}  # behind a link, frames have the first, hooks either
         recorder.add(TorchFound(str(torch.__version__), dict.fromkeys(sorted(folders), Owner.TORCH)))
 
+    # The version that the program imports, not the one that is installed where ctrace runs.
     when("torch", imported)
     try:
         yield

@@ -34,6 +34,7 @@ def files_read(owned: Iterable[str]) -> Source:
     def source(recorder: Recorder, _when: When) -> Iterator[None]:
         opened = _Opened()
         QUESTIONS.begin()
+        # Python has no way to remove an audit hook, so `is_over` silences it at the end.
         sys.addaudithook(opened.note)
         stop = QUESTIONS.begin_to_listen()
         try:
@@ -78,6 +79,7 @@ def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
     sources = {os.path.abspath(each) for each in modules if isinstance(each, str)}  # noqa: PTH100
     libraries = tuple(f"{prefix}{os.sep}" for prefix in {*library_prefixes(), *OURS} if prefix not in owned)
     found: dict[str, str] = {}
+    # A file that the program writes is a result, and differs each time.
     for path in sorted((sources | opened.read) - opened.written):
         is_library = path.startswith(libraries) and not path.startswith(owned or ("\0",))
         if is_library or path.startswith(_SYSTEM) or path.endswith(".pyc") or not Path(path).is_file():

@@ -29,6 +29,7 @@ def fork(work: Callable[[], None]) -> int:
 def _work(work: Callable[[], None]) -> None:
     status = 1
     try:
+        # Ctrl-C reaches the whole group of processes; the parent decides what becomes of its forks.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _die_with_parent()

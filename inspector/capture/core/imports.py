@@ -21,6 +21,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self.actions:
             return None
+        # The position is looked up each time, since the program may add finders.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             if not hasattr(finder, "find_spec"):
                 continue
@@ -40,6 +41,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             for action in self.actions.get(module.__name__, ()):
                 action(module)
 
+        # On the instance: the class of the loader serves all other modules.
         loader.exec_module = exec_module  # type: ignore[attr-defined]
 
 
@@ -55,6 +57,7 @@ def watch_imports() -> Iterator[Callable[[str, Action], None]]:
         else:
             watcher.actions.setdefault(name, []).append(action)
 
+    # First, or another finder answers before us.
     sys.meta_path.insert(0, watcher)
     try:
         yield when

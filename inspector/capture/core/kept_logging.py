@@ -57,6 +57,7 @@ def kept(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
     about: dict[str, Any] = logger.__dict__
     before = type(logger)
     about.setdefault(_KEPT, []).append(handler)
+    # The class, not the object: other modules hold references to the logger.
     logger.__class__ = _KeptLogger
     try:
         yield

@@ -25,6 +25,7 @@ class Preloaded:
 
 def is_in(folder: str, name: str) -> bool:
     """Whether importing `name` finds a file in the folder: before the standard library, but after builtin modules."""
+    # The order of `sys.meta_path`: builtin, frozen, then folders.
     if name in ("ctrace", "__main__") or BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
         return False
     spec = PathFinder.find_spec(name, [folder])

@@ -10,6 +10,7 @@ from typing import Any
 
 from ctrace.inspector.facts.events.tracing import ModuleNodes
 
+# A node of the backward has the second only.
 _STACKS = ("nn_module_stack", "fwd_nn_module_stack")
 _ROOT = re.compile(r"L\['\w+'\]\.?")
 """The variable that holds the compiled module, such as `L['self']`."""

@@ -136,6 +136,7 @@ class PythonQuestions:
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note an audit event."""
+        # Audit events come by the thousand, so a table decides, not a chain of comparisons.
         note = _NOTED.get(event)
         if note is not None and self._process == os.getpid():
             note(self, event, arguments, sys._getframe(1))
@@ -164,6 +165,7 @@ class PythonQuestions:
             deed = f"reads {path}"
         elif event in _ADDRESSED and not isinstance(arguments[1], tuple):
             return  # a socket of this machine, which the kernel reports with its path
+        # Walking the stack is the expensive part; the first line is enough.
         if deed in self.deeds:
             return
         nearest, users = self._places(frame)

@@ -121,6 +121,7 @@ class _Watching:
 
 def compile_context() -> dict[str, Any]:
     """Return the current compilation as log entries name it; return an empty dict if there is none."""
+    # Not an import: a record may be written before the program has imported torch.
     guards = sys.modules.get("torch._guards")
     if guards is None:
         return {}

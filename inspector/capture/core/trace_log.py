@@ -15,6 +15,7 @@ from ctrace.inspector.runs.spill import framed
 
 # Import functions by name: a program may replace the modules' attributes.
 
+# Appending is atomic with regard to other processes; closing on exec keeps the log out of the program's children.
 _APPENDING = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -78,6 +79,7 @@ class TraceLog:
 
     def write(self, record: dict[str, Any], payload: str | None, source: str, line: int) -> None:
         """Append one record; `source` and `line` identify the code that writes it."""
+        # Before formatting, which takes more time than writing.
         if not self._sinks or not self.keeps(_kind(record)):
             return
         self._append(record_line(record, payload, source, line))

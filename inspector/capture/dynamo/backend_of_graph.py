@@ -38,6 +38,7 @@ def graphs(ops: OpCounter | None) -> Source:
                         number = sum(node.op in _CALLS for node in gm.graph.nodes)
                         backend = _backend_name(self.compiler_fn)
                         recorder.add(GraphMade(backend, number, _wrapped_name(self)))
+                    # After the records: the backend may change the graph, or fail.
                     compiled = original(self, gm, example_inputs)
                     return compiled if ops is None else ops.wrap(compiled)
 

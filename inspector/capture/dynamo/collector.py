@@ -51,6 +51,7 @@ def collector(recorder: Recorder, when: When) -> Iterator[None]:
 
             threshold = _Threshold()
             with recorder.watching("when a compile begins and ends"):
+                # The end first: if the second registration fails, nothing is left raised.
                 callback_handler.register_end_callback(threshold.restore)
                 registered.callback(_remove, callback_handler.remove_end_callback, threshold.restore)
                 callback_handler.register_start_callback(threshold.raise_)

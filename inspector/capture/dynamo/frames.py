@@ -32,6 +32,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
 
             torch_folder = folder_of_torch()
 
+            # `convert_frame.py` looks the name up in its own module, so that only its decisions are seen.
             class Left(ConvertFrameReturn):
                 """A decision not to compile; decisions with compiled code are created in `wrap_guarded_code`."""
 
@@ -83,6 +84,7 @@ def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> 
     from torch._dynamo.convert_frame import has_tensor_in_frame
 
     known = decider.f_locals
+    # Local variables tell the place of a decision: line numbers differ between releases, names hardly.
     if "is_skipfile" in known:
         return _rule_before(known)
     if "e" in known and type(known["e"]).__name__ == "SkipFrame":

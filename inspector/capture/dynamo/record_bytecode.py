@@ -32,6 +32,7 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
     def install(_dynamo: ModuleType) -> None:
         from torch._dynamo.convert_frame import register_bytecode_hook
 
+        # A hook that returns None leaves the code as it is (convert_frame.py, 2.13).
         handles.append(register_bytecode_hook(hook))
 
     when("torch._dynamo", install)

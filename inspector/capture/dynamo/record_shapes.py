@@ -57,6 +57,7 @@ def _described(output_graph: Any) -> ShapesSeen:
 
     shape_env = output_graph.shape_env
     # Torch's contexts are keyed by tensor; the tensor has the marks, and the sizes of dimensions without a hint.
+    # By identity: contexts are dataclasses, which compare by value.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
     tensors: list[TensorSeen] = []
     static: list[StaticTensor] = []
@@ -66,6 +67,7 @@ def _described(output_graph: Any) -> ShapesSeen:
             numbers.append(_number(tracked, shape_env))
         elif not tracked.source.name.startswith(_FROM_FLOAT):
             tensor = _tensor(tracked, shape_env, real.get(id(tracked.symbolic_context)))
+            # Parameters of a large model would fill the log with sizes that never change.
             if _is_plain(tensor):
                 static.append(_short(tensor))
             else:

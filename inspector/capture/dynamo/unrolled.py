@@ -53,6 +53,8 @@ def unrolled(recorder: Recorder, when: When) -> Iterator[None]:
 
             with recorder.watching("unrolled loops"):
                 for translator in list(vars(symbolic_convert).values()):
+                    # A metaclass builds a table for each class that defines handlers, so patching the base alone would
+                    # miss the others.
                     if isinstance(translator, type) and "dispatch_table" in vars(translator):
                         table = list(vars(translator)["dispatch_table"])
                         _watch(table, note)
@@ -70,6 +72,7 @@ def _watch(table: list[Any], note: Callable[[Any, Any, Any, int], None]) -> None
         def step(self: Any, inst: Any) -> None:
             after = self.instruction_pointer
             original(self, inst)
+            # Unchanged: Dynamo goes on with the body. At the end of the loop, it jumps to the target.
             if self.instruction_pointer == after:
                 note(self, inst, inst.target, 0)
 

@@ -21,6 +21,7 @@ class Buffers:
 
     def real(self, name: str) -> str:
         """Return the name of a buffer's storage: its own name, or that of the buffer that it mutates or is part of."""
+        # Inductor gives each in-place write a new name (scheduler.py, 2.13, `mutation_real_name`).
         name = self._real.get(name, name)
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         return holder.get_name() if holder is not None else name
@@ -40,6 +41,7 @@ class Buffers:
         layout = self._layout(name)
         if layout is None:
             return 0
+        # Patterns may overlap, and their sum may exceed the buffer.
         elements = min(sum(pattern.elements for pattern in patterns), self.whole(name).elements)
         return int(elements * layout.dtype.itemsize)
 

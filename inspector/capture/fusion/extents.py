@@ -71,6 +71,7 @@ def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int
 def _strided(offset: int, dims: list[tuple[int, int]]) -> ElementSet:
     if any(size == 0 for _, size in dims):
         return ElementSet(0, 0)
+    # A loop that runs backwards touches the same elements; counted from its lowest address, its key is the same.
     offset += sum(stride * (size - 1) for stride, size in dims if stride < 0)
     merged = _merged(dims)
     return ElementSet((offset, merged), prod(size for _, size in merged))
@@ -79,6 +80,7 @@ def _strided(offset: int, dims: list[tuple[int, int]]) -> ElementSet:
 def _merged(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Merge dimensions that continue or overlap each other: 3 windows of 5 with stride 2 are 9 elements."""
     merged: list[tuple[int, int]] = []
+    # Smallest stride first, since a dimension can only continue one that is denser.
     for stride, size in sorted((abs(stride), size) for stride, size in dims if stride and size > 1):
         step, count = merged[-1] if merged else (0, 0)
         if step and stride % step == 0 and stride <= step * count:

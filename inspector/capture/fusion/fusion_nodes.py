@@ -65,6 +65,7 @@ def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers)
     A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
     """
     touched = list(touched)
+    # By version: an in-place op reads the old one and writes the new one of the same storage.
     made = {touch.version for touch in touched if touch.write}
     inside = {name for name in made if len(members) > 1 and _stays_inside(name, members)}
     read: dict[str, set[ElementSet]] = defaultdict(set)
@@ -279,6 +280,7 @@ def _kind(node: Any) -> NodeKind:
     from torch._inductor import ir, scheduler
 
     members = node.get_nodes()
+    # From special to general: a foreach node is also a fused one, and a template is also generated.
     if isinstance(node, scheduler.ForeachKernelSchedulerNode):
         return NodeKind.FOREACH
     if all(
@@ -356,6 +358,7 @@ def _by_formula(origins: list[Any]) -> int | None:
 
     calls = [origin for origin in origins if origin.op == "call_function"]
     known = [call for call in calls if _counted(call) in flop_registry]
+    # With two, it is not known which of them the kernel computes.
     if len(known) == 1:
         return _evaluate(flop_registry[_counted(known[0])], known[0])
     moves = all(str(_packet(call)) in _WITHOUT_ARITHMETIC or not _on_floats(call) for call in calls)

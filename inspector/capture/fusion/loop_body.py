@@ -98,6 +98,7 @@ class _Walk:
         index = self._body.indexing_exprs[name]
         if not self._indirect:
             return (index,)
+        # A set of symbols has no order, and the key needs one.
         used = sorted(str(symbol) for symbol in index.free_symbols if str(symbol) in self._indirect)
         return (index, *(self._indirect[symbol] for symbol in used))
 

@@ -153,8 +153,10 @@ def fusion(recorder: Recorder, when: When) -> Iterator[None]:
         def install(scheduler: ModuleType) -> None:
             hooks = _Hooks(recorder)
             with recorder.watching("fusion"):
+                # `WhyNoFuse` and the rounds call `fusion_log.debug` by the module's name (scheduler.py, 2.13).
                 log = _FusionLog(scheduler.fusion_log, hooks.now, recorder)
                 patches.enter_context(patched(scheduler, "fusion_log", log))
+            # Each by itself: if a release has moved one method, the others still tell their part.
             for name, wrap in hooks.all():
                 with recorder.watching("fusion"):
                     original = getattr(scheduler.Scheduler, name)
@@ -186,6 +188,8 @@ class _Hooks:
         def fuse_nodes(scheduler: Any, nodes: list[Any]) -> list[Any]:
             if not self._recorder.keeps("fusion"):
                 return cast(list[Any], original(scheduler, nodes))
+            # `outer`: to time a choice that is a graph (`SubgraphChoiceCaller`), torch lowers and schedules that graph
+            # in the middle of this one.
             part, before, outer = GraphPart(scheduler, self._recorder), len(nodes), self.now.rounds
             with self._recorder.watching("the nodes of a graph part"):
                 part.see(nodes)
@@ -229,6 +233,7 @@ class _Hooks:
     def _can_fuse(self, original: Any) -> Any:
         def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
             rounds = self.now.rounds
+            # Only the outermost question is a pair that the scheduler tries; the inner ones serve it.
             if rounds is None or rounds.is_in_can_fuse:
                 return original(scheduler, first, second, *args, **kwargs)
             rounds.is_in_can_fuse, logged_before = True, rounds.reasons_logged
@@ -271,6 +276,8 @@ class _Hooks:
             result = original(scheduler, first, second)
             if rounds is None:
                 return result
+            # Torch compiles the fused kernel in the background, and asks for its times later (scheduler.py, 2.13,
+            # `pending_fusions`).
             if result.callable_fn is not None:  # the benchmark has not run yet
                 return replace(result, callable_fn=lambda: self._judge(rounds, first, second, result.callable_fn))
             self._judge(rounds, first, second, lambda: result.should_fuse, logged_before)

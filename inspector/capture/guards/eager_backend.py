@@ -60,6 +60,7 @@ def every_backend_traces(options: Options, recorder: Recorder) -> Iterator[None]
 
     original = torch._dynamo.optimize
 
+    # The backend may come by position or by name.
     def optimize(*args: Any, **kwargs: Any) -> Any:
         kwargs = {name: value for name, value in kwargs.items() if name != "backend"}
         return original(tracing(options, recorder), *args[1:], **kwargs)

@@ -28,15 +28,19 @@ _LARGE = 8
 """A part with more than 1/8 of all leaf guards is measured in detail."""
 _SMALL = 25
 """Parts with less than 1/25 of all leaf guards are measured together."""
+# Each level measures its larger parts anew, and each time flushes the caches.
 _DEEPEST = 4
+# A leaf guard takes less than the clock can tell.
 _CALLS = 50
 
 
 def cost_of(manager: Any, f_locals: dict[str, Any]) -> GuardCost:
     """Measure a guard tree on the call that it was made for; times in microseconds."""
+    # The whole before its parts: a part is a difference, and both have to be measured in one state of the machine.
     root = manager.root
     often = 3 * _COLD_TIMES  # measured longer, because all parts are compared with it
     whole = _timed(root, f_locals, often)
+    # A clone lacks the shortcut for unchanged dicts, as the trees of the parts do.
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
     parts = tuple(_parts(root, f_locals, base))

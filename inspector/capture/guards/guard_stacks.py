@@ -29,6 +29,7 @@ class GuardStacks(Struct):
     def add(self, parts: list[str], user_stack: Any) -> None:
         """Store the stack (a `traceback.StackSummary`) of a guard with these code parts."""
         stack = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in user_stack)
+        # Many guards share a stack, so each stack is kept once.
         self._of.update(dict.fromkeys(map(_without_hint, parts), self._known.setdefault(stack, stack)))
 
     def of(self, part: str) -> Stack | None:
@@ -40,6 +41,7 @@ class GuardStacks(Struct):
         for part in parts:
             if match := _OBJECT.match(part):
                 value = value_of(match["source"])
+                # The object may have died, and another may have got its address.
                 if id(value) == int(match["id"]):
                     self._objects[match["id"]] = named(value)
 

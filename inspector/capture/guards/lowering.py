@@ -65,6 +65,7 @@ def late_guards() -> Iterator[list[str]]:
     if shape_env is None:
         yield added
         return
+    # Specializing a symbol may add a replacement without a guard.
     guards, fixed = len(shape_env.guards), set(shape_env.replacements)
     yield added
     added += [str(guard.expr) for guard in shape_env.guards[guards:]]
@@ -76,6 +77,7 @@ def add_late_guards(graph: Any) -> None:
     if not _is_studied(graph):
         graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         return
+    # The two steps of `GraphLowering.codegen` before it writes any loop (graph.py, 2.13).
     graph.init_wrapper_code()
     graph._update_scheduler()
     for node in graph.scheduler.nodes:

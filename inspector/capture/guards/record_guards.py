@@ -61,6 +61,7 @@ def guards(stacks: GuardStacks, *, cost: bool) -> Source:
 def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
     original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - an attribute of torch that mypy does not know
 
+    # The last moment at which torch has a guard's text and its stack together: the tree keeps the text only.
     def worded(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
         parts = original(code_parts, guard, *args, **kwargs)
         if guard is not None and guard.user_stack:
@@ -71,6 +72,7 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
+            # The frame above has what torch's `guard_filter_fn` let through.
             left_out = _left_out(builder, sys._getframe(1))
             recorder.add(_describe(manager, f_locals, stacks, left_out, objects.named(f_locals)))
         if cost:
@@ -79,6 +81,7 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     with recorder.watching("guards"):
         patches.enter_context(patched(module, "get_verbose_code_parts", worded))
+        # A slot that torch's tests use: None otherwise, and called once for each tree (guards.py, 2.13).
         patches.enter_context(patched(module, "guard_manager_testing_hook_fn", finished))
 
 
@@ -112,6 +115,7 @@ def _describe(
     """Return the stacks, each leaf guard's stack number in the order of torch's text (-1 for none), and arguments."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
+    # Torch prints these after the tree.
     for guard in manager.root.get_epilogue_lambda_guards():
         parts += guard.verbose_code_parts()
     scope = Scope.of(manager, f_locals)

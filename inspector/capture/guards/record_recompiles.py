@@ -20,6 +20,7 @@ from ctrace.inspector.capture.guards.guard_stacks import GuardStacks, frames
 from ctrace.inspector.capture.guards.unmet import Unmet, unmet_guards
 from ctrace.inspector.facts.events.guard_events import EntryHeld, GuardsFailed, UnmetGuard
 
+# A call that differs in everything, such as one under another mode, may fail thousands.
 _MOST = 60
 """How many failed guards of an entry are recorded; all are counted."""
 _RESUMED = "torch_dynamo_resume_in_"
@@ -48,6 +49,7 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
         with recorder.watching("the guard failures behind a recompilation"):
             backend = args[0] if args else kwargs.get("backend")
             recorder.add(_described(cache_entries, frame, backend, stacks, recorder))
+        # After ours: with `error_on_recompile`, torch raises here.
         return original(cache_entries, frame, *args, **kwargs)
 
     with recorder.watching("recompiles"):
@@ -119,6 +121,7 @@ def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], lis
 
     `resumed` means that the function resumes after a graph break, so its inputs are results of the part before.
     """
+    # Rules look at all failed guards first, since a consequence may come before its cause in the tree.
     rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
     if resumed:
         rules += _of_results(found)
@@ -139,6 +142,7 @@ def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
 
 def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
     """Yield a rule for results of the part before a graph break: grad mode decides whether they require gradients."""
+    # Only for resume functions: their tensors were made under the mode of the part before.
     change = next((match for unmet in found if (match := _GRAD_MODE.match(unmet.guard))), None)
     if change is not None:
         ends = f"requires_grad mismatch. expected {change['was']}, actual {change['now']}"

@@ -33,6 +33,7 @@ def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, ob
     keys, actual = match["keys"], _keys_of(value)
     layout, now = _layout_of(keys), str(value.layout).removeprefix("torch.").removeprefix("_")
     backend = _backend_of(actual)
+    # One change of keys fails several of these checks; only the first of them is the reason.
     if layout != now and now != "jagged":
         yield "layout", f". expected {layout}", now
     elif backend and backend != _backend_of(keys):

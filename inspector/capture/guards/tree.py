@@ -7,6 +7,7 @@ from typing import Any
 def children(node: Any) -> Iterator[Any]:
     """Return the children of a node, those for a dict's keys and values first, in the order that torch prints."""
 
+    # Only managers of dicts have it; the keys of this mapping are positions in the dict.
     if hasattr(node, "get_key_value_managers"):
         for _, pair in sorted(node.get_key_value_managers().items()):
             yield from (each for each in pair if each is not None)

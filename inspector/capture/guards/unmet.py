@@ -82,6 +82,7 @@ def unmet_guards(
 ) -> tuple[list[Unmet], list[str]]:
     """Return the failed guards of an entry, each as text and value, and the sources that could not be evaluated."""
     scope = Scope.of(manager, f_locals, lengths)
+    # The tree first, then the epilogue: the order in which torch checks.
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
@@ -105,6 +106,7 @@ def _failing(parts: list[str], scope: Scope) -> list[str]:
 
 def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     source = node.get_source()
+    # Calling a guard on several values changes its state; see `_related`.
     leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
     value = scope.value(source) if source != "L" else scope.names["L"]
     if value is MISSING:
@@ -116,6 +118,8 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     unmet = _unmet_leaves(leaves, value, scope)
     yield from unmet
     yield from _related(node, scope)
+    # The locals and globals are containers of everything: a failure there, such as of the global state, decides nothing
+    # below.
     if unmet and source not in ("L", "G"):
         return
     if other := _other_length(source, value, scope) or _other_key(node, scope):
@@ -212,7 +216,9 @@ def _overlap(some: list[str], none: list[str], scope: Scope, part: str) -> Itera
     from torch._C._dynamo.guards import compute_overlapping_tensors
 
     tensors = [scope.value(source) for source in (*some, *none)]
+    # A source that has no value is reported where its node is.
     if MISSING not in tensors:
+        # Torch's own function returns positions in this list.
         shared = compute_overlapping_tensors(tensors, symbolic=False)
         if set(shared) != set(range(len(some))):
             yield Unmet(_code(part), "apart" if some else "shared", verbose=part)

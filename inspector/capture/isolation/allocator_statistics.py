@@ -50,6 +50,7 @@ class ProgramStatistics:
     @contextmanager
     def excluding(self, devices: int) -> Iterator[None]:
         """Leave what the block allocates on the first `devices` GPUs out of their statistics."""
+        # All GPUs, since a kernel may run on another one than the current.
         before = [self._flat(index) for index in range(devices)]
         try:
             yield
@@ -61,6 +62,7 @@ class ProgramStatistics:
                         gpu.peaks[path] = max(value, gpu.peaks.get(path, 0))
                     elif _is_count(path):
                         gpu.extra[path] = gpu.extra.get(path, 0) + now.get(path, value) - value
+                # Resetting sets a peak to what is allocated now, which is the program's own again.
                 self._reset_peaks(index)
 
     def _flat(self, index: int) -> dict[_Path, int]:

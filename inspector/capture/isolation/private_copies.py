@@ -22,6 +22,7 @@ class PrivateCopies:
         leaves, self._spec = _pytree.tree_flatten((args, kwargs))
         self._pairs: dict[int, tuple[Any, Any]] = {}
         self._device = device
+        # All checks before the first copy, so that a refusal has allocated nothing.
         _check_kinds(leaves)
         _check_memory(leaves, device)
         self._leaves = [self._copied(leaf) for leaf in leaves]
@@ -47,6 +48,7 @@ class PrivateCopies:
         if not _is_tensor(leaf):
             return leaf
         if _key(leaf) not in self._pairs:
+            # A view of the whole storage as bytes: a kernel may read beside the tensor that it was given.
             original = torch.empty(0, dtype=torch.uint8, device=leaf.device).set_(leaf.untyped_storage())
             self._pairs[_key(leaf)] = original, original.to(self._device or leaf.device, copy=True)
         copy = self._pairs[_key(leaf)][1]
@@ -90,6 +92,7 @@ def _check_memory(leaves: list[Any], device: Any) -> None:
 
     tensors = [leaf for leaf in leaves if _is_tensor(leaf)]
     is_to_gpu = any(torch.device(device or tensor.device).type == "cuda" for tensor in tensors)
+    # The program goes on to allocate while the copies are alive.
     if is_to_gpu and size_of(tensors) > free_memory() // 2:
         raise CannotCopyError("not enough memory for a second copy of its arguments")
 

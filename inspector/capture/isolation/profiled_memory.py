@@ -26,6 +26,7 @@ def cpu_peak(run: Callable[[], Any]) -> int | None:
     kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
     if kineto is None:
         return None
+    # Events of several threads may not be in the order of time.
     changes = [(event.start_ns(), event.nbytes()) for event in kineto.events() if event.name() == "[memory]"]
     now = most = 0
     for _, size in sorted(changes, key=lambda change: change[0]):
@@ -40,6 +41,7 @@ def _without_lines(*unwanted: bytes) -> Iterator[None]:
     sys.stderr.flush()
     shown = os.dup(2)
     with tempfile.TemporaryFile() as kept:
+        # The descriptor, as C++ writes to it past `sys.stderr`.
         os.dup2(kept.fileno(), 2)
         try:
             yield

@@ -63,6 +63,7 @@ class RandomStates:
             return True
         if not self._cuda:
             generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+            # A new generator of a GPU has the offset 0, and each draw advances it.
             return any(generator.get_offset() for generator in generators)
         return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))
 

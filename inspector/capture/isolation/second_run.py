@@ -99,6 +99,7 @@ def _alone() -> Iterator[None]:
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
+    # Modes first: a counter of the program would see even the copies.
     with _disable_current_modes(), unnoticed(), torch.no_grad():
         yield
 

@@ -15,6 +15,7 @@ def unnoticed() -> Iterator[RandomStates]:
     """
     import torch
 
+    # The states are read before anything of the block, which may draw while it prepares.
     random, grad = RandomStates(), torch.is_grad_enabled()
     with excluded(), _same_stream():
         try:

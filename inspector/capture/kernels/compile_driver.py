@@ -19,6 +19,7 @@ class Driver:
         from triton.backends.compiler import GPUTarget
 
         major, minor = self._gpu.capability
+        # Triton's way of writing a capability: 9.0 is 90.
         return GPUTarget("cuda", major * 10 + minor, self._gpu.warp)
 
     def get_current_device(self) -> int:

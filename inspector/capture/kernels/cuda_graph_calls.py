@@ -53,6 +53,8 @@ class CudaGraphCalls:
         hooks = (
             (module, _SKIP, self._skipping),
             (module, _SIZES, self._choosing_sizes),
+            # `run_eager` is a warm-up, `record_function` a recording, `check_invariants` says why a recording does not
+            # fit.
             (node, "check_invariants", self._checking),
             (manager, "run_eager", self._warming_up),
             (manager, "record_function", self._recording),
@@ -100,6 +102,7 @@ class CudaGraphCalls:
             return
         record = made(piece)
         key = str(piece), str(record)
+        # A loop of a thousand calls skips or warms up for the same reason each time.
         if key not in self._noted:
             self._noted.add(key)
             piece.part.add(self._recorder, record)
@@ -128,6 +131,7 @@ class CudaGraphCalls:
             piece = getattr(self._now, "piece", None)
             if piece is None:
                 return original(manager, new_inputs, function_id)
+            # Before the recording, which empties the list of inputs.
             found = CudaGraphRecorded(piece.part.stage, "", piece.number)
             with self._recorder.watching("the recording of a CUDA graph"):
                 self._parts.setdefault(manager, {})[function_id] = piece.part
@@ -135,6 +139,7 @@ class CudaGraphCalls:
                 self._times.keep(piece, found.sizes, manager, new_inputs, function_id)
             result = original(manager, new_inputs, function_id)
             with self._recorder.watching("the recording of a CUDA graph"):
+                # After it: the pool has grown by what the graph needs.
                 piece.part.add(self._recorder, replace(found, pool_bytes=_pool_bytes(manager)))
             return result
 

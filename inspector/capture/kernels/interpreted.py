@@ -36,8 +36,11 @@ def run_interpreted(kernel: Any, args: Any, kwargs: Any, grid: Any, seconds: flo
     )
     builder = triton_interpreter.interpreter_builder
     with ExitStack() as patches:
+        # Outermost, so that it also undoes what is patched for the functions that a kernel calls.
         patches.enter_context(_language_kept())
+        # It raises outside of a kernel that is being compiled (triton/runtime/jit.py, 3.6 and 3.7).
         patches.enter_context(patched(jit.JITFunction, "__call__", _calling(copies)))
+        # Called for each program of the grid, and for each load, which most long loops make.
         for name in ("set_grid_idx", "create_masked_load"):
             patches.enter_context(patched(builder, name, _until(time.monotonic() + seconds, getattr(builder, name))))
         patches.enter_context(_no_modes())

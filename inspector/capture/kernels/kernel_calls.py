@@ -75,6 +75,7 @@ def _pointers(args: Any) -> Iterator[Pointer]:
     buffer in that memory to the last one.
     """
     seen = list[Any]()
+    # One pointer stands under each of its buffers' names, so it is yielded once.
     for inplaced in args.inplace_buffers.values():
         if not hasattr(inplaced, "inner_name") or any(inplaced is each for each in seen):
             continue
@@ -124,6 +125,7 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
 
 def _held(name: str, buffer: Any, layout: Any, sizes: "_Expressions") -> str:
     """Return the node whose value a buffer without a node of its own holds; empty: not known."""
+    # The surest first: an output is told by its place, the last origin only by its sizes.
     return _output(name, sizes) or _piece(name, layout) or _last_origin(buffer, sizes)
 
 

@@ -63,6 +63,7 @@ class Statements:
         with ExitStack() as patches:
 
             def install_ir(ir: ModuleType) -> None:
+                # Each kind of loops is a dataclass below `Loops`, so this sees all of them as they are made.
                 patches.enter_context(patched(ir.Loops, "__post_init__", self._named(ir.Loops.__post_init__)))
 
             def install_body(loop_body: ModuleType) -> None:
@@ -106,6 +107,7 @@ class Statements:
                 finally:
                     running.pop()
 
+            # The dataclass is frozen.
             object.__setattr__(loops, "inner_fn", inner_fn)
 
         return post_init
@@ -119,6 +121,7 @@ class Statements:
             node = original(tracer, kind, target, *args, **kwargs)
             if target in _LATE:
                 return node
+            # The innermost body that runs made the node; without one, the body was traced from another body.
             if running:
                 setattr(node, _MARK, running[-1])
             elif (origin := _interpreted(V)) is not None:

@@ -55,6 +55,7 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
             original = made.__init__
 
             def init(graph: Any, *args: Any, **kwargs: Any) -> None:
+                # Torch decides within `__init__`, and the object has the decision afterwards.
                 original(graph, *args, **kwargs)
                 with recorder.watching("CUDA graphs"):
                     _check(recorder, graph, _graph_module(args, kwargs), _refused(now))
@@ -193,6 +194,7 @@ def _attributed(recorder: Recorder, now: threading.local, original: Callable[...
     pieces: Counter[str] = Counter()
 
     def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
+        # Called while compiling; the function that it returns is what the program runs.
         run, part = original(model, *args, **kwargs), _part(kwargs)
         piece = pieces[str(part)]  # torch calls this once for each CUDA graph that it splits a part into
         pieces[str(part)] += 1

@@ -25,6 +25,7 @@ from ctrace.inspector.capture.kernels.line_origins import Statements
 from ctrace.inspector.facts.events.kernel_events import KernelMade, Layout, LineStacks, PartGenerated
 
 _HOOK = "set_kernel_post_grad_provenance_tracing"
+# codegen/cpp.py and codegen/triton.py import the function by name; others import it from debug.py at each call (2.13).
 _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 
 
@@ -59,6 +60,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             original = scheduler.Scheduler.codegen_extern_call
 
             def codegen_extern_call(self: Any, node: Any) -> Any:
+                # Whether the call below reports its kernel shows here.
                 schedules.clear()
                 result = original(self, node)
                 name = getattr(node.node, "python_kernel_name", None)
@@ -171,6 +173,7 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
                     depth -= 1
                 with recorder.watching("arguments of kernels"):
                     recorder.add(_part_generated(graph, before, metrics.generated_kernel_count))
+                # Subgraphs generate code in the middle of their parent's, whose lines are still to be taken.
                 if depth == 0:
                     done()
                 return result
@@ -216,6 +219,7 @@ class _Sizes:
     """The values of symbols when the graph was compiled."""
 
     def __init__(self, sizevars: Any) -> None:
+        # Sizes of the example, not guesses: a size that depends on data stays unknown.
         self._known = sizevars.backed_var_to_val
         self._computed = sizevars.inv_precomputed_replacements
 

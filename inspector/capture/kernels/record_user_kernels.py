@@ -62,9 +62,11 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
         def install_wrap(module: ModuleType) -> None:
             with recorder.watching("what user-written kernels write"):
                 name = KERNEL_ANALYSIS.needed_of(module)
+                # By module attribute: the logger itself belongs to all of torch.
                 patches.enter_context(patched(module, "log", _Log(module.log, current)))
                 patches.enter_context(patched(module, name, _analysing(getattr(module, name), current)))
             with recorder.watching("which kernel the user called"):
+                # Dynamo and the tracer of a `triton_op` share this class.
                 hopifier = module.TritonHOPifier
                 call = _calling(hopifier.call_triton_kernel, origins, current)
                 patches.enter_context(patched(hopifier, "call_triton_kernel", call))
@@ -78,6 +80,7 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
                 kernel = module.UserDefinedTritonKernel
                 lowered = _lowering(recorder, kernel.__init__, origins, current)
                 patches.enter_context(patched(kernel, "__init__", lowered))
+                # The code is written once for the kernel alone, or with what fusion added to it.
                 for name, fused in (("codegen", False), (KERNEL_EPILOGUE.of(kernel), True)):
                     if name is not None:
                         write = _writing(getattr(kernel, name), current, fused=fused)
@@ -143,6 +146,7 @@ def _lowering(
     recorder: Recorder, original: Callable[..., Any], origins: _Origins, current: threading.local
 ) -> Callable[..., Any]:
     def lower(self: Any, *args: Any, **kwargs: Any) -> None:
+        # Torch asks for the analysis while it makes the node, so what is there afterwards belongs to it.
         current.analysis = None
         original(self, *args, **kwargs)
         with recorder.watching("a user-written kernel"):

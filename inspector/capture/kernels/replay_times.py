@@ -22,8 +22,10 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece
 from ctrace.inspector.facts.cuda_graphs import CudaGraphTimed
 
+# Rounds alternate between both ways, so that a slower clock hits both.
 _ROUNDS = 9
 _BLOCK_SECONDS = 0.002
+# Several calls to a round, as one replay may be shorter than the clock can tell.
 _MOST_CALLS = 100
 _LARGEST = 256 << 20
 """Bytes of inputs to keep for all graphs together: they stay in memory until the program ends."""
@@ -52,6 +54,7 @@ class ReplayTimes:
 
         function, device = manager.ids_to_funcs[function_id], torch.device("cuda", manager.device_index)
         try:
+            # Each replay would change them further.
             if function.mutated_input_idxs:
                 raise CannotCopyError("it changes its inputs")
             self._waiting.append(
@@ -79,6 +82,7 @@ class ReplayTimes:
         """Time what is kept."""
         until = time.monotonic() + _LONGEST
         for each in self._waiting:
+            # Asked between graphs only: one that has begun is finished.
             if time.monotonic() > until:
                 self._record(each.piece, each.sizes, untimed="the others took too long")
                 continue
@@ -182,8 +186,10 @@ def _times(waiting: _Waiting) -> dict[str, float]:
         if random.torch_moved():
             raise CannotCopyError("it draws random numbers")
         graph = torch.cuda.CUDAGraph()
+        # Other threads of the program may still call CUDA, which the stricter default would report as an error here.
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             outputs = launch(list(inputs))
+        # A copy of the list for each call, since compiled code empties it.
         replay, launched = _alternately(graph.replay, lambda: launch(list(inputs)))
         del outputs  # they are in the graph's pool
         return {"replay": replay, "launched": launched}
@@ -193,6 +199,7 @@ def _alternately(*ways: Callable[[], Any]) -> list[float]:
     """Return the lower quartile of the seconds of a call, of each way."""
     calls = [max(1, min(_MOST_CALLS, int(_BLOCK_SECONDS / _seconds(run, 3)))) for run in ways]
     rounds = [[_seconds(run, number) for run, number in zip(ways, calls, strict=True)] for _ in range(_ROUNDS)]
+    # Disturbances only add time, so the quicker rounds are nearer to the truth; the quickest alone may be luck.
     return [sorted(times)[_ROUNDS // 4] for times in zip(*rounds, strict=True)]
 
 

@@ -55,6 +55,7 @@ def described(
     kernel, configs, restored, zeroed = user.get_kernel_and_metadata()
     registered = side_table().get_kernel(user.kernel_idx)
     chain = tuple(_chain(originals.get(id(registered), registered)))
+    # `triton.autotune` may be outside or inside of `triton.heuristics`.
     tuner = next((each for each in chain if hasattr(each, "configs")), None)
     constants = node.kwargs["constant_args_idx"]
     op = ops.get(constants)
@@ -174,6 +175,7 @@ def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | No
     accesses = getattr(analysis.found, "read_writes", None)
     if accesses is None:
         return set(analysis.found), None
+    # After a failed analysis, torch knows nothing of reads; what it assumes of writes is true of its code.
     written, read = ({access.name for access in each} for each in (accesses.writes, accesses.reads))
     return written, None if analysis.raised else read
 

@@ -32,6 +32,7 @@ def is_attention_pattern(entry: Any) -> bool:
 
 def closed_over(function: Any, name: str) -> Any:
     """Return the value of a variable in a closure, or None if there is none."""
+    # Our own hook wraps `extra_check` and names the original as `__wrapped__`.
     function = inspect.unwrap(function) if callable(function) else None
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:

@@ -89,6 +89,7 @@ class _Open(Struct):
                     self.erased[name] = target_name(target)
             elif now[0] is not target and now[0] != target:
                 self.retargeted[name] = (target_name(target), target_name(now[0]))
+            # FX makes a new tuple whenever it sets a node's arguments (fx/node.py), so another one means a write.
             elif now[1] is not arguments:
                 self.rewired.add(name)
         for name, (target, _arguments) in after.items():
@@ -118,6 +119,8 @@ class _Passes:
         counted = _counters()
         for outer in opened[-1:]:
             outer.look(counted)
+        # While torch traces a pattern's replacement, its passes run on that small graph, in the middle of a pass on the
+        # user's.
         foreign = _is_torchs_own() or (bool(opened) and opened[0].module is not observer.gm)
         seen = None if foreign else _seen(observer.gm.graph)
         subsystem = observer.subsystem or (opened[-1].subsystem if opened else None)
@@ -146,6 +149,7 @@ class _Passes:
         done.look(counted)
         for outer in opened[-1:]:
             outer.restart(counted)
+        # An inner pass without changes is one of dozens in each graph; an outer one says that its stage ran.
         if done.since is not None and (done.has_changed or done.counted or not opened):
             self._recorder.add(_described(done, tuple(each.name for each in opened)))
 
@@ -214,6 +218,7 @@ def _with_hook(recorder: Recorder, original: Any, note: Callable[[Any, Any], Non
 
 
 def _seen(graph: Any) -> _Seen:
+    # `_args`, past the property: this runs for each node of a graph, at both ends of each pass.
     return {node.name: (node.target, node._args) for node in graph.nodes}
 
 

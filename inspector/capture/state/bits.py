@@ -20,4 +20,5 @@ def bits(tensor: Any) -> Any:
     import torch
 
     with torch._C.DisableTorchFunctionSubclass():
+        # A conjugate or negative view has other values than its memory; `view` needs memory without gaps.
         return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)

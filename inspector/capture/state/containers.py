@@ -152,6 +152,7 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
         return _of_names(value)
     attributes = _attributes(value)
     slots = slots_of(type(value))
+    # Slots first: an object may have slots and a `__dict__` beside them.
     if slots:
         return _of_slots(path, kind, value, slots, attributes or {})
     return None if attributes is None else _of_dict(path, kind, attributes, ".{}")

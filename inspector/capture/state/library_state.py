@@ -48,6 +48,7 @@ class LibraryState:
         self._modules = self._loaded()
         self._known: dict[int, _Known] = {}
         """Objects by id."""
+        # Breadth first, so that the limit cuts off what is deepest.
         waiting = deque((name.partition(".")[0], module, 0) for name, module in self._modules.items())
         while waiting and len(self._known) < _MOST_OBJECTS:
             package, value, depth = waiting.popleft()
@@ -74,6 +75,7 @@ class LibraryState:
         for package, value, before in self._known.values():
             if _differs(before, self._content(value)):
                 try:
+                    # In place, since other objects refer to the same container.
                     _put(value, before)
                 except Exception:  # a read-only attribute, a metaclass or the hash of a key may raise anything
                     failed.add(package)
@@ -153,6 +155,7 @@ def _put_attributes(value: Any, before: dict[str, Any]) -> None:
     half = len(names) // 2
     now = dict(zip(names[:half], names[half:], strict=True))
     put, remove = (type.__setattr__, type.__delattr__) if isinstance(value, type) else (setattr, delattr)
+    # Past the `__setattr__` of a class, which may check or refuse.
     if not isinstance(value, type | ModuleType):
         put, remove = object.__setattr__, object.__delattr__
     for name in now.keys() - before.keys():

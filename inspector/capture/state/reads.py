@@ -66,6 +66,7 @@ def _environment_reads(file: str, name: str) -> Iterator[Place]:
     reads = [node for node in nodes if _reads_environment(node)]
     named = [node for node in reads if any(_is_constant(part, name) for part in ast.walk(node))]
     others = [node for node in reads if not any(isinstance(part, ast.Constant) for part in ast.walk(node))]
+    # A read whose name is computed may be that of any variable.
     yield from _places(file, named or others)
 
 

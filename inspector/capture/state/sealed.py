@@ -107,6 +107,7 @@ def inside(value: Any) -> Iterator[Any]:
     if isinstance(value, GeneratorType):
         if value.gi_frame is not None:
             yield from value.gi_frame.f_locals.values()
+    # Of an iterator written in C, only the collector knows what it refers to.
     elif _is_iterator(type(value)):
         yield from (each for each in gc.get_referents(value) if hasattr(type(each), "__next__"))
     else:
@@ -151,6 +152,7 @@ def _references(cls: type) -> tuple[Callable[[Any], Any], ...]:
 
 @per_class
 def _kind(cls: type) -> _Kind | None:
+    # The nearest class that is known: a subclass of the program has its base's state.
     for base in cls.__mro__:
         if base in _KNOWN:
             return _KNOWN[base]
@@ -199,6 +201,7 @@ def _generator(value: Any) -> Any:
     if frame is None:
         return None
     names = sorted(frame.f_locals.items())
+    # The place in its code, and its variables: the same line may be reached in each turn of a loop.
     return frame.f_lasti, [(name, each if isinstance(each, _PLAIN) else id(each)) for name, each in names]
 
 

@@ -26,6 +26,7 @@ class Copier:
             tensors = [*model.parameters(), *model.buffers()]
             self._refresh(tensors)
             memo = {id(tensor): self._twins[id(tensor)][1] for tensor in tensors}
+        # The memo has the tensors' copies, so `deepcopy` copies only what is around them.
         return copy.deepcopy(model, memo)
 
     def _refresh(self, tensors: list[Any]) -> None:
@@ -36,7 +37,9 @@ class Copier:
         with torch.no_grad():
             for tensor in tensors:
                 of, twin = self._twins.get(id(tensor), (None, None))
+                # An id may have been reused by another tensor; the pair holds the one that it was made for.
                 if of is tensor and _alike(tensor, twin):
+                    # Into the memory of the last copy: a model is too large to allocate anew for each call.
                     twin.copy_(tensor)
                 else:
                     twin = copy.deepcopy(tensor, made)

@@ -139,6 +139,7 @@ class World(Struct):
 
 def _has_changed(tensor: Any, version: int, copied: Any) -> bool:
     """Whether a tensor has changed; a write through `.data` or an array of NumPy leaves its version as it was."""
+    # The version is cheap and decides most cases; bits are compared only where it is the same.
     if tensor._version != version:
         return True
     return copied is not None and not same_bits(tensor, copied)
@@ -170,6 +171,7 @@ def look(model: Any) -> World:
 
     world = World()
     tensors: dict[int, Any] = {}
+    # `setdefault` below: the first container of a path counts, and these have none of the model's paths.
     for container in free_standing():
         world.containers.setdefault((container.kind, container.path), (container, container.content()))
     for container, content in _reachable(model, tensors, world.hidden):
@@ -222,6 +224,7 @@ def _reachable(
         if id(value) in seen:
             continue
         seen[id(value)] = value
+        # Tensors are compared by their values, apart from containers.
         if isinstance(value, torch.Tensor):
             tensors[id(value)] = value
             continue
@@ -269,4 +272,5 @@ def _write(tensor: Any, copied: Any) -> None:
         if tensor.shape == copied.shape:
             tensor.copy_(copied)
         else:
+            # The call resized it in place.
             tensor.data = copied

@@ -80,6 +80,7 @@ def step(model: Any, calls: Sequence[Call], wait: Wait) -> float:
     began = time.perf_counter()
     for call in calls:
         for parameter in parameters:
+            # Not `zero_`: `zero_grad` sets None by default, and a gradient that exists is added to.
             parameter.grad = None
         loss_of(model(*call.args, **call.kwargs)).backward()
     wait()
@@ -100,6 +101,7 @@ def backward(model: Any, calls: Sequence[Call], wait: Wait) -> float:
         loss.backward()
         wait()
         seconds += time.perf_counter() - began
+        # The graph of autograd dies before the next call, as it would in a loop.
         del loss
     _clear(leaves)
     return seconds
@@ -131,6 +133,7 @@ def loss_of(outputs: Any) -> Any:
 def without_collector() -> Iterator[None]:
     """Disable Python's garbage collector in the block, because a collection slows down only one side."""
     was_on = gc.isenabled()
+    # First, so that what is frozen below is no garbage.
     gc.collect()
     gc.freeze()  # `collect` then scans only what calls leave behind, not all of torch
     gc.disable()

@@ -92,6 +92,7 @@ def warm_up(bench: Bench, side: int, *, only_compile: bool = False) -> None:
             break
         if not quiet and len(times) >= _COMPILES_ALWAYS:
             break
+    # The shortest: a block that is sized by a disturbed call would be too short.
     bench.single.append(min(times[-_QUIET:]))
     found = WarmedUp(
         bench.scenario,
@@ -114,12 +115,14 @@ def run_rounds(bench: Bench, rounds: int | None) -> None:
     """Alternate both sides for `rounds` rounds, or until there are enough, and record each round."""
     least = _BLOCK_SECONDS["cpu" if bench.device == "cpu" else "gpu"]
     counts = [max(1, min(math.ceil(least / each), _MOST_IN_BLOCK)) for each in bench.single]
+    # Both sides get equally many blocks, so the slower one decides how many fit.
     longest = max(count * each for count, each in zip(counts, bench.single, strict=True))
     blocks = max(1, min(int(_ROUND_SECONDS / longest), _MOST_BLOCKS))
     rule = _StopRule(rounds)
     with without_collector():
         while not rule.is_over():
             _run_round(bench, rule, counts, blocks)
+            # Between rounds, where it disturbs neither side.
             gc.collect()
 
 
@@ -144,6 +147,7 @@ def _sides(number: int, blocks: int) -> Iterator[int]:
 
     A fixed order could fall in step with the system's scheduler, so that the same side always waits.
     """
+    # Seeded by the round: the order is random, and the same in each run.
     chance = random.Random(number)
     for _ in range(blocks):
         first = chance.randrange(2)

@@ -81,6 +81,8 @@ def _switched_off() -> tuple[str, ...]:
 
 
 def _aot(recorder: Recorder, module: ModuleType, patches: ExitStack) -> None:
+    # Torch returns no lines unless its debug log is on (autograd_cache.py, 2.13), and puts what it returns into its
+    # entry.
     _patch(recorder, patches, module, "_get_debug_lines_for_cache_key", _with_components)
     _patch(recorder, patches, module.AOTAutogradCache, "save", lambda original: _saving_aot(recorder, module, original))
 
@@ -112,6 +114,7 @@ def _with_components(original: Callable[..., list[str]]) -> Callable[..., list[s
 
 def _saving_aot(recorder: Recorder, module: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
     def save(key: str, entry: Any, remote: bool) -> Any:
+        # `save` returns nothing that tells; torch's counters do.
         before = _count("aot_autograd", "autograd_cache_saved"), _count("aot_autograd", "autograd_cache_bypass")
         result = original(key, entry, remote)
         with recorder.watching("what the AOTAutograd cache stores"):
@@ -158,6 +161,7 @@ class TritonCacheRecords:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        # When the module is imported: before it, no kernel of this run can be there.
         self._before = _kernels()
         self._recorded: set[tuple[str, str]] = set()
 

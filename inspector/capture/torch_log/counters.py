@@ -40,10 +40,12 @@ def kept() -> Iterator[None]:
     """Put torch's counters back at the end of the block: what compiles there is not the program's."""
     from torch._dynamo.utils import counters as counted
 
+    # Copies: torch adds to the counters in place.
     before = {name: Counter(each) for name, each in counted.items()}
     try:
         yield
     finally:
+        # In place, since torch's modules import the object by name.
         counted.clear()
         counted.update(before)
 

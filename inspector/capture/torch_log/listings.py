@@ -48,6 +48,7 @@ def _watch(files: dict[str, None], hooks: ExitStack) -> None:
         del new_code
         files[code.co_filename] = None
 
+    # Only names are kept while the program runs; the text is read at the end.
     hooks.callback(register_bytecode_hook(compiled).remove)
     hooks.enter_context(kept(trace_log, _Reports(files)))
 
@@ -65,6 +66,7 @@ class _Reports(logging.Handler):
         if metrics.get("fail_type"):
             self._files.update(dict.fromkeys(file for name in _FAILED if (file := metrics.get(name))))
         if artifact.get("name") == _BREAK:
+            # Behind it stands torch's own traceback, whose files are not the user's.
             text = (getattr(record, "payload", None) or "").partition("\nTraceback ")[0]
             self._files.update(dict.fromkeys(_FRAME.findall(text)))
 

@@ -29,6 +29,7 @@ def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
         def install(config: ModuleType) -> None:
             with recorder.watching("compiling without caches"):
                 for name in _SWITCHES[config.__name__]:
+                    # As soon as the settings exist: Dynamo's backends read them at each compilation.
                     patches.enter_context(patched(config, name, False))
 
         for module in _SWITCHES:

@@ -74,6 +74,7 @@ def structured(recorder: Recorder, when: When) -> Iterator[None]:
         for name, number in INTERN_TABLE.items():
             recorder.log.write({"str": [name, number]}, None, "ctrace", 0)
         handler = _Handler(recorder.log, Path(torch.__file__ or "").resolve().parent.parent)
+        # Torch asks `trace_log.handlers` before it makes an entry, and logging asks the level.
         _internal.trace_log.setLevel(logging.DEBUG)
         added.append(_Added(_internal.trace_log, handler))
 

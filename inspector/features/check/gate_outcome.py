@@ -45,15 +45,19 @@ def judged(
     taken = {known.model for known in moved.values()}
     missing = [model for model in vanished if model not in taken]
     return CheckOutcome(
-        policy,
-        lock,
-        tuple(sorted(checked, key=lambda each: each.job)),
-        (*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
-        (*_other_torch(lock, versions), *_left_out(seen), *_notes(policy, checked, moved, today, is_whole=is_whole)),
-        tuple(vanished),
-        moved,
-        ", ".join(versions),
-        seconds,
+        policy=policy,
+        lock=lock,
+        checked=tuple(sorted(checked, key=lambda each: each.job)),
+        findings=(*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
+        notes=(
+            *_other_torch(lock, versions),
+            *_left_out(seen),
+            *_notes(policy, checked, moved, today, is_whole=is_whole),
+        ),
+        vanished=tuple(vanished),
+        moved=moved,
+        torch=", ".join(versions),
+        seconds=seconds,
         inductor_guards=all(each.job.options.inductor_guards for each in seen),
     )
 

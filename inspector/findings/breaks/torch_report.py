@@ -67,7 +67,15 @@ def parse_break(text: str) -> ParsedBreak:
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))
     in_loop = _LOOP.search(consequence) is not None
     return ParsedBreak(
-        gb, title, explanation, hints, context, frames, _outcome(head), in_loop, _UNBACKED.search(dynamo) is not None
+        gb=gb,
+        title=title,
+        explanation=explanation,
+        hints=hints,
+        context=context,
+        frames=frames,
+        outcome=_outcome(head),
+        in_loop=in_loop,
+        is_unbacked=_UNBACKED.search(dynamo) is not None,
     )
 
 

@@ -227,7 +227,17 @@ class Symbols:
         subject = next((self.names.get(each, each) for each in symbols_in(event.expression)), words)
         _, low, high = bounds_of(event.expression) or ("", None, None)
         why = _sentence(kind, frame, subject, words, None)
-        return FixedSize(source, words, None, frame, kind, event.expression, why, low, high)
+        return FixedSize(
+            source=source,
+            condition=words,
+            value=None,
+            frame=frame,
+            kind=kind,
+            reason=event.expression,
+            why=why,
+            low=low,
+            high=high,
+        )
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files

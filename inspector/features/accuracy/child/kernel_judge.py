@@ -238,10 +238,23 @@ class KernelJudge(Listener):
                 continue
             nodes = needed([node, *writes[node]], in_time)
             reader = next((each for each in late.values() if each in nodes), None) if is_late else None
-            self._note(StoredBuffer(
-                graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                in_time, value, self.scenario, self.step, writes[node], reader,
-            ), found.why)  # fmt: skip
+            stored = StoredBuffer(
+                graph=graph,
+                call=call,
+                number=number,
+                node=node,
+                judgement=found.judgement,
+                error=found.error,
+                eager_error=found.eager_error,
+                is_other=found.is_other,
+                known=in_time,
+                value=value,
+                scenario=self.scenario,
+                step=self.step,
+                writes=writes[node],
+                late=reader,
+            )
+            self._note(stored, found.why)
 
     def _note(self, stored: StoredBuffer, why: str) -> None:
         call, node = stored.call, stored.node

@@ -116,7 +116,17 @@ class Findings:
             made = stage_of(graph, self._before)
             if made is None and graph.judged is not None and not self._judge.open_parts & parts:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage("graph", BETWEEN, None, (), error, eager, None, graph.scenario, graph.step)
+                made = WrongStage(
+                    kind="graph",
+                    name=BETWEEN,
+                    node=None,
+                    ops=(),
+                    error=error,
+                    eager_error=eager,
+                    part=None,
+                    scenario=graph.scenario,
+                    step=graph.step,
+                )
             if made is not None:
                 yield _stage_culprit(made)
         yield from map(_stage_culprit, self._wrong_backwards)

@@ -190,16 +190,16 @@ class PathState(Struct):
     def copy(self) -> "PathState":
         """Return an independent copy with an empty block."""
         return PathState(
-            list(self.stack),
-            dict(self.locals),
-            dict(self.heap),
-            set(self.escaped),
-            dict(self.facts),
-            list(self.loops),
-            set(self.carried),
-            self.frozen,
-            self.handled,
-            self.keywords,
+            stack=list(self.stack),
+            locals=dict(self.locals),
+            heap=dict(self.heap),
+            escaped=set(self.escaped),
+            facts=dict(self.facts),
+            loops=list(self.loops),
+            carried=set(self.carried),
+            frozen=self.frozen,
+            handled=self.handled,
+            keywords=self.keywords,
         )
 
     def pop(self) -> Value:

@@ -40,7 +40,15 @@ def applied(
     path = None if target.path is None else str(target.path)
     folders = tuple(str(each.folder) for each in packages)
     request = ApplyRequest(
-        folders, path, target.module, target.name, options, places, is_timed, rounds, timeout or KERNEL_SECONDS
+        folders=folders,
+        path=path,
+        module=target.module,
+        name=target.name,
+        options=options,
+        places=places,
+        is_timed=is_timed,
+        rounds=rounds,
+        seconds=timeout or KERNEL_SECONDS,
     )
     return run_task(f"{_CHILDREN}.applying_kernels", request, AppliedPackage, timeout=timeout, observe=observe)
 

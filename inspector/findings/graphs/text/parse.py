@@ -418,7 +418,17 @@ class _Reader:
             type_, symbol = annotation(annotated)
             uses = tuple([each for each in names if each in known])
             self._nodes.append(
-                FxNode(name, FxNodeKind.CALL_FUNCTION, target, args, uses, type_, symbol, self._at, self._tag)
+                FxNode(
+                    name=name,
+                    kind=FxNodeKind.CALL_FUNCTION,
+                    target=target,
+                    args=args,
+                    uses=uses,
+                    type=type_,
+                    symbol=symbol,
+                    at=self._at,
+                    tag=self._tag,
+                )
             )
             known.add(name)
             return
@@ -433,7 +443,17 @@ class _Reader:
             return
         type_, symbol = annotation(parts.annotation)
         uses = names_in(made.args, self._known)
-        node = FxNode(parts.name, made.kind, made.target, made.args, uses, type_, symbol, self._at, self._tag)
+        node = FxNode(
+            name=parts.name,
+            kind=made.kind,
+            target=made.target,
+            args=made.args,
+            uses=uses,
+            type=type_,
+            symbol=symbol,
+            at=self._at,
+            tag=self._tag,
+        )
         self._nodes.append(node)
         self._known.add(parts.name)
 
