@@ -81,7 +81,7 @@ def _memos(text: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Itera
             case _:
                 continue
         name, of = source_of(text, table), source_of(text, key)
-        uses = [each for each in ast.walk(function) if _reads(each, table, key)]
+        uses = [each for each in ast.walk(function) if isinstance(each, ast.Subscript) and _reads(each, table, key)]
         fills = any(isinstance(each.ctx, ast.Store) for each in uses)
         others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)] if fills else []
         if fills and len(others) == len(uses) + 1:  # the function asks the dictionary nothing else
@@ -89,10 +89,9 @@ def _memos(text: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Itera
             yield Memo(shortened(name), shortened(of), statement.lineno, changes)
 
 
-def _reads(node: ast.AST, table: ast.expr, key: ast.expr) -> bool:
+def _reads(node: ast.Subscript, table: ast.expr, key: ast.expr) -> bool:
     return (
-        isinstance(node, ast.Subscript)
-        and not isinstance(node.ctx, ast.Del)
+        not isinstance(node.ctx, ast.Del)
         and ast.unparse(node.value) == ast.unparse(table)
         and ast.unparse(node.slice) == ast.unparse(key)
     )

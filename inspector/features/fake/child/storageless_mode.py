@@ -89,8 +89,6 @@ class KnownValues:
         """Carry out an op, as far as it needs no unknown value."""
         from torch.utils import _pytree
 
-        if _is_in_fake_mode():  # such as DTensor's, which asks for a shape; a mode of torch's own comes after this one
-            return func(*args, **kwargs)
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, self._torch.Tensor)]
         if any(map(self._is_wrapper, tensors)):
             return NotImplemented  # so torch asks their class, whose own ops then arrive here
@@ -105,6 +103,10 @@ class KnownValues:
             for each in tensors:
                 self.forget(each)  # the operators do not say what they write to; what they only read is unknown anyway
             return unsent(func, args)
+        return self._ordinary(func, args, kwargs, is_unknown=is_unknown)
+
+    def _ordinary(self, func: Any, args: Any, kwargs: dict[str, Any], *, is_unknown: bool) -> Any:
+        """Carry out an op on ordinary tensors, of which one is unknown or none."""
         if not is_unknown and _is_compiling():
             return func(*args, **kwargs)
         name = func.overloadpacket.__name__
@@ -303,8 +305,8 @@ def _mode(values: KnownValues) -> Any:
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if any(hasattr(each, "__tensor_flatten__") for each in types):
-                return NotImplemented  # the class calls operators on the tensors that it wraps, which come here again
+            if _is_in_fake_mode():  # such as DTensor's, which asks for a shape: torch's own modes come after this one
+                return func(*args, **(kwargs or {}))
             return values.dispatch(func, args, kwargs or {})
 
     return _Storageless()
