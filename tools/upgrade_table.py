@@ -46,10 +46,10 @@ def _reason(reason: dict[str, Any]) -> tuple[str, str, str]:
         return f"not found: {reason['note']}", "", ""
     if reason["kind"] == "torch" and reason["name"] == "torch":
         return "torch itself; the place was not found", "", ""
-    before, after = (f"`{each}`" if each else "" for each in (reason["before"], reason["after"]))
+    was, now = (f"`{each}`" if each else "" for each in (reason["before"], reason["after"]))
     source = reason["source"]
     place = f" ({source})" if source and source not in (reason["before"], reason["after"]) else ""
-    return f"{reason['kind']}: `{reason['name']}`{place}", before, after
+    return f"{reason['kind']}: `{reason['name']}`{place}", was, now
 
 
 def _row(*cells: str) -> str:
