@@ -479,7 +479,8 @@ def _explained(
         return facts
     change = change_of(report, first, _trials(folder / "runs"))
     now = oracle.ask({**request, "what": "compiled", "change": change}) if change else None
-    judgement, why = judged(truth, now, report, first, options, has_change=change is not None)
+    before = {**truth, "eager_prints": eager.get("prints")}
+    judgement, why = judged(before, now, report, first, options, has_change=change is not None)
     return {
         **facts,
         "change": change,

@@ -151,6 +151,8 @@ def test_a_change_that_raises_or_changes_results_is_worse():
     assert effect(before, {"error": {"type": "E", "message": "m"}}) is Judgement.WORSE
     assert effect(before, torch_said(counts(1), prints=[[[[2], 9.0, 9.0]]])) is Judgement.WORSE
     nan = [[[[2], float("nan"), 1.0]]]
+    as_eager = {**before, "eager_prints": [[[[2], 9.0, 9.0]]]}
+    assert effect(as_eager, torch_said(counts(1), prints=[[[[2], 9.0, 9.0]]])) is Judgement.IMPROVED
     assert effect({**before, "prints": nan}, torch_said(counts(1), prints=nan)) is Judgement.IMPROVED
 
 
