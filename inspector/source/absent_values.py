@@ -217,6 +217,9 @@ class _File:
                 line = self._stored(value, depth)
                 if line:
                     return line
+        raising = _raising_property(self._classes[each] for each in self._related)
+        if name in raising:
+            return raising[name]
         fields = [each for cls in self._related for each in _body_values(self._classes[cls], name)]
         for kind, default in fields:
             if default is not None and is_none(default):
@@ -230,6 +233,9 @@ class _File:
         """Return how an attribute of an object of any class may be None."""
         if name in self._given:
             return self._given[name]
+        raising = _raising_property(self._classes.values())
+        if name in raising and name not in TENSOR_ATTRIBUTES:
+            return raising[name]
         values = self._attributes.get(name, [])
         line = max((self._stored(value, depth) for value, _ in values), default=0)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
@@ -364,6 +370,32 @@ def _body_values(cls: ast.ClassDef, name: str) -> list[tuple[ast.expr | None, as
             case ast.Assign(targets=[ast.Name(id=known)], value=value) if known == name:
                 found.append((None, value))
     return found
+
+
+def _raising_property(classes: Iterable[ast.ClassDef]) -> dict[str, int]:
+    """Return the properties that may raise, with the line: they raise themselves, or take an item that may be missing.
+
+    `return self.history[-1]` raises before the first call that appends to it.
+    """
+    found: dict[str, int] = {}
+    for cls in classes:
+        for method in cls.body:
+            if isinstance(method, FUNCTIONS) and any("property" in last_name(each) for each in method.decorator_list):
+                for each in (below for statement in method.body for below in ast.walk(statement)):
+                    if isinstance(each, ast.Raise | ast.Assert) or _takes_item(each):
+                        found.setdefault(method.name, each.lineno)
+    return found
+
+
+def _takes_item(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Slice() | ast.Tuple()):
+            return False
+        case ast.Subscript(ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Name(id="next"), args=[_]) | ast.Call(func=ast.Attribute(attr="pop")):
+            return True
+    return False
 
 
 def _is_optional(annotation: ast.expr) -> bool:

@@ -70,7 +70,10 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     """Return all observers of a subject by name."""
     import torch
 
-    found: dict[str, Observer] = {"called twice": Observer(sequence=_twice, is_crossed=True)}
+    found: dict[str, Observer] = {
+        "called twice": Observer(sequence=_twice, is_crossed=True),
+        "under another default dtype": Observer(sequence=_under_another_default_dtype, is_crossed=True),
+    }
     if not isinstance(subject, torch.nn.Module):
         return {**found, **_of_attributes(subject, mined)}
     found |= _of_precision() | _of_state() | _of_gradients(subject)
@@ -310,6 +313,18 @@ def _under_autocast(subject: Any, called: Callable[..., Any], call: Call) -> Any
     devices = {leaf.device.type for leaf in tensors(call)} or {"cpu"}
     with torch.autocast(min(devices), dtype=torch.bfloat16):
         return _one_call(subject, called, call)
+
+
+def _under_another_default_dtype(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    """Call as programs do that compute in float64: integers beside a fraction become floats of the default dtype."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32 if before is torch.float64 else torch.float64)
+    try:
+        return _one_call(subject, called, call)
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _under_no_grad(subject: Any, called: Callable[..., Any], call: Call) -> Any:

@@ -21,6 +21,7 @@ from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    emptied,
     many,
     other_dtypes,
     other_kinds,
@@ -58,7 +59,7 @@ _TIMES_AS_LONG = 20.0
 _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
-_MOST_CROSSED = 52
+_MOST_CROSSED = 58
 """Observers that are repeated for each side of a condition that they missed, to bound the time."""
 _REDRAWN = range(1, 4)
 """Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
@@ -175,6 +176,8 @@ class Probing:
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
+        # A side that needs the tensor raises in both programs; only inputs of the other side tell them apart.
+        found |= {name: Observer(change=change, is_crossed=True) for name, change in emptied().items()}
         if _SHORTEST in found:  # a function has no precision
             found |= {
                 f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
