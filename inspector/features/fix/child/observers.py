@@ -82,6 +82,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "with layers in place": Observer(_in_place, is_crossed=True),
         "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
         "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
+        "after a call under inference_mode": Observer(sequence=_after_inference_mode, is_crossed=True),
         "after a call in the other mode": Observer(sequence=_after_the_other_mode),
         "copied after a call": Observer(sequence=_copied_after_a_call),
         "pickled": Observer(_pickled),
@@ -332,6 +333,15 @@ def _under_no_grad(subject: Any, called: Callable[..., Any], call: Call) -> Any:
 
     with torch.no_grad():
         return _one_call(subject, called, call)
+
+
+def _after_inference_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    """Call in inference mode first: what that call keeps cannot be saved for a backward pass later."""
+    import torch
+
+    with torch.inference_mode():
+        first = _one_call(subject, called, call)
+    return [first, _one_call(subject, called, call)]
 
 
 def _after_the_other_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:
