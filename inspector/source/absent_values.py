@@ -511,7 +511,8 @@ def _raising_property(classes: Iterable[ast.ClassDef]) -> dict[str, int]:
         for method in cls.body:
             if isinstance(method, FUNCTIONS) and any("property" in last_name(each) for each in method.decorator_list):
                 for each in (below for statement in method.body for below in ast.walk(statement)):
-                    if isinstance(each, ast.Raise | ast.Assert) or _takes_item(each):
+                    is_raising = isinstance(each, ast.Raise | ast.Assert) or _takes_item(each)
+                    if is_raising and isinstance(each, ast.stmt | ast.expr):
                         found.setdefault(method.name, each.lineno)
     return found
 

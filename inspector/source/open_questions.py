@@ -111,7 +111,7 @@ def _names(node: ast.AST) -> set[str]:
 
 def _is_of_model(node: ast.expr, values: Values, depth: int) -> bool:
     """Whether an expression is computed with a layer, a parameter or a buffer of self."""
-    if any(is_self(each) for each in ast.walk(node)):
+    if any(isinstance(each, ast.expr) and is_self(each) for each in ast.walk(node)):
         return True
     names = _names(node) if depth < _DEEPEST else ()
     return any(_is_of_model(value, values, depth + 1) for name in names for value in values.get(name, ()))
