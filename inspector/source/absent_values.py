@@ -139,6 +139,8 @@ class _File:
         every = list(ast.walk(tree))
         self.functions = [each for each in every if isinstance(each, FUNCTIONS)]
         self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
+        self._loops = [each for each in every if isinstance(each, ast.For | ast.comprehension)]
+        self._touched = [name for name, each in self._classes.items() if _has(each, lines)]
         self._calls = [each for each in every if isinstance(each, ast.Call)]
         self._tables = assigned_values(tree.body)
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
@@ -185,7 +187,50 @@ class _File:
             if given.arg == name:
                 return self._parameter(given, function)
         values = assigned_values(function.body).get(name, [])
-        return max((self.absent(each, function, depth + 1) for each in values), default=0)
+        parts = [self._part(name, each, depth) for each in ast.walk(function) if isinstance(each, ast.Assign)]
+        parts += [self._element(name, each, function, depth) for each in self._loops if _is_below(each, function)]
+        line = max((*(self.absent(each, function, depth + 1) for each in values), *parts), default=0)
+        if line or values or any(parts) or _binds(function, name):
+            return line
+        outer = [each for each in self.functions if each is not function and _is_below(function, each)]
+        return self._name(name, outer[-1], depth + 1) if outer else self._global(name)
+
+    def _part(self, name: str, assign: ast.Assign, depth: int) -> int:
+        """Return how one of several names that get what a call returns may be None: `scale, shift = self.parts()`."""
+        match assign:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=called)):
+                positions = [at for at, each in enumerate(targets) if isinstance(each, ast.Name) and each.id == name]
+            case _:
+                return 0
+        for each in self.functions if positions else ():
+            for one in ast.walk(each) if each.name == last_name(called) else ():
+                match one:
+                    case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > positions[0]:
+                        line = self.absent(elts[positions[0]], each, depth + 1)
+                        if line:
+                            return line
+        return 0
+
+    def _element(self, name: str, loop: ast.For | ast.comprehension, function: ast.AST, depth: int) -> int:
+        """Return how an element that a loop takes may be None."""
+        targets, sources = [loop.target], [loop.iter]
+        match loop:
+            case ast.For(target=ast.Tuple(elts=elts), iter=ast.Call(func=ast.Name(id="zip"), args=args)):
+                targets, sources = elts, args
+            case ast.For(target=ast.Tuple(elts=[_, second]), iter=ast.Call(func=ast.Name(id="enumerate"), args=args)):
+                targets, sources = [second], args
+        for target, source in zip(targets, sources, strict=False):
+            if isinstance(target, ast.Name) and target.id == name:
+                match source:
+                    case ast.Attribute(value=holder, attr=attribute) if is_self(holder):
+                        return _none_in(value for value, _ in self._attributes.get(attribute, []))
+                    case ast.Name(id=held) if depth < _DEEPEST and isinstance(function, FUNCTIONS):
+                        return _none_in(assigned_values(function.body).get(held))
+        return 0
+
+    def _global(self, name: str) -> int:
+        """Return where a name of the module is None, until a function sets it."""
+        return max((value.lineno for value in self._tables.get(name, ()) if is_none(value)), default=0)
 
     def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
         default = defaults_of(function).get(given.arg)
@@ -217,19 +262,44 @@ class _File:
                 line = self._stored(value, depth)
                 if line:
                     return line
+        raising = _raising_property(self._classes[each] for each in self._related)
+        if name in raising:
+            return raising[name]
         fields = [each for cls in self._related for each in _body_values(self._classes[cls], name)]
         for kind, default in fields:
             if default is not None and is_none(default):
                 return default.lineno
             if kind is not None and _is_optional(kind):
                 return kind.lineno
-        is_known = values or fields or any(name == each.name for each in self.functions)
-        return 0 if is_known else self._made_up(self._related)
+        return self._elsewhere(name, [owner for _, owner in values]) or (
+            0 if values or fields or any(name == each.name for each in self.functions) else self._made_up(self._related)
+        )
+
+    def _elsewhere(self, name: str, owners: Iterable[str]) -> int:
+        """Return the line that gives some objects of a changed class an attribute, where others do without.
+
+        Only a class that derives from it has the attribute, or code outside of its classes sets it.
+        """
+        above = _above(self._classes, self._touched)
+        setting = {*owners}
+        having = {each for each in self._related for one in self._classes[each].body if _defines(one, name)}
+        if (
+            not setting | having
+            or (setting | having) & above
+            or any(base not in self._classes for base in _bases(above, self._classes))
+        ):
+            return 0
+        lines = [self._classes[each].lineno for each in having | (setting & {*self._classes})]
+        lines += [value.lineno for value, owner in self._attributes.get(name, []) if not owner]
+        return max(lines, default=0)
 
     def _other(self, name: str, depth: int) -> int:
         """Return how an attribute of an object of any class may be None."""
         if name in self._given:
             return self._given[name]
+        raising = _raising_property(self._classes.values())
+        if name in raising and name not in TENSOR_ATTRIBUTES:
+            return raising[name]
         values = self._attributes.get(name, [])
         line = max((self._stored(value, depth) for value, _ in values), default=0)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
@@ -247,7 +317,7 @@ class _File:
             each.lineno
             for name in names
             for each in self._classes[name].body
-            if isinstance(each, FUNCTIONS) and each.name in _MADE_UP
+            if isinstance(each, FUNCTIONS) and (each.name in _MADE_UP or _sets_any(each))
         )
         return max(lines, default=0)
 
@@ -292,7 +362,7 @@ def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
             for one in body:
                 match one:
                     case ast.AnnAssign(target=ast.Name(id=name), annotation=kind):
-                        if is_none(one.value) or _is_optional(kind):
+                        if is_none(one.value) or _is_optional(kind) or _is_none_field(one.value):
                             yield name, one.lineno
                     case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
                         yield name, one.lineno
@@ -364,6 +434,98 @@ def _body_values(cls: ast.ClassDef, name: str) -> list[tuple[ast.expr | None, as
             case ast.Assign(targets=[ast.Name(id=known)], value=value) if known == name:
                 found.append((None, value))
     return found
+
+
+_PLAIN_BASES = frozenset(("Module", "object", "ABC", "Generic", "Protocol"))
+"""Classes outside of the file that give their objects no attribute that code reads as data."""
+
+
+def _bases(names: Iterable[str], classes: Mapping[str, ast.ClassDef]) -> set[str]:
+    """Return the classes that some classes derive from, without those that are known to bring nothing."""
+    return {last_name(base) for name in names for base in classes[name].bases} - _PLAIN_BASES
+
+
+def _above(classes: Mapping[str, ast.ClassDef], names: Iterable[str]) -> set[str]:
+    """Return some classes, and those of the file that they derive from."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in classes and name not in found:
+            found.add(name)
+            waiting += [last_name(base) for base in classes[name].bases]
+    return found
+
+
+def _defines(node: ast.stmt, name: str) -> bool:
+    """Whether a statement of a class body gives its objects an attribute."""
+    match node:
+        case ast.FunctionDef(name=found) | ast.AnnAssign(target=ast.Name(id=found), value=ast.expr()):
+            return found == name
+        case ast.Assign(targets=targets):
+            return any(isinstance(each, ast.Name) and each.id == name for each in targets)
+    return False
+
+
+def _sets_any(method: ast.AST) -> bool:
+    """Whether a method sets attributes whose names a run decides: `setattr(self, name, value)`."""
+    for each in ast.walk(method):
+        match each:
+            case ast.Call(func=ast.Name(id="setattr"), args=[holder, key, _]) if is_self(holder):
+                if not isinstance(key, ast.Constant):
+                    return True
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=holder, attr="__dict__"), attr="update")):
+                if is_self(holder):
+                    return True
+    return False
+
+
+def _is_none_field(value: ast.expr | None) -> bool:
+    """Whether a field of a dataclass is None by default: `field(default=None)`."""
+    return (
+        isinstance(value, ast.Call)
+        and last_name(value.func) in ("field", "Field")
+        and is_none(keyword_of(value, "default"))
+    )
+
+
+def _is_below(node: ast.AST, function: ast.AST) -> bool:
+    return any(each is node for each in ast.walk(function))
+
+
+def _binds(function: ast.AST, name: str) -> bool:
+    """Whether a function gives a name a value in any way."""
+    return any(
+        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
+        for each in ast.walk(function)
+    )
+
+
+def _raising_property(classes: Iterable[ast.ClassDef]) -> dict[str, int]:
+    """Return the properties that may raise, with the line: they raise themselves, or take an item that may be missing.
+
+    `return self.history[-1]` raises before the first call that appends to it.
+    """
+    found: dict[str, int] = {}
+    for cls in classes:
+        for method in cls.body:
+            if isinstance(method, FUNCTIONS) and any("property" in last_name(each) for each in method.decorator_list):
+                for each in (below for statement in method.body for below in ast.walk(statement)):
+                    is_raising = isinstance(each, ast.Raise | ast.Assert) or _takes_item(each)
+                    if is_raising and isinstance(each, ast.stmt | ast.expr):
+                        found.setdefault(method.name, each.lineno)
+    return found
+
+
+def _takes_item(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Slice() | ast.Tuple()):
+            return False
+        case ast.Subscript(ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Name(id="next"), args=[_]) | ast.Call(func=ast.Attribute(attr="pop")):
+            return True
+    return False
 
 
 def _is_optional(annotation: ast.expr) -> bool:

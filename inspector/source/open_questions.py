@@ -8,17 +8,23 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
   tensor of any device, but a tensor of a GPU cannot be combined with one of the CPU, which shows only on a GPU.
 - an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
+- what another function of the file passes: a dataset may call the same helper with NumPy arrays.
+- when a statement runs: what a constructor makes now, on the device and in the dtype that hold there, and what a file
+  imports when it is loaded.
+- which sides autocast runs in float32 on a GPU (`autocast_sides.py`).
 
 Reads Python without running it.
 """
 
 import ast
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from ctrace.inspector.source.absent_values import absent_values, assigned_values
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, family, is_self, keyword_of, last_name
+from ctrace.inspector.source.autocast_sides import autocast_sides
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 Values = Mapping[str, list[ast.expr]]
@@ -35,8 +41,13 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
     for function in _changed(new, added):
         asked += function.cut_slices()
         asked += function.made_on_cpu(_modules(new))
+        asked += function.chosen_elsewhere()
     asked += _other_sizes(old, new, added)
     asked += _copies_of_arguments(old, removed)
+    asked += _arrays_from_callers(old, removed)
+    asked += _made_by_constructors(old, new, added)
+    asked += _imported_at_load(old, new, added)
+    asked += autocast_sides(new, added)
     return tuple(dict.fromkeys(asked))
 
 
@@ -73,6 +84,37 @@ class _Changed(Struct, frozen=True):
                         f"Is this only run on the CPU? `{text}` is made there, wherever the model is, and cannot be "
                         "combined with a tensor of another device."
                     )
+
+    def chosen_elsewhere(self) -> Iterator[str]:
+        """Yield a question for each choice between arguments alone on a condition that the model computes.
+
+        A branch takes a condition of any device, torch.where of a GPU none between tensors of the CPU, such as lengths.
+        """
+        given = _parameters(self.node)
+        for each in ast.walk(self.node):
+            match each:
+                case ast.Call(func=ast.Attribute(attr="where"), args=[test, yes, no]) if each.lineno in self.lines:
+                    others = {name: [one for one in found if one is not each] for name, found in self.values.items()}
+                    sides = {name for side in (yes, no) for name in _names(side)}
+                    is_given = sides and all(name in given and not others.get(name) for name in sides - {"torch"})
+                    if is_given and not sides & _names(test) and _is_of_model(test, others, 0):
+                        names = " and ".join(f"`{name}`" for name in sorted(sides - {"torch"}))
+                        yield (
+                            f"Is what callers pass as {names} always on the device of the model? On the CPU, it cannot "
+                            f"be selected by `{ast.unparse(test)}` of a GPU."
+                        )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _is_of_model(node: ast.expr, values: Values, depth: int) -> bool:
+    """Whether an expression is computed with a layer, a parameter or a buffer of self."""
+    if any(isinstance(each, ast.expr) and is_self(each) for each in ast.walk(node)):
+        return True
+    names = _names(node) if depth < _DEEPEST else ()
+    return any(_is_of_model(value, values, depth + 1) for name in names for value in values.get(name, ()))
 
 
 _COMPUTING = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
@@ -242,3 +284,96 @@ def _parameters(method: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 def _mentions(node: ast.AST, names: Iterable[str]) -> bool:
     return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
+
+# Other callers
+
+_OF_ARRAYS = frozenset(("numpy", "PIL", "cv2", "jax", "pandas", "scipy"))
+"""Packages whose arrays a function may take as well as tensors."""
+
+
+def _arrays_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each function of the file that uses arrays and calls a changed function."""
+    aliases = {name for name, package in _imported(tree).items() if package in _OF_ARRAYS}
+    functions = [each for each in tree.body if isinstance(each, FUNCTIONS)]
+    changed = {each.name for each in functions if any(getattr(one, "lineno", 0) in lines for one in ast.walk(each))}
+    for each in functions:
+        nodes = list(ast.walk(each))
+        if any(isinstance(one, ast.Name) and one.id in aliases for one in nodes):
+            for one in nodes:
+                if (
+                    isinstance(one, ast.Call)
+                    and isinstance(one.func, ast.Name)
+                    and one.func.id in changed - {each.name}
+                ):
+                    yield f"Does line {one.lineno} pass no arrays to `{one.func.id}`? {each.name} uses some."
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Return the names that a file imports, with the package that each comes from."""
+    found: dict[str, str] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Import):
+            found |= {(one.asname or one.name).partition(".")[0]: one.name.partition(".")[0] for one in each.names}
+        elif isinstance(each, ast.ImportFrom):
+            found |= {one.asname or one.name: (each.module or "").partition(".")[0] for one in each.names}
+    return found
+
+
+# Earlier than before
+
+_ALWAYS_THERE = frozenset((*sys.stdlib_module_names, "torch"))
+
+
+def _made_by_constructors(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each attribute that a constructor sets now, and that the first call made or did without."""
+    before = {name for each in ast.walk(old) for name in _set_by_constructor(each)}
+    for cls in (each for each in ast.walk(new) if isinstance(each, ast.ClassDef)):
+        for method in cls.body:
+            for each in ast.walk(method) if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS else ():
+                match each:
+                    case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                        is_new = each.lineno in lines and name not in before
+                    case _:
+                        continue
+                if is_new and isinstance(value, ast.Call):
+                    yield (
+                        f"Is each {cls.name} constructed on the device and with the default dtype of its calls? Its "
+                        f"constructor makes `self.{name}` now: under `torch.device('meta')`, it stays there."
+                    )
+                if is_new:
+                    yield (
+                        f"Does each {cls.name} come from this constructor? One that was pickled before has no "
+                        f"`self.{name}`."
+                    )
+
+
+def _set_by_constructor(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, FUNCTIONS) and node.name in _CONSTRUCTORS:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and is_self(each.value):
+                yield each.attr
+
+
+def _imported_at_load(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each import that the load of the file makes now, unless it can neither fail nor differ."""
+    loaded = {name for each in old.body for name in _packages(each)}
+    for each in new.body:
+        if each.lineno not in lines or not isinstance(each, ast.Import | ast.ImportFrom):
+            continue
+        for package in dict.fromkeys(_packages(each)):
+            if package not in _ALWAYS_THERE | loaded:
+                yield (
+                    f"May the file import `{package}` when it is loaded? It is not loaded before: it may be missing "
+                    "elsewhere, or import this file itself."
+                )
+            if isinstance(each, ast.ImportFrom) and package not in _ALWAYS_THERE:
+                names = ", ".join(f"`{one.name}`" for one in each.names)
+                yield f"Does {names} of `{each.module}` stay the same object? Each call read it again before."
+
+
+def _packages(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (one.name.partition(".")[0] for one in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield (node.module or "").partition(".")[0]

@@ -95,6 +95,8 @@ TRAPS = (
     Trap("drawn_infinity", "h = self.linear(x)\nif torch.rand(()) < 0.5:\n    y = h * h\nelse:\n    y = -h\nreturn y", "h = self.linear(x)\nreturn torch.where(torch.rand(()) < 0.5, h * h, -h)", ("gradients_equal",)),
     Trap("kept_in_a_tuple", "h = self.linear(x)\nself.aux = (h.mean() * h.abs().sum().item(), 1)\nreturn h", "h = self.linear(x)\nself.aux = (h.mean() * h.abs().sum(), 1)\nreturn h", ("stored_gradients_equal",)),
     Trap("unused_gradient", "y = x * 2\nif x.sum() > 0:\n    y = self.linear(x)\nreturn y", "return torch.where(x.sum() > 0, self.linear(x), x * 2)", ("gradients_equal", "outputs_equal")),
+    Trap("default_dtype", "n = self.seen.item()\nreturn (x > 0).long() * n", "n = self.seen.detach().to(torch.float32)\nreturn (x > 0).long() * n", ("outputs_equal",)),
+    Trap("inference_tensor", "h = self.linear(x)\nif not torch.is_grad_enabled():\n    self.kept = x.detach().mean() * 2\nif h.sum() > 1e3:\n    h = h * self.kept\nreturn h * 2", "h = self.linear(x)\nif not torch.is_grad_enabled():\n    self.kept = x.detach().mean() * 2\nh = torch.where(h.sum() > 1e3, h * self.kept, h)\nreturn h * 2", ("exceptions_equal", "outputs_equal", "gradients_equal"), init="self.kept = torch.ones(())"),
 )  # fmt: skip
 RIGHT = (
     Trap("select", "h = self.linear(x)\nif h.sum() > 0:\n    y = h * 2\nelse:\n    y = h * 3\nreturn y", "h = self.linear(x)\nreturn torch.where(h.sum() > 0, h * 2, h * 3)"),

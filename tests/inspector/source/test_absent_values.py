@@ -129,3 +129,91 @@ def test_an_argument_and_a_local_name():
 
 def test_a_text_that_is_no_python_is_not_read():
     assert absent_values("if", "if") == ()
+
+
+# Where another object, or an earlier call, has none
+
+INNER = """\
+def make(gain{default}):
+    def forward(h):
+        BRANCH
+        return h
+    return forward
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        (net("self.dim = gain") + "def attach(net, value):\n    net.gain = value\n", "self.gain"),
+        (net("self.dim = gain") + "class Fast(Net):\n    gain = 0.5\n", "self.gain"),
+        (
+            net("for name, value in given.items():\n            setattr(self, name, value)", given="**given"),
+            "self.gain",
+        ),
+        (net("self.__dict__.update(given)", given="**given"), "self.gain"),
+        (net("self.dim = gain", above="GAIN = None\n"), "GAIN"),
+        (INNER.format(default="=None").replace("        BRANCH", "        BRANCH"), "gain"),
+        (
+            net(
+                "self.options = options",
+                given="options",
+                above="class Options:\n    gain: float = field(default=None)\n",
+            ),
+            "self.options.gain",
+        ),
+    ],
+)
+def test_what_another_object_may_not_have(code: str, read: str):
+    (question,) = asked(code, read)
+    assert f"`{read}`" in question
+
+
+LOOP = """\
+class Net(Module):
+    def __init__(self, gains):
+        self.gains = {gains}
+
+    def parts(self):
+        if self.dim:
+            return None, 1
+        return 0.5, 1
+
+    def forward(self, h):
+        {bound}
+        BRANCH
+        return h
+"""
+
+
+@pytest.mark.parametrize(
+    ("gains", "bound", "count"),
+    [
+        ("[None if each else 1.0 for each in gains]", "for layer, gain in zip(self.layers, self.gains): pass", 1),
+        ("[None, 1.0]", "for at, gain in enumerate(self.gains): pass", 1),
+        ("[None, 1.0]", "for gain in self.gains: pass", 1),
+        ("[2.0, 1.0]", "for gain in self.gains: pass", 0),
+        ("[None, 1.0]", "for gain, layer in zip(self.layers, self.gains): pass", 0),
+        ("[]", "gain, _ = self.parts()", 1),
+        ("[]", "_, gain = self.parts()", 0),
+    ],
+)
+def test_one_of_several_values(gains: str, bound: str, count: int):
+    assert len(asked(LOOP.format(gains=gains, bound=bound), "gain")) == count
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        (net("self.gain = 2.0") + "def attach(net, value):\n    net.gain = value\n", "self.gain"),
+        (net("self.gain = 2.0") + "class Fast(Net):\n    gain = 0.5\n", "self.gain"),
+        (net("self.dim = gain", above="class Base:\n    gain = 0.5\n").replace("Module", "Base"), "self.gain"),
+        (net("self.dim = gain").replace("Module", "Pretrained") + "class Fast(Net):\n    gain = 0.5\n", "self.gain"),
+        (net("self.dim = gain"), "self.gain"),
+        (net("self.dim = gain", above="GAIN = 2.0\n"), "GAIN"),
+        (INNER.format(default=""), "gain"),
+        (INNER.format(default="=None").replace("        BRANCH", "        gain = 2.0\n        BRANCH"), "gain"),
+    ],
+)
+def test_what_each_object_has(code: str, read: str):
+    assert asked(code, read) == ()

@@ -146,3 +146,167 @@ def test_a_copy_of_what_a_caller_passes_is_asked_about():
 
 def test_a_copy_of_what_the_class_makes_itself_is_not():
     assert copies("reset", "0.0") == ()
+
+
+# Conditions of the model, sides of the caller
+
+CHOSEN = """\
+import torch
+
+class M:
+    def forward(self, x, lengths):
+        h = {made}
+        {line}
+        return h, lengths
+"""
+LENGTHS = "lengths = lengths.clamp(max=3) if h.max() > 4 else lengths"
+SELECTED = "lengths = torch.where(h.max() > 4, lengths.clamp(max=3), lengths)"
+
+
+def about_choice(made: str, before: str, after: str) -> tuple[str, ...]:
+    return open_questions(CHOSEN.format(made=made, line=before), CHOSEN.format(made=made, line=after))
+
+
+def test_what_a_caller_passes_may_be_on_another_device_than_the_model():
+    (question,) = about_choice("self.fc(x)", LENGTHS, SELECTED)
+    assert "`lengths`" in question
+
+
+@pytest.mark.parametrize(
+    ("made", "before", "after"),
+    [
+        ("x + 1", LENGTHS, SELECTED),
+        ("self.fc(x)", "h = h * 2 if h.max() > 4 else h", "h = torch.where(h.max() > 4, h * 2, h)"),
+        ("self.fc(x)", "h = h * 2 if lengths.max() > 4 else h", "h = torch.where(lengths.max() > 4, h * 2, h)"),
+    ],
+)
+def test_sides_that_the_model_computes_are_on_its_device(made: str, before: str, after: str):
+    assert about_choice(made, before, after) == ()
+
+
+# Properties
+
+PROPERTY = """\
+import torch
+
+class M:
+    def __init__(self):
+        self.history = []
+
+    @property
+    def gain(self):
+        {body}
+
+    def forward(self, h):
+        {line}
+        return h
+"""
+
+
+def about_property(body: str) -> tuple[str, ...]:
+    lines = "h = h * self.gain if h.max() > 4 else h", "h = torch.where(h.max() > 4, h * self.gain, h)"
+    return open_questions(*(PROPERTY.format(body=body, line=line) for line in lines))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return self.history[-1]",
+        "assert self.history\n        return 2.0",
+        "raise RuntimeError",
+        "return next(iter(self.history))",
+    ],
+)
+def test_a_property_that_may_raise_is_asked_about(body: str):
+    (question,) = about_property(body)
+    assert "`self.gain`" in question
+
+
+@pytest.mark.parametrize("body", ["return 2.0", "return len(self.history)", "return self.history[1:]"])
+def test_a_property_that_computes_is_not(body: str):
+    assert about_property(body) == ()
+
+
+# Other callers
+
+SHARED = """\
+import {package} as np
+import torch
+
+def unit(x):
+    {line}
+    return x
+
+def load(path):
+    return unit(np.load(path))
+
+def main(x):
+    return unit(x)
+"""
+
+
+def about_callers(package: str) -> tuple[str, ...]:
+    lines = "x = x / 255 if x.max() > 1 else x", "x = torch.where(x.max() > 1, x / 255, x)"
+    return open_questions(*(SHARED.format(package=package, line=line) for line in lines))
+
+
+def test_a_caller_that_uses_arrays_is_asked_about():
+    (question,) = about_callers("numpy")
+    assert "line 9" in question
+
+
+def test_a_caller_of_another_package_is_not():
+    assert about_callers("torch.fft") == ()
+
+
+# Constructors and imports
+
+LATE = """\
+import torch
+{top}
+class M:
+    def __init__(self):
+        self.fc = 1{init}
+
+    def forward(self, x):
+        {line}
+        return x
+"""
+
+
+def about_constructor(value: str) -> tuple[str, ...]:
+    before = LATE.format(top="", init="", line=f'x = x * getattr(self, "scale", {value})')
+    return open_questions(
+        before, LATE.format(top="", init=f"\n        self.scale = {value}", line="x = x * self.scale")
+    )
+
+
+def test_an_attribute_that_older_pickles_lack_is_asked_about():
+    (question,) = about_constructor("1.0")
+    assert "pickled" in question
+
+
+def test_a_tensor_that_a_constructor_makes_now_is_asked_about():
+    of_device, of_pickles = about_constructor("torch.ones(3)")
+    assert "device('meta')" in of_device
+    assert "pickled" in of_pickles
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("import math", 0),
+        ("import numpy as np", 1),
+        ("from math import pi", 0),
+        ("from torch import nn", 0),
+        ("from settings import SCALE", 2),
+    ],
+)
+def test_what_the_load_of_a_file_imports_now(line: str, asked: int):
+    before = LATE.format(top="", init="", line=line)
+    assert len(open_questions(before, LATE.format(top=line, init="", line="pass"))) == asked
+
+
+def test_a_package_that_the_file_loads_already_is_there():
+    before = LATE.format(top="import numpy\n", init="", line="import numpy as np")
+    assert open_questions(before, LATE.format(top="import numpy\nimport numpy as np\n", init="", line="pass")) == ()

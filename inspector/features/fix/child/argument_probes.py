@@ -127,6 +127,11 @@ def others_alone(spelled: Change) -> dict[str, Change]:
     return found
 
 
+def emptied() -> dict[str, Change]:
+    """Return probes that empty one tensor of several: callers pass `torch.empty(0)` for what a call does not use."""
+    return {f"tensor {at + 1} alone empty": lambda call, at=at: _emptied(call, at) for at in range(MOST_ALONE)}  # type: ignore[misc]
+
+
 def other_shapes() -> dict[str, Change]:
     """Return probes with another number of dimensions, and with other sizes than those of a batch."""
     found: dict[str, Change] = {
@@ -251,6 +256,13 @@ def _sparse(call: Call, at: int) -> Call:
     if at >= len(every) or every[at].layout is not torch.strided:
         raise TargetError("no such matrix", "")
     return mapped(call, lambda leaf: leaf.detach().to_sparse() if leaf is every[at] else leaf)
+
+
+def _emptied(call: Call, at: int) -> Call:
+    every = [leaf for leaf in tensors(call) if leaf.dim() and leaf.numel()]
+    if len(every) < 2 or at >= len(every):
+        raise TargetError("no such tensor", "")
+    return mapped(call, lambda leaf: leaf.new_empty(0) if leaf is every[at] else leaf)
 
 
 def _with_leaves(

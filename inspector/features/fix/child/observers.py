@@ -70,7 +70,10 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     """Return all observers of a subject by name."""
     import torch
 
-    found: dict[str, Observer] = {"called twice": Observer(sequence=_twice, is_crossed=True)}
+    found: dict[str, Observer] = {
+        "called twice": Observer(sequence=_twice, is_crossed=True),
+        "under another default dtype": Observer(sequence=_under_another_default_dtype, is_crossed=True),
+    }
     if not isinstance(subject, torch.nn.Module):
         return {**found, **_of_attributes(subject, mined)}
     found |= _of_precision() | _of_state() | _of_gradients(subject)
@@ -79,6 +82,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "with layers in place": Observer(_in_place, is_crossed=True),
         "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
         "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
+        "after a call under inference_mode": Observer(sequence=_after_inference_mode, is_crossed=True),
         "after a call in the other mode": Observer(sequence=_after_the_other_mode),
         "copied after a call": Observer(sequence=_copied_after_a_call),
         "pickled": Observer(_pickled),
@@ -312,11 +316,32 @@ def _under_autocast(subject: Any, called: Callable[..., Any], call: Call) -> Any
         return _one_call(subject, called, call)
 
 
+def _under_another_default_dtype(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    """Call as programs do that compute in float64: integers beside a fraction become floats of the default dtype."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32 if before is torch.float64 else torch.float64)
+    try:
+        return _one_call(subject, called, call)
+    finally:
+        torch.set_default_dtype(before)
+
+
 def _under_no_grad(subject: Any, called: Callable[..., Any], call: Call) -> Any:
     import torch
 
     with torch.no_grad():
         return _one_call(subject, called, call)
+
+
+def _after_inference_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    """Call in inference mode first: what that call keeps cannot be saved for a backward pass later."""
+    import torch
+
+    with torch.inference_mode():
+        first = _one_call(subject, called, call)
+    return [first, _one_call(subject, called, call)]
 
 
 def _after_the_other_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:

@@ -21,6 +21,7 @@ from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    emptied,
     many,
     other_dtypes,
     other_kinds,
@@ -58,7 +59,7 @@ _TIMES_AS_LONG = 20.0
 _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
-_MOST_CROSSED = 52
+_MOST_CROSSED = 58
 """Observers that are repeated for each side of a condition that they missed, to bound the time."""
 _REDRAWN = range(1, 4)
 """Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
@@ -91,6 +92,7 @@ class Probing:
         """Whether a call has drawn random numbers."""
         self._ends = time.monotonic() + request.seconds
         self._kinds = frozenset(other_kinds(spelled_out(None)))
+        self._emptied = frozenset(emptied())
         self.run_names: list[str] = []
         self.left_out = ""
         self._outside = Outside(request.values)
@@ -175,6 +177,8 @@ class Probing:
         others = {**more, **other_shapes(), **other_dtypes(subject), **others_alone(spelled)}
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
+        # A side that needs the tensor raises in both programs; only inputs of the other side tell them apart.
+        found |= {name: Observer(change=change, is_crossed=True) for name, change in emptied().items()}
         if _SHORTEST in found:  # a function has no precision
             found |= {
                 f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
@@ -211,6 +215,9 @@ class Probing:
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
         if full.rpartition(", ")[2] in self._kinds:
             seen = replace(seen, entry=replace(seen.entry, raised=refusal(seen.entry.raised)))
+        if full.rpartition(", ")[2].partition(ON)[0] in self._emptied and seen.entry.raised:
+            # Which op refuses an empty tensor first is no matter, as long as one does.
+            seen = replace(seen, entry=replace(seen.entry, raised=seen.entry.raised.partition(":")[0]))
         self._draws = self._draws or bool(states.moved())
         yield seen
         if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:

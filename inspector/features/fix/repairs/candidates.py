@@ -14,7 +14,7 @@ from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
-from ctrace.inspector.features.fix.repairs.obligations import COST, EXCEPTIONS
+from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.setting import Setting
 from ctrace.inspector.features.fix.repairs.source import all_repairs
@@ -142,7 +142,7 @@ def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, 
 
 def _open(before: str, after: str, costs: str = "") -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    found = [(EXCEPTIONS, each) for each in open_questions(before, after)]
+    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in open_questions(before, after)]
     return (*found, (COST, costs)) if costs else tuple(found)
 
 

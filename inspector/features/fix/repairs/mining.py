@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
+from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
 from ctrace.inspector.source.attribute_writes import family, writes
 from ctrace.inspector.source.text import parsed, replaced_lines
@@ -186,7 +187,8 @@ def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
             names = _bound_on(owner, lines)
             if names:
                 found |= dict.fromkeys(_lines_that_write(file, owner, frozenset(names), lines, is_local=True))
-    return tuple(found | dict.fromkeys(other_writers(file, before, after)))
+    found |= dict.fromkeys(other_writers(file, before, after))
+    return tuple(found | dict.fromkeys(other_callers(file, before, after)))
 
 
 def _related(tree: ast.Module, lines: Iterable[int]) -> set[str]:

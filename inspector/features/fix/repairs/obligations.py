@@ -46,7 +46,7 @@ _BY_KIND = {
 _OTHER_DTYPES = ("float16", "bfloat16", "float64", "as uint8", "as booleans", "as int32", "as int64", "as float")
 _BY_PROBE = (
     (OVERFLOW, ("NaN", "infinity", "infinite", "large", "in float16 times ", "plus 1000", "times 1e+06")),
-    (DTYPE, (*_OTHER_DTYPES, "integer inputs", "fractional inputs", "autocast")),
+    (DTYPE, (*_OTHER_DTYPES, "integer inputs", "fractional inputs", "autocast", "default dtype")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
     (GRADIENT, (" trained", " frozen", "requires_grad", "gradient penalty")),
     (STATE, ("state", "saved", "loaded", "pickled", "copied", "after ", "around ", " = ", "the other mode")),

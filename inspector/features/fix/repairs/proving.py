@@ -48,6 +48,7 @@ _AS_NUMBERS = "Are these inputs always tensors? With a number for a tensor of on
 _AS_TENSORS = "Are these numbers never tensors? With tensors, {}"
 _AS_FLOATS = "Are these numbers always of type int? With floats of the same values, {}"
 _INFINITE = "Are these numbers always finite? With infinity, {}"
+_EMPTIED = tuple(f"tensor {at} alone empty" for at in range(1, 5))
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -73,6 +74,7 @@ _UNUSUAL = {
     **{f"number {at} alone as float": _AS_FLOATS for at in range(1, 5)},
     **{f"number {at} alone infinite": _INFINITE for at in range(1, 5)},
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in range(1, 5)},
+    **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
@@ -431,10 +433,10 @@ def _is_unusual(entry: str) -> bool:
 
 
 def _inputs_named(entry: str) -> str:
-    """Return the name of the inputs of a probe, whichever random numbers it draws."""
+    """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
     what, _, other = probe.partition(ON)
-    return what if other.startswith(REDRAWN) else probe
+    return what if other.startswith(REDRAWN) or what in _EMPTIED else probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:

@@ -5,7 +5,8 @@ E is an operand of arithmetic, computes or is changed in place; a dictionary of 
 keys. The copy of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary
 becomes `E.copy()`. Dictionaries of other classes are copied as before.
 
-Leaves alone copies whose use does not show what they are, such as those that are only passed on, and modules.
+Leaves alone copies whose use does not show what they are, such as those that are only passed on, modules, and copies of
+which code reads `.grad` or an attribute that no tensor has: a clone has neither.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statem
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, dotted, full_name, torch_name, variables
+from ctrace.inspector.source.attribute_writes import TENSOR_ATTRIBUTES
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -73,6 +75,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if copy is None:
         return
     code, original, is_deep = copy.code, copy.original, copy.kind == "copy.deepcopy"
+    if is_deep and any(_reads_attribute(code, one) for one in copy.uses):
+        return
     same = [one for one in variables(copy.function) if isinstance(original, cst.Name) and one.value == original.value]
     text = code.text(original)
     edits = Edits(code)
@@ -93,6 +97,19 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     elif is_deep and any(_is_tensor(code, one) for one in (*copy.uses, *same)):
         edits.expression(copy.call, _clone(text))
         yield SourceRewrite(edits.apply(), f"Copy the tensor `{text}` with clone() instead of deepcopy.")
+
+
+def _reads_attribute(code: ParsedFile, name: cst.Name) -> bool:
+    """Whether a use of a name reads what deepcopy copies and clone does not: `.grad`, or an attribute of a caller."""
+    import libcst as cst
+
+    above = code.parent(name)
+    if isinstance(above, cst.Attribute) and above.value is name:
+        call = code.parent(above)
+        is_called = isinstance(call, cst.Call) and call.func is above
+        return not is_called and above.attr.value not in TENSOR_ATTRIBUTES - {"grad"}
+    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    return isinstance(call, cst.Call) and dotted(call.func) in {"getattr", "hasattr", "vars", "dir"}
 
 
 def _clone(text: str) -> str:

@@ -13,6 +13,7 @@ from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    emptied,
     other_dtypes,
     other_kinds,
     other_shapes,
@@ -202,3 +203,27 @@ def test_a_refused_argument_counts_by_its_kind():
     assert refusal("AttributeError: 'float' object has no attribute 'item'") == "AttributeError"
     assert refusal("ValueError: too large") == "ValueError: too large"
     assert refusal("") == ""
+
+
+# Placeholders
+
+
+def step(self: Any, x: Any, previous: Any) -> Any:
+    return x + previous if x.sum() > 100 else x * 2
+
+
+def selected_step(self: Any, x: Any, previous: Any) -> Any:
+    return torch.where(x.sum() > 100, x + previous, x * 2)
+
+
+def test_a_tensor_that_is_not_used_may_be_empty():
+    probe = "tensor 2 alone empty"
+    found = differences(*(observed(each, (X, X.clone()), probe) for each in (step, selected_step)))
+    assert [each.entry for each in found][:1] == [f"base, {probe}"]
+
+
+def test_only_one_of_several_tensors_is_emptied():
+    change = emptied()["tensor 1 alone empty"]
+    assert [leaf.numel() for leaf in change(Call((X, X.clone()), {})).args] == [0, 6]
+    with pytest.raises(TargetError):
+        change(Call((X,), {}))

@@ -108,6 +108,10 @@ def test_a_frozen_parameter_of_the_other_side_is_trained_there():
     ("probe", "after"),
     [
         ("under autocast", lambda self, x: torch.where(x.sum() > 0, self.linear(x), x * 2)),
+        (
+            "under another default dtype",
+            lambda self, x: [self.linear(x), (x > 0) * torch.tensor(0.5, dtype=torch.float32)],
+        ),
         ("with layers in place", lambda self, x: [self.linear(x) * 1, self.act(self.linear(x))]),
     ],
 )
@@ -119,7 +123,10 @@ def test_what_users_do_around_a_call(probe: str, after: Forward):
         h = self.linear(x)
         return [h, self.act(h)]
 
-    before = choice if probe == "under autocast" else both
+    def halves(self: Any, x: torch.Tensor) -> Any:
+        return [self.linear(x), (x > 0) * 0.5]
+
+    before = {"under autocast": choice, "under another default dtype": halves}.get(probe, both)
     assert any(probe in each.entry for each in apart(before, after))
 
 
@@ -256,7 +263,8 @@ def test_more_methods_than_a_proof_calls_leave_those_that_matter():
     ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
     observer = ModelObserver(Loaded(subject, ways), request, train=False)
     names = [each.entry.name for each in observer.observe()]
-    assert sum(name.startswith("base, after ") for name in names) == 16 + 1  # with the call in the other mode
+    # With the calls in the other mode, and under inference_mode.
+    assert sum(name.startswith("base, after ") for name in names) == 16 + 2
     assert "base, after unload()" in names
 
 

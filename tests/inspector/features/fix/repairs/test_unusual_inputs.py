@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.trial import Entry, Observed
-from ctrace.inspector.features.fix.child.argument_probes import other_kinds, other_shapes, spelled_out
+from ctrace.inspector.features.fix.child.argument_probes import emptied, other_kinds, other_shapes, spelled_out
 from ctrace.inspector.features.fix.repairs.comparing import differences
 from ctrace.inspector.features.fix.repairs.proving import _accepted, _parted, _question_about
 
@@ -12,7 +12,8 @@ OTHER = "RuntimeError: too large"
 
 
 def test_each_probe_of_another_kind_or_shape_is_a_question():
-    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), "computed inputs"]
+    beside = [f"{name} on all false" for name in emptied()]
+    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), *emptied(), *beside, "computed inputs"]
     before = Observed(tuple(Entry(f"base, {name}") for name in kinds))
     after = Observed(tuple(Entry(f"base, {name}", raised=OTHER) for name in kinds))
     unusual, found = _parted(differences(before, after))
