@@ -368,11 +368,14 @@ def _cost(members: list[Symptom], session: Session) -> RootCost:
     recompiled = {session.recompiles[each.index].compilation for each in members if each.what is Finding.RECOMPILE}
     ops = [cost.ops for cost in (*breaks, *skips)]
     times = [seconds[each] for each in recompiled if seconds.get(each) is not None]
-    return RootCost(
-        graphs=len(recompiled) if recompiled and not breaks and not skips else None,
-        ops=None if not ops or None in ops else sum(each or 0 for each in ops),
-        seconds=round(sum(each or 0.0 for each in times), 4) if times else None,
-    )
+    cost = RootCost(graphs=None, ops=None, seconds=None)
+    if recompiled and not breaks and not skips:
+        cost = replace(cost, graphs=len(recompiled))
+    if ops and None not in ops:
+        cost = replace(cost, ops=sum(each or 0 for each in ops))
+    if times:
+        cost = replace(cost, seconds=round(sum(each or 0.0 for each in times), 4))
+    return cost
 
 
 def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, int]:

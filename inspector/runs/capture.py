@@ -165,6 +165,7 @@ def _target(resolved: Resolved) -> Target:
 def _request(
     resolved: Resolved, options: Options, run: SavedRun | None, owned: tuple[str, ...], gpu: TargetGpu | None
 ) -> CaptureRequest:
+    log = str(run.log.resolve()) if run is not None else ""
     request = CaptureRequest(
         kind="model",
         path=str(resolved.path) if resolved.path is not None else None,
@@ -172,7 +173,7 @@ def _request(
         name=None,
         args=(),
         options=options,
-        log=str(run.log.resolve()) if run is not None else "",
+        log=log,
         owned=owned,
         gpu=gpu,
         typed=None,

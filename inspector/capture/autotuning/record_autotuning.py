@@ -283,13 +283,14 @@ class _Hooks:
         # Infinity is torch's sign for a choice that failed.
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
-        is_built = not getattr(choice, "failed", False)
+        if has_time:
+            error = ""
         return ChoiceTiming(
             choice.name,
             seconds=took / 1e3 if took is not None and has_time else None,
-            is_built=is_built,
+            is_built=not getattr(choice, "failed", False),
             has_run=has_time or took is None,
-            error="" if has_time else error,
+            error=error,
             **sweep.spreads.get(id(choice), {}),
         )
 

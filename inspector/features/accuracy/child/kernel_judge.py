@@ -238,7 +238,7 @@ class KernelJudge(Listener):
                 continue
             nodes = needed([node, *writes[node]], in_time)
             reader = next((each for each in late.values() if each in nodes), None) if is_late else None
-            stored = StoredBuffer(
+            piece = StoredBuffer(
                 graph=graph,
                 call=call,
                 number=number,
@@ -254,7 +254,7 @@ class KernelJudge(Listener):
                 writes=writes[node],
                 late=reader,
             )
-            self._note(stored, found.why)
+            self._note(piece, found.why)
 
     def _note(self, stored: StoredBuffer, why: str) -> None:
         call, node = stored.call, stored.node

@@ -61,13 +61,15 @@ def _parameters(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]
     names = [ast.arg(identifier(name)) for name in _names(code)]
     plain, rest = names[: code.arguments], names[code.arguments :]
     keywords, rest = rest[: code.keyword_only], rest[code.keyword_only :]
+    rest_of_arguments = rest.pop(0) if code.flags & _VARARGS else None
+    rest_of_keywords = rest.pop(0) if code.flags & _VARKEYWORDS else None
     return ast.arguments(
         posonlyargs=plain[: code.positional_only],
         args=plain[code.positional_only :],
-        vararg=rest.pop(0) if code.flags & _VARARGS else None,
+        vararg=rest_of_arguments,
         kwonlyargs=keywords,
         kw_defaults=[named.get(each.arg) for each in keywords],
-        kwarg=rest.pop(0) if code.flags & _VARKEYWORDS else None,
+        kwarg=rest_of_keywords,
         defaults=defaults,
     )
 
