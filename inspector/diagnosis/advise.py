@@ -382,13 +382,8 @@ def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
     if each.holds is not False or each.effect is None or tried is None or not tried.trial.edits:
         return each
     new = scene.new_breaks(tried)
-    mine = {
-        line
-        for cause in scene.causes
-        if cause.id in found.causes
-        for broken in scene.breaks(cause)
-        for line in lines_of(broken)
-    }
+    breaks = [broken for cause in scene.causes if cause.id in found.causes for broken in scene.breaks(cause)]
+    mine = {line for broken in breaks for line in lines_of(broken)}
     if not new or not mine or mine & set(tried.breaks) or each.effect.before != each.effect.after:
         return each
     text = f"{found.text} Alone it changes no count: the next graph break is at {short_place(new[0])}."

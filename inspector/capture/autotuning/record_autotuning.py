@@ -72,7 +72,6 @@ class _Sweep(Struct):
 
     spreads: dict[int, dict[str, Any]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
-    not_compiled: dict[int, str] = field(default_factory=dict)
     is_measured: bool = False
     """Whether torch times the choices, instead of finding all times in its cache."""
     is_queued: bool = False
