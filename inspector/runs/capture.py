@@ -72,6 +72,7 @@ def capture(
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
     target = _target(resolved)
+    # Before the run, which may take hours: the user may check out something else meanwhile.
     checkout = checkout_of(resolved.path.parent if resolved.path is not None else working_folder())
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
