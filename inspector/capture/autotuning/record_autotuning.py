@@ -210,6 +210,7 @@ class _Hooks:
 
         operation = _Operation(PartIdentity.under_way(), next(self._numbers))
         for choice in choices:
+            # Choices are torch's objects, and alive as long as torch may take one of them.
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
         stack = None if node is None else node.meta.get("stack_trace")
@@ -240,6 +241,7 @@ class _Hooks:
 
         @wraps(original)
         def do_autotuning(*args: Any, **kwargs: Any) -> Any:
+            # Sweeps nest: timing a choice that is a graph may lower operations with choices of their own.
             outer, sweep = getattr(self._now, "sweep", None), _Sweep()
             self._now.sweep = sweep
             began, times = time.perf_counter(), None
@@ -252,6 +254,7 @@ class _Hooks:
                 with self._recorder.watching("the times of choices"):
                     arguments = signature.bind(*args, **kwargs).arguments
                     seconds = time.perf_counter() - began
+                    # Times in other processes are not known yet; `log_results` brings them.
                     if not sweep.is_queued:
                         self._record_sweep(arguments["choices"], times or {}, sweep, seconds, arguments)
 

@@ -92,6 +92,7 @@ def load(
         scenarios |= varied(base, parse_vary(text))
     # Before any inputs are made: if that fails or hangs, the log still names the scenarios.
     planned(scenarios)
+    # Once beside the calls, so that wrong inputs are reported before anything compiles.
     first = base()
     _check_signature(model, first, where)
     suspects = provoked(model, base, first) if request.options.provoke else {}
