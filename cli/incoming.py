@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.events.core import Event
     from ctrace.inspector.facts.session import Session
 
-STANDARD_INPUT = "-"
 _PIECE = 1 << 20
 
 

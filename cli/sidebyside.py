@@ -1,21 +1,29 @@
-"""Run a command for several GPUs at once (`--target a100,h100`), if the command can compare them."""
+"""Run a command for several GPUs at once (`--target a100,h100`), if the command can compare them: find the runs for
+them, or capture one for each.
+"""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec import Struct, field
 
 from ctrace.cli.console import check_output
-from ctrace.cli.view_run import Request, target_names
-from ctrace.inspector.errors import Exit, TargetError
+from ctrace.cli.view_run import Request, again_for_gpu, captured, new_for_gpu, saved, target_names
+from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.runs.capture_request import Options
+    from ctrace.inspector.runs.store import SavedRun, Store
+    from ctrace.inspector.runs.target import Resolved
     from ctrace.reports.escape import Document
 
+_ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
 """Makes a screen from the session of each GPU, the error of each other GPU, and a width."""
 
@@ -38,7 +46,6 @@ def shown_side_by_side(
     if len(names) < 2:
         return False
     from ctrace.cli.show import exit_code, show_either
-    from ctrace.cli.targeting import sessions_for
     from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 
     conflict = next((option for option, value in others.items() if value), None)
@@ -57,3 +64,91 @@ def shown_side_by_side(
     if found.is_new:
         raise typer.Exit(Exit.USAGE if found.failed else max(map(exit_code, found.sessions.values())))
     return True
+
+
+class Several(Struct, frozen=True):
+    """Sessions of several GPUs, in the order of the command line."""
+
+    sessions: "dict[str, Session]" = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """The error because of which a GPU has no session."""
+    is_new: bool = True
+
+
+def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
+    """Read the last runs, if they are of one target and for these GPUs; otherwise capture the target for each GPU.
+
+    Raises:
+        CtraceError: the command line or the target is wrong, or nothing was captured for any.
+    """
+    from ctrace.inspector.runs.store import Store
+
+    store = Store()
+    if request.target is None:
+        if known := _last(store, names):
+            return Several(known, is_new=False)
+        last = store.load()
+        return _all(names, store, request.timeout, lambda written: again_for_gpu(request, last, written))
+    if saved(request.target, store) is not None:
+        raise TargetError(f"{request.target} is a saved run, which has code for one GPU only", _ONE)
+    return _all(names, store, request.timeout, lambda written: new_for_gpu(request, written))
+
+
+def _read(run: "SavedRun") -> "Session":
+    from ctrace.inspector.runs.load import load
+
+    return load(run)
+
+
+def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
+    """Return the last runs if they are of one target, one for each GPU; otherwise return nothing."""
+    from ctrace.inspector.runs.rerun import request_of, same_but_for_gpu
+
+    gpus = list(names)
+    runs = [run for run in store.runs() if not run.is_active][-len(gpus) :]
+    try:
+        requests = [request_of(run) for run in runs]
+    except RunError:
+        return {}
+    by_name = {request.gpu.name: run for request, run in zip(requests, runs, strict=True) if request.gpu is not None}
+    if set(by_name) != set(gpus) or len(runs) != len(gpus):
+        return {}
+    if not all(same_but_for_gpu(requests[0], other) for other in requests):
+        return {}
+    return {name: _read(by_name[name]) for name in gpus}
+
+
+def _all(
+    names: Mapping[str, str],
+    store: "Store",
+    timeout: float | None,
+    what: "Callable[[str], tuple[Resolved, Options]]",
+) -> Several:
+    """Capture a target for each GPU, one per core at a time; a failure does not stop the others."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ctrace.inspector.runs.child import ChildProcess
+
+    targets = {name: what(written) for name, written in names.items()}
+    several = Several()
+    errors: list[CtraceError] = []
+    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
+        children = {name: ChildProcess() for name in targets}
+        try:
+            running = {
+                name: pool.submit(captured, *one, timeout, store, child=children[name]) for name, one in targets.items()
+            }
+            for name, result in running.items():
+                try:
+                    several.sessions[name] = result.result()
+                except CtraceError as error:
+                    errors.append(error)
+                    several.failed[name] = error.what
+        except BaseException:  # such as an EndedBySignal; without this, the pool waits for all captures
+            for child in children.values():
+                child.end()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if not several.sessions:
+        raise errors[0]
+    return several

@@ -30,7 +30,7 @@ def render_perfetto(session: Session) -> Document:
     name = session.target.path or session.target.name or "torch.compile"
     lanes = list(enumerate(lanes_of(session.compile_time), 1))
     names = [_named("process_name", 0, f"torch.compile: {name}"), *(_thread(number, lane) for number, lane in lanes)]
-    steps = [event for number, lane in lanes for span in lane.spans for event in _events(span, number, OTHER)]
+    steps = _steps(lanes)
     steps += _findings(session)
     steps.sort(key=_time)  # stable: of events at one time, those of a thread stay in their order
     data = {
@@ -60,6 +60,15 @@ def _instant(at: float, name: str, kind: str, process: int = _PROCESS) -> dict[s
     return {"ph": "i", "ts": max(at, 0.0) * _MICRO, "s": "p", **shared}
 
 
+def _steps(lanes: Iterable[tuple[int, Lane]]) -> list[dict[str, Any]]:
+    """Return the events of the steps of each thread, thread by thread."""
+    found: list[dict[str, Any]] = []
+    for number, lane in lanes:
+        for span in lane.spans:
+            found += _events(span, number, OTHER)
+    return found
+
+
 def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> Document:
     """Write the steps of all ranks, each as a process of its own, on one clock, with the findings as markers."""
     found = list(tracks)
@@ -70,8 +79,7 @@ def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> Document:
         lanes = list(enumerate(each.timeline.lanes, 1))
         events.append({**_named("process_name", 0, f"rank {each.rank}"), "pid": process})
         events += [{**_thread(number, lane), "pid": process} for number, lane in lanes]
-        steps = [event for number, lane in lanes for span in lane.spans for event in _events(span, number, OTHER)]
-        steps = [{**event, "pid": process, "ts": event["ts"] + offset * _MICRO} for event in steps]
+        steps = [{**event, "pid": process, "ts": event["ts"] + offset * _MICRO} for event in _steps(lanes)]
         markers = [{**event, "ts": event["ts"] + offset * _MICRO} for event in _of_rank(job, each)]
         events += sorted([*steps, *markers], key=_time)
     return json_document({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"ctrace": __version__}})

@@ -44,11 +44,6 @@ def render_issue(made: Reproducer) -> Document:
     return markdown_document("\n".join(lines) + "\n")
 
 
-def issue_lines(made: Reproducer) -> list[str]:
-    """Return a reproducer as a section of a longer issue."""
-    return ["```python", made.text.rstrip("\n"), "```", "", f"`python repro.py` shows it: {claim(made)}."]
-
-
 def _output(made: Reproducer) -> list[str]:
     lines = [each.replace("```", "'''") for each in made.output.rstrip("\n").splitlines()]
     if len(lines) <= _MOST_OUTPUT:

@@ -84,9 +84,10 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
     ops = OpCounter() if request.kind == "model" else None
     options = request.options
+    log = Path(request.log) if request.log else None
     with (
         capturing(
-            Path(request.log) if request.log else None,
+            log,
             spare=spare,
             build=options.build,
             time_kernels=options.time_kernels,

@@ -382,13 +382,8 @@ def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:
     if each.holds is not False or each.effect is None or tried is None or not tried.trial.edits:
         return each
     new = scene.new_breaks(tried)
-    mine = {
-        line
-        for cause in scene.causes
-        if cause.id in found.causes
-        for broken in scene.breaks(cause)
-        for line in lines_of(broken)
-    }
+    breaks = [broken for cause in scene.causes if cause.id in found.causes for broken in scene.breaks(cause)]
+    mine = {line for broken in breaks for line in lines_of(broken)}
     if not new or not mine or mine & set(tried.breaks) or each.effect.before != each.effect.after:
         return each
     text = f"{found.text} Alone it changes no count: the next graph break is at {short_place(new[0])}."
@@ -399,10 +394,15 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
     found = each.candidate
     change = found.change or found.trial
     apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None
-    tried = scene.tried(found.trial)
-    calls = tried.calls if tried is not None else None
-    before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
-    later = None if before is None or after is None else (before.recompiles, after.recompiles)
+    tried, before = scene.tried(found.trial), later_calls_of(scene.session.trials)
+    calls = later = compile_time = None
+    new_breaks: tuple[str, ...] = ()
+    if tried is not None:
+        calls, new_breaks = tried.calls, scene.new_breaks(tried)
+        if before is not None and tried.outlook is not None:
+            later = before.recompiles, tried.outlook.recompiles
+        if found.saves_time:
+            compile_time = _compile_times(scene, tried)
     return Suggestion(
         text=found.text,
         causes=found.causes,
@@ -414,8 +414,8 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
         later=later,
         rule=found.rule,
         ends_failure=bool(each.holds) and scene.session.failure is not None,
-        compile_time=_compile_times(scene, tried) if found.saves_time and tried is not None else None,
-        new_breaks=scene.new_breaks(tried) if tried is not None else (),
+        compile_time=compile_time,
+        new_breaks=new_breaks,
         optional=each.holds is None and bool(found.causes) and set(found.causes) <= _expected(scene),
     )
 

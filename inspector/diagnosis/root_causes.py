@@ -2,6 +2,35 @@
 
 Evidence that two findings have the same cause puts them into one group; each finding ends up in exactly one cause. A
 cause keeps its id when its title is reworded, so that locks and saved advice still name it.
+
+Terms
+-----
+- A *finding* is something that a run shows: a break, a skipped function, a recompilation, a wrong result, an attention
+  without a fused kernel, the failure of the run. A `Symptom` names one by its kind and its place in the Session.
+- A *pair* is evidence that two findings have one cause, such as two breaks at the same statement.
+- A *group* is all findings that pairs connect, directly or through others.
+- The *lead* of a group is the finding that the title of the cause describes.
+
+Steps
+-----
+1. Each finding starts as a group of one.
+2. Certain evidence joins groups (`_same_cause`): a skip and the break behind it; breaks at one statement or with one
+   failed call; recompilations with a common change, once consequences are left out (strides change with sizes); the
+   parts of one growing cache; the failure and the break at the line that raised.
+3. Weaker evidence joins a recompilation to a break that may have made it: its value comes from the line of the break
+   (`_of_breaks`), the break makes a part run as a call of its own (`_of_split_calls`), or makes shared code a frame of
+   its own (`_of_own_frames`). The pair with most support comes first, and a group that has a break gets no second one:
+   two breaks are not one cause because calls recompile for the results of both.
+4. Each group becomes a cause: the failure leads, then a wrong result, then the costliest break (`_lead`). Its cost is
+   the sum of what its findings cost; what only a trial can show is left out.
+5. Causes are sorted by urgency (`_urgency`), and get ids from what does not change between runs (`_with_ids`).
+
+Example
+-------
+`n = x.sum().item()` breaks the graph, and the rest of the function recompiles when `n` changes. The break is one
+finding, each recompilation is another. Step 2 joins the recompilations, since the same value changes in all of them;
+step 3 joins them to the break, since that value comes from its line. The user sees one cause, named after the break,
+with the compile time of all recompilations.
 """
 
 import hashlib
@@ -368,11 +397,14 @@ def _cost(members: list[Symptom], session: Session) -> RootCost:
     recompiled = {session.recompiles[each.index].compilation for each in members if each.what is Finding.RECOMPILE}
     ops = [cost.ops for cost in (*breaks, *skips)]
     times = [seconds[each] for each in recompiled if seconds.get(each) is not None]
-    return RootCost(
-        graphs=len(recompiled) if recompiled and not breaks and not skips else None,
-        ops=None if not ops or None in ops else sum(each or 0 for each in ops),
-        seconds=round(sum(each or 0.0 for each in times), 4) if times else None,
-    )
+    cost = RootCost(graphs=None, ops=None, seconds=None)
+    if recompiled and not breaks and not skips:
+        cost = replace(cost, graphs=len(recompiled))
+    if ops and None not in ops:
+        cost = replace(cost, ops=sum(each or 0 for each in ops))
+    if times:
+        cost = replace(cost, seconds=round(sum(each or 0.0 for each in times), 4))
+    return cost
 
 
 def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, int]:

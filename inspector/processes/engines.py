@@ -54,6 +54,7 @@ def results_of(
         from multiprocessing import get_context
 
         try:
+            # Not `fork`: this process may have threads, whose locks a fork would inherit as they are.
             with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
                 yield from pool.map(function, *zip(*calls, strict=True))
         except BrokenProcessPool:
@@ -69,6 +70,7 @@ def _on_ray(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], m
         task = ray.remote(num_cpus=1, memory=min(memory, largest))(function)
         waiting = [task.remote(*call) for call in calls[:_AT_A_TIME]]
         for number in range(len(calls)):
+            # In order, so that the results are those of a plain loop.
             found = waiting.pop(0)
             if number + _AT_A_TIME < len(calls):
                 waiting.append(task.remote(*calls[number + _AT_A_TIME]))

@@ -47,6 +47,7 @@ def fork_and_watch(
     Raises:
         OSError: the system cannot start another process.
     """
+    # Before the fork: the watcher takes all signals over, and the program must get those of this process.
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     if os.fork():
         return False
@@ -93,6 +94,7 @@ class _ForkingWatcher(Watcher):
             self._restore_signals()
             os.setsid()
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            # Asked after `prctl`: a watcher that died before it sends no signal any more.
             if os.getppid() != self._own:  # the watcher has died already
                 os._exit(127)
             for number, output in enumerate(self._outputs, 1):
@@ -105,6 +107,7 @@ class _ForkingWatcher(Watcher):
             os.write(writing, str(error.errno).encode())
             os._exit(127)
         os.close(writing)
+        # An exception, so that no frame of the watcher stays below the program's.
         raise _ProgramStartsError
 
     def _restore_signals(self) -> None:

@@ -19,6 +19,7 @@ def cores(system: Path = _SYSTEM) -> int:
     for folder in _groups(system, ""):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         if quota.isdecimal() and period.isdecimal():
+            # Rounded up: half a core still runs one process.
             count = min(count, -(-int(quota) // int(period)))
     return max(count, 1)
 

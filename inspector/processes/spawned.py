@@ -25,6 +25,7 @@ Streams = tuple[Stream, Stream, Stream]
 """stdin, stdout, stderr."""
 KILLED = -9
 """The status of a killed process."""
+# What the watcher takes at most, and some time for its messages.
 _FINISH_SECONDS = watcher.LEAVING_SECONDS + watcher.KILLING_SECONDS + 0.5
 _KILL_SECONDS = watcher.KILLING_SECONDS + 0.5
 _FIRST_FREE = 3
@@ -125,6 +126,7 @@ class Forked:
         if self._is_closed:
             return
         with suppress(OSError):  # the watcher has ended
+            # Only our side: the watcher sees the end, kills everything, and can still say what it killed.
             self._line.shutdown(socket.SHUT_WR)
         self._listen(_KILL_SECONDS, to_the_end=True)
         self._end_watching()
@@ -194,6 +196,8 @@ class WatchedProgram(Forked):
             self._watcher = subprocess.Popen(
                 [
                     sys.executable,
+                    # Isolated and without `site`: the watcher starts before any code of the user's environment, and
+                    # needs none of it.
                     "-I",
                     "-S",
                     watcher.__file__,
@@ -224,6 +228,7 @@ class WatchedProgram(Forked):
             self._watcher.wait(0.5)  # the watcher has closed its end, or hangs
         self._watcher.kill()
         self._watcher.wait()
+        # It was killed, or failed: then nobody has ended what it watched.
         if self._watcher.returncode != 0:
             self._orphans.kill()
         self._orphans.close()
@@ -317,6 +322,7 @@ class Orphans:
     def kill(self) -> None:
         """Kill adopted children, which this process did not start, with all their descendants."""
         with _lock:
+            # What this process itself has started, before or beside the program, is not the program's.
             ours = {each._watcher for each in _open} | _others
         adopted: set[int] = set()
 

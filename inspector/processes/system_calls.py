@@ -174,6 +174,7 @@ def install() -> int:
     def tried(flags: int) -> int:
         return int(libc.syscall(machine.seccomp, _SET_FILTER, flags, ctypes.byref(program)))
 
+    # `_SPEC_ALLOW` keeps the processor's speculation as it is: without it, the program would run slower than alone.
     flags = _NEW_LISTENER | _SPEC_ALLOW | _WAIT_KILLABLE
     found = tried(flags)
     if found < 0 and ctypes.get_errno() == errno.EACCES:
@@ -204,9 +205,11 @@ def _machine() -> _Machine:
 def _filter(machine: _Machine) -> Iterator[bytes]:
     """Yield the filter's instructions: report the calls of the table, except questions about an open file."""
     calls = [(machine.numbers[name], name) for name in (*_OF_BOTH, *_OF_X86) if name in machine.numbers]
+    # A question about an open file is no new question, and programs ask it thousands of times.
     about_open = {"newfstatat": 3, "statx": 2}  # fstat(2) is one of these with AT_EMPTY_PATH
     plain = [number for number, name in calls if name not in about_open]
     yield _instruction(_LOAD, _AT_ARCHITECTURE)
+    # First the architecture: the numbers of calls mean something else in another one.
     yield _instruction(_JUMP_IF_EQUAL, machine.mark, 1, 0)
     yield _instruction(_RETURN, _ALLOW)
     yield _instruction(_LOAD, _AT_NUMBER)
@@ -240,6 +243,7 @@ def begin(descriptor: int) -> None:
 
 def end() -> None:
     """Tell the watcher, if there is one, that what this process asks from now on does not count."""
+    # A system call like any other, so that it reaches the watcher after all that came before it.
     os.access(_END, os.F_OK)
 
 
@@ -375,6 +379,7 @@ class _Listener:
             if (other := self._path(thread, arguments, call.other, call.other_folder)) is not None:
                 asked.replace(other)
         else:
+            # Another image has another memory; the descriptor still shows the old one.
             if call.kind is PathUse.RUN and thread == self._program:
                 self._forget_memory()
             self._plain[call.kind](path)
@@ -561,6 +566,7 @@ class Questions:
         self.listed[path] = (number + 1, names)
 
     def _is_made(self, path: str) -> bool:
+        # What lies in a folder that the program made is its own, too.
         while self._made and path != "/":
             if path in self._made:
                 return True

@@ -105,6 +105,7 @@ def kill_all(below: Callable[[], list[int]], reap: Callable[[], bool]) -> dict[i
     """
     killed: dict[int, str] = {}
     began = time.monotonic()
+    # Again and again: a process may fork between the list and its signal.
     while reap() and (passed := time.monotonic() - began) < KILLING_SECONDS:
         for pid in below():
             if passed > TRACKER_SECONDS or not is_tracker(pid):
@@ -136,6 +137,7 @@ class Watcher:
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._woken, False)
+        # SIGCHLD writes to a pipe, so that one `select` waits for children, the command line and questions alike.
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._signals = _take_over_signals()
         self._own = os.getpid()
@@ -206,6 +208,7 @@ class Watcher:
             if left is not None and left <= 0:
                 break
             ready = self._ready([self._line, self._woken], left)
+            # The command line never writes: readable means closed.
             if self._line in ready:
                 return False
             if self._woken in ready:

@@ -75,6 +75,7 @@ def capture(
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
     target = _target(resolved)
+    # Before the run, which may take hours: the user may check out something else meanwhile.
     checkout = checkout_of(resolved.path.parent if resolved.path is not None else working_folder())
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
@@ -170,6 +171,7 @@ def _target(resolved: Resolved) -> Target:
 def _request(
     resolved: Resolved, options: Options, run: SavedRun | None, owned: tuple[str, ...], gpu: TargetGpu | None
 ) -> CaptureRequest:
+    log = str(run.log.resolve()) if run is not None else ""
     request = CaptureRequest(
         kind="model",
         path=str(resolved.path) if resolved.path is not None else None,
@@ -177,7 +179,7 @@ def _request(
         name=None,
         args=(),
         options=options,
-        log=str(run.log.resolve()) if run is not None else "",
+        log=log,
         owned=owned,
         gpu=gpu,
         typed=None,

@@ -97,7 +97,11 @@ def _words(options: Options) -> list[str]:
     pairs = [("--input", each) for each in options.inputs] + [("--vary", each) for each in options.vary]
     pairs += [("--mode", options.mode)] if options.mode else []
     words = [word for pair in pairs for word in pair]
-    return [*words, *(["--train"] if options.train else []), *(["--provoke"] if options.provoke else [])]
+    if options.train:
+        words.append("--train")
+    if options.provoke:
+        words.append("--provoke")
+    return words
 
 
 def _printable(text: str) -> str:

@@ -150,7 +150,9 @@ def _kernel(each: dict[str, Any]) -> KernelSource:
         from_line = {at: tuple(one["lines"]) for at, one in enumerate(calls)}
     else:
         lines = tuple(source.split("\n"))
-    nodes = each["graph_nodes"]
+    stage, names = "", frozenset[str]()
+    if nodes := each["graph_nodes"]:
+        stage, names = nodes["stage"], frozenset(nodes["names"])
     return KernelSource(
         key=f"{each['graph']} {each['stage']} {each['name']}",
         name=fmt.one(each["name"], _LONGEST),
@@ -158,6 +160,6 @@ def _kernel(each: dict[str, Any]) -> KernelSource:
         lines=tuple(_code(line) for line in lines),
         places=frozenset(each["lines"]) | {place for some in from_line.values() for place in some},
         from_line=from_line,
-        stage=nodes["stage"] if nodes else "",
-        nodes=frozenset(nodes["names"]) if nodes else frozenset(),
+        stage=stage,
+        nodes=names,
     )

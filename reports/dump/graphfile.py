@@ -104,13 +104,15 @@ def _not_eager(forward: ast.FunctionDef) -> str:
 
 def _sets(forward: ast.FunctionDef) -> list[tuple[str, ast.expr, int]]:
     """List names with the values assigned to them; skip `name = None`, which only frees a value."""
-    return [
-        (target.id, node.value, node.lineno)
-        for node in ast.walk(forward)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name) and not (isinstance(node.value, ast.Constant) and node.value.value is None)
-    ]
+    found = []
+    for node in ast.walk(forward):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        if isinstance(node.value, ast.Constant) and node.value.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        found += [(target.id, node.value, node.lineno) for target in targets if isinstance(target, ast.Name)]
+    return found
 
 
 def _assigned(forward: ast.FunctionDef) -> dict[int, list[str]]:

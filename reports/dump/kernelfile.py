@@ -63,20 +63,19 @@ def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int]
 
 
 def _head(about: About) -> list[str]:
-    return list(
-        comments(
-            [
-                about.title,
-                f"aten ops: {', '.join(about.ops)}" if about.ops else "aten ops: not known",
-                *(f"line: {line}" for line in about.lines),
-                *about.notes,
-                f"launched {about.launches} times; the arguments below are those of the first launch"
-                if about.launches > 1
-                else "",
-                "python THIS_FILE runs it once and times it; from Python: inputs(), run(args), benchmark()",
-            ]
-        )
-    )
+    ops = ", ".join(about.ops) or "not known"
+    launches = ""
+    if about.launches > 1:
+        launches = f"launched {about.launches} times; the arguments below are those of the first launch"
+    lines = [
+        about.title,
+        f"aten ops: {ops}",
+        *(f"line: {line}" for line in about.lines),
+        *about.notes,
+        launches,
+        "python THIS_FILE runs it once and times it; from Python: inputs(), run(args), benchmark()",
+    ]
+    return list(comments(lines))
 
 
 def _known(site: LaunchSite) -> dict[str, Value]:
@@ -111,19 +110,15 @@ def _cpp(kernel: Defined) -> str:
 
 
 def _run(site: LaunchSite, arguments: Mapping[str, Value]) -> list[str]:
-    names = ", ".join(arguments)
-    return [
-        "def run(args):",
-        f'    """{"Call it" if site.kernel is None else "Launch it"} as the wrapper does."""',
-        *([f"    [{names}] = args"] if names else []),
-        *(
-            f"    torch.cuda.set_device({at})"
-            for at in set(site.streams.values())
-            if device_of(arguments.values()) != "cpu"
-        ),
-        *(f"    {name} = get_raw_stream({number})" for name, number in site.streams.items()),
-        f"    return {ast.unparse(site.call)}",
-    ]
+    verb = "Call it" if site.kernel is None else "Launch it"
+    lines = ["def run(args):", f'    """{verb} as the wrapper does."""']
+    if arguments:
+        lines.append(f"    [{', '.join(arguments)}] = args")
+    if device_of(arguments.values()) != "cpu":
+        lines += [f"    torch.cuda.set_device({at})" for at in set(site.streams.values())]
+    lines += [f"    {name} = get_raw_stream({number})" for name, number in site.streams.items()]
+    lines.append(f"    return {ast.unparse(site.call)}")
+    return lines
 
 
 def device_of(values: Iterable[Value]) -> str:

@@ -89,14 +89,10 @@ class _Walk:
         match value:
             case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
                 values = {each.arg: each.value for each in keywords}
-                device = values.get("device")
-                return WrapperTensor(
-                    name,
-                    dotted(values["dtype"]) if "dtype" in values else "",
-                    numbers(shape, {}),
-                    numbers(stride, {}),
-                    device=str(device.value) if isinstance(device, ast.Constant) else "",
-                )
+                dtype = dotted(values["dtype"]) if "dtype" in values else ""
+                found = values.get("device")
+                device = str(found.value) if isinstance(found, ast.Constant) else ""
+                return WrapperTensor(name, dtype, numbers(shape, {}), numbers(stride, {}), device=device)
         return number(value, {})
 
     def function(self, name: str, arguments: list[Value]) -> Value:

@@ -190,8 +190,12 @@ def readme(package: EjectedPackage) -> str:
     passed = [each.name for each in package.sizes if not each.source]
     names = ", ".join([*(each.name for each in package.region.inputs), *passed])
     results = ", ".join(each.name for each in package.region.outputs)
-    file = "kernel.py" if package.cpp is None else "kernel.cpp"
-    where = "on the CPU" if package.cpp is None else "on other devices"
+    file, where, configurations = "kernel.cpp", "on other devices", ""
+    if package.cpp is None:
+        file, where, configurations = "kernel.py", "on the CPU", " Its configurations are `CONFIGS`."
+    occur_only = []
+    if passed:
+        occur_only = ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
     tensors = [
         f"| `{each.name}` | {kind} | {each.dtype} | {_sizes(package, each.shape)} | {_sizes(package, each.stride)} |"
         for kind, found in (("input", package.region.inputs), ("output", package.region.outputs))
@@ -228,17 +232,11 @@ def readme(package: EjectedPackage) -> str:
             *(f"- `{fmt.one_line(_code(package, each), 100)}`" for each in package.lines[:3]),
             "",
             "The tensors are values of the graph, with the names of the graph; your code may have no name for them.",
-            *(
-                ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
-                if passed
-                else []
-            ),
+            *occur_only,
             "",
             "## Change it",
             "",
-            f"1. Edit `{file}`."
-            + (" Its configurations are `CONFIGS`." if package.cpp is None else "")
-            + f" `ctrace kernels edit {name}` checks it on every save.",
+            f"1. Edit `{file}`.{configurations} `ctrace kernels edit {name}` checks it on every save.",
             f"2. `python -m pytest {name}/test_{name}.py` compares it with the definition in `op.py`.",
             f"3. `python {name}/bench.py` times it beside the bounds of memory and arithmetic.",
             f"4. `ctrace kernels apply {name} MODEL.py` puts it into the model, compares all results, and times both.",

@@ -34,11 +34,13 @@ def render_diagnostics(outcome: CheckOutcome) -> Document:
 
 def _diagnostic(shared: SharedFinding, at: Spot) -> dict[str, Any]:
     finding = shared.finding
-    site = finding.site
+    source, code = "", None
+    if finding.site:
+        source, code = finding.site.source, gb_of(finding.site.key)
     return {
-        "range": _range(at, site.source if site else ""),
+        "range": _range(at, source),
         "severity": _ERROR,
-        "code": (gb_of(site.key) if site else None) or str(finding.kind),
+        "code": code or str(finding.kind),
         "source": "ctrace",
         "message": "\n".join(lines(finding, shared.first, None)),
         "data": {"kind": str(finding.kind), "jobs": [fmt.one_line(str(one.job)) for one in shared.checked]},

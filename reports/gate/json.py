@@ -52,14 +52,16 @@ def render_check_json(outcome: CheckOutcome) -> Document:
 
 
 def _data(outcome: CheckOutcome) -> dict[str, Any]:
+    policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
+    lock = near(outcome.lock.file, outcome) if outcome.lock.file else None
     return {
         "schema": SCHEMA,
         "verdict": VERDICTS[outcome.exit],
         "exit": int(outcome.exit),
         "inductor_guards": outcome.inductor_guards,
         "torch": outcome.torch or None,
-        "policy": near(outcome.policy.file, outcome) if outcome.policy.file else None,
-        "lock": near(outcome.lock.file, outcome) if outcome.lock.file else None,
+        "policy": policy,
+        "lock": lock,
         "jobs": [_job(one, outcome) for one in outcome.checked],
         "findings": [_finding(each, outcome) for each in outcome.findings],
         "notes": list(outcome.notes),
@@ -69,6 +71,10 @@ def _data(outcome: CheckOutcome) -> dict[str, Any]:
 
 def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
     state = one.state
+    not_lowered = state.not_lowered if state else None
+    counts = {str(count): state.counts.get(count) for count in Count} if state else None
+    coverage = state.coverage if state else None
+    sites = [_site(each, outcome) for each in state.sites] if state else None
     return {
         "model": one.job.model,
         "scenario": one.job.scenario,
@@ -76,11 +82,11 @@ def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
         "verdict": VERDICTS[one.exit],
         "exit": int(one.exit),
         "new": one.is_new,
-        "not_lowered": state.not_lowered if state else None,
+        "not_lowered": not_lowered,
         "graphs_before": one.graphs_before,
-        "counts": {str(count): state.counts.get(count) for count in Count} if state else None,
-        "coverage": state.coverage if state else None,
-        "sites": [_site(each, outcome) for each in state.sites] if state else None,
+        "counts": counts,
+        "coverage": coverage,
+        "sites": sites,
         "findings": [_finding(each, outcome) for each in one.findings],
         "allowed": [_allowed(site, allow, outcome) for site, allow in one.allowed],
         "better": list(one.better),
@@ -92,18 +98,23 @@ def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
 
 def _finding(finding: GateFinding, outcome: CheckOutcome) -> dict[str, Any]:
     at = own_spot(finding, outcome)
+    file = at.file if at else None
+    line = at.line if at else None
+    count = str(finding.count) if finding.count else None
+    site = _site(finding.site, outcome) if finding.site else None
+    suggestion = _suggestion(finding.suggestion, outcome) if finding.suggestion else None
     return {
         "kind": str(finding.kind),
         "exit": int(EXITS[finding.kind]),
         "what": finding.what,
         "todo": finding.todo,
-        "count": str(finding.count) if finding.count else None,
+        "count": count,
         "was": finding.was,
         "now": finding.now,
-        "file": at.file if at else None,
-        "line": at.line if at else None,
-        "site": _site(finding.site, outcome) if finding.site else None,
-        "suggestion": _suggestion(finding.suggestion, outcome) if finding.suggestion else None,
+        "file": file,
+        "line": line,
+        "site": site,
+        "suggestion": suggestion,
     }
 
 
@@ -136,6 +147,9 @@ def _replacement(each: Replacement, outcome: CheckOutcome) -> dict[str, Any]:
 
 def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
     at = site_spot(site, outcome)
+    file = at.file if at else None
+    line = at.line if at else None
+    columns = list(at.columns) if at and at.columns else None
     return {
         "kind": str(site.key.kind),
         "causes": list(site.key.causes),
@@ -143,9 +157,9 @@ def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
         "place": site.key.place,
         "text": site.key.text,
         "times": site.times,
-        "file": at.file if at else None,
-        "line": at.line if at else None,
-        "columns": list(at.columns) if at and at.columns else None,
+        "file": file,
+        "line": line,
+        "columns": columns,
         "source": site.source or None,
         "reason": site.reason,
         "fix": site.fix,

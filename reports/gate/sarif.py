@@ -126,14 +126,17 @@ def _invocation(outcome: CheckOutcome) -> _Data:
 def _finding(shared: SharedFinding, outcome: CheckOutcome) -> _Data:
     finding = shared.finding
     fixes = sarif_fixes(finding.suggestion, lambda file: _artifact(near(file, outcome)))
-    site = finding.site
     jobs = [one.job for one in shared.checked]
+    if site := finding.site:
+        rule, fingerprint = gb_of(site.key) or str(finding.kind), _site_print(site)
+    else:
+        rule, fingerprint = str(finding.kind), _print(str(finding.kind), finding.count, *jobs)
     return {
-        "ruleId": (gb_of(site.key) if site else None) or str(finding.kind),
+        "ruleId": rule,
         "level": "error",
         "message": {"text": "\n".join(lines(finding, shared.first, None))},
         "locations": _locations(shared.spot, site),
-        "partialFingerprints": _site_print(site) if site else _print(str(finding.kind), finding.count, *jobs),
+        "partialFingerprints": fingerprint,
         **({"fixes": fixes} if fixes else {}),
         "properties": {"kind": str(finding.kind), "jobs": _names(jobs)},
     }

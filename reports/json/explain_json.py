@@ -39,6 +39,13 @@ def as_data(session: Session) -> dict[str, Any]:
     environment = session.environment
     cwd = environment.cwd
     found, diagnosis = cuts(session), diagnose(session)
+    dangers = None if session.compared is None or is_fake(session) else plain(session.dangers, cwd)
+    wrong = session.accuracy
+    culprits = None if wrong is None else [culprit_data(each, cwd) for each in wrong.culprits]
+    accuracy = None if wrong is None else accuracy_data(wrong)
+    speed = None if session.speed is None else speed_data(session.speed)
+    seconds_of_trials = sum(each.seconds for each in session.trials) if session.trials else None
+    left_out = list(LEFT_OUT if environment.fast else ())
     return {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -51,7 +58,7 @@ def as_data(session: Session) -> dict[str, Any]:
             "backend": environment.backend,
             "built": environment.built,
             "fast": environment.fast,
-            "not_looked_at": list(LEFT_OUT if environment.fast else ()),
+            "not_looked_at": left_out,
             "target_gpu": target_data(session),
         },
         "target": plain(session.target, cwd),
@@ -73,7 +80,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "breaks": plain(session.breaks, cwd),
         "skipped": plain(session.skips, cwd),
         "recompiles": plain(session.recompiles, cwd),
-        "dangers": None if session.compared is None or is_fake(session) else plain(session.dangers, cwd),
+        "dangers": dangers,
         "limit": plain(session.limit, cwd),
         "outlook": plain(later_calls_of(session.trials), cwd),
         "fusion": fusion_data(session),
@@ -83,13 +90,11 @@ def as_data(session: Session) -> dict[str, Any]:
             "basis": str(Basis.MEASURED),
             "total": session.time.total,
             "phases": dict(session.time.phases),
-            "advice": sum(each.seconds for each in session.trials) if session.trials else None,
+            "advice": seconds_of_trials,
         },
-        "speed": None if session.speed is None else speed_data(session.speed),
-        "culprits": None
-        if session.accuracy is None
-        else [culprit_data(each, cwd) for each in session.accuracy.culprits],
-        "accuracy": None if session.accuracy is None else accuracy_data(session.accuracy),
+        "speed": speed,
+        "culprits": culprits,
+        "accuracy": accuracy,
         "causes": plain(diagnosis.causes, cwd),
         "advice": plain(diagnosis.advice, cwd),
         "problems": plain(session.problems, cwd),
@@ -184,15 +189,17 @@ def culprit_data(culprit: Culprit, cwd: str) -> dict[str, Any]:
 
 def accuracy_data(found: Accuracy) -> dict[str, Any]:
     """Return what `accuracy --json` says besides the culprits."""
+    first_nonfinite = None if found.first_nonfinite is None else asdict(found.first_nonfinite)
+    training = None if found.training is None else asdict(found.training)
     return {
         "equal": found.equal,
         "result": found.result,
-        "first_nonfinite": None if found.first_nonfinite is None else asdict(found.first_nonfinite),
+        "first_nonfinite": first_nonfinite,
         "path": [asdict(each) for each in found.path],
         "promises": asdict(found.promises),
         "not_compared": [asdict(each) for each in found.not_compared],
         "steps": [asdict(each) for each in found.steps],
-        "training": None if found.training is None else asdict(found.training),
+        "training": training,
         "program": found.program,
         "scenarios": list(found.scenarios),
         "compared": found.compared,

@@ -95,6 +95,11 @@ def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:
 
 def _overview(view: Overview, cwd: str) -> dict[str, Any]:
     symbols = view.each.graphs.symbols
+    mutated = (
+        None
+        if view.changed is None
+        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
+    )
     return {
         **_head(view.each, cwd),
         "stages": [
@@ -109,9 +114,7 @@ def _overview(view: Overview, cwd: str) -> dict[str, Any]:
         ],
         "symbols": {name: {"name": meant.name, "value": meant.value} for name, meant in symbols.items()},
         "inputs": [{"name": each.name, "role": each.role or None, **_type(each.node)} for each in view.inputs],
-        "mutated": None
-        if view.changed is None
-        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed],
+        "mutated": mutated,
         "outputs": [
             {
                 "name": one.text,

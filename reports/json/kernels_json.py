@@ -27,6 +27,9 @@ def user_kernels_data(session: Session) -> list[dict[str, Any]]:
 
 
 def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
+    written = None if each.assumed is None else list(each.written)
+    assumed = None if each.assumed is None else bool(each.assumed)
+    epilogue = None if each.epilogue is None else str(each.epilogue)
     return {
         "graph": each.graph,
         "stage": str(each.stage),
@@ -39,8 +42,8 @@ def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
         "device": each.device,
         "decorators": list(each.decorators),
         "parameters": plain(each.parameters, cwd),
-        "written": None if each.assumed is None else list(each.written),
-        "assumed": None if each.assumed is None else bool(each.assumed),
+        "written": written,
+        "assumed": assumed,
         "assumed_because": each.assumed or None,
         "grids": [list(grid) for grid in each.grids],
         "configs": [dict(config) for config in each.configs],
@@ -49,7 +52,7 @@ def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
         "restored": list(each.restored),
         "zeroed": list(each.zeroed),
         "flops": each.flops,
-        "epilogue": None if each.epilogue is None else str(each.epilogue),
+        "epilogue": epilogue,
         "op": plain(each.op, cwd),
         "notes": [{"text": note.text, "fix": note.todo or None} for note in notes(each)],
     }

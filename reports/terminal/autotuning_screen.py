@@ -65,11 +65,9 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
     for each in sound if all_of_it else sound[:_MOST]:
-        cells = {
-            "time": words.status(each) if each.seconds is None else duration(each.seconds),
-            "middle half": words.spread(each.spread),
-            "runs": "" if each.spread is None else str(each.spread.runs),
-        }
+        time = words.status(each) if each.seconds is None else duration(each.seconds)
+        runs = "" if each.spread is None else str(each.spread.runs)
+        cells = {"time": time, "middle half": words.spread(each.spread), "runs": runs}
         row = [words.name(each), *(cells[column] for column in columns)]
         row += [fmt.cut(settings.get(each.name, ""), _SETTINGS)] if settings else []
         shown.add_row(*map(Text, row), style="green" if each is best else "")

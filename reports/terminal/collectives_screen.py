@@ -92,16 +92,11 @@ def _row_of(each: Collective) -> tuple[str, ...]:
     size = "" if each.group_size is None else f" ({each.group_size})"
     names = f", {fmt.count(len(each.bucket), 'parameter')}" if each.bucket else ""
     change = f" {each.change}" if each.change else ""
-    return (
-        "bwd" if each.part == "backward" else "fwd",
-        each.op,
-        f"{fmt.one_line(each.group, 20)}{size}",
-        "?" if each.bytes is None else fmt.memory(each.bytes),
-        place,
-        f"{each.origin}{change}{names}",
-        f"{each.graph} {each.starts_at}" if each.compiled else "eager",
-        _hidden(each),
-    )
+    direction = "bwd" if each.part == "backward" else "fwd"
+    moved = "?" if each.bytes is None else fmt.memory(each.bytes)
+    where = f"{each.graph} {each.starts_at}" if each.compiled else "eager"
+    group, origin = f"{fmt.one_line(each.group, 20)}{size}", f"{each.origin}{change}{names}"
+    return direction, each.op, group, moved, place, origin, where, _hidden(each)
 
 
 def _hidden(each: Collective) -> str:

@@ -14,13 +14,11 @@ from ctrace.reports import format as fmt
 def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
     """Write the headline of a graph break: number, place, gb id, cost and owner."""
     at = each.at
-    facts = [
-        ", ".join(at.gb) or "no gb id",
-        fmt.count(at.times, "time"),
-        fmt.cost(each.cost),
-        "" if at.owner is Owner.USER else f"in {at.owner} code",
-        "disabled by its author" if at.kind is BreakKind.DISABLED else "",
-    ]
+    facts = [", ".join(at.gb) or "no gb id", fmt.count(at.times, "time"), fmt.cost(each.cost)]
+    if at.owner is not Owner.USER:
+        facts.append(f"in {at.owner} code")
+    if at.kind is BreakKind.DISABLED:
+        facts.append("disabled by its author")
     return Text.assemble(
         (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold"),
         f" in {fmt.plain(at.function)}  ",
@@ -46,17 +44,15 @@ def line_head(number: int, same: Sequence[RankedBreak], cwd: str) -> Text:
 def place_line(each: RankedBreak, cwd: str, *, is_alone: bool) -> Text:
     """Write where a break is: with its facts, unless its headline has them."""
     at, place = each.at, each.at.place
-    facts = [
-        ", ".join(at.gb) or "no gb id",
-        fmt.count(at.times, "time"),
-        fmt.cost(each.cost),
-        "disabled by its author" if at.kind is BreakKind.DISABLED else "",
-    ]
-    return Text.assemble(
-        f"at {fmt.place(place.file, place.line, cwd)} in {fmt.plain(place.function)}",
-        "" if is_alone else ("  " + " · ".join(fact for fact in facts if fact), "dim"),
-        (f"\n  {fmt.one_line(place.source, 200)}" if place.source else "", "cyan"),
-    )
+    line = Text(f"at {fmt.place(place.file, place.line, cwd)} in {fmt.plain(place.function)}")
+    if not is_alone:
+        facts = [", ".join(at.gb) or "no gb id", fmt.count(at.times, "time"), fmt.cost(each.cost)]
+        if at.kind is BreakKind.DISABLED:
+            facts.append("disabled by its author")
+        line.append("  " + " · ".join(fact for fact in facts if fact), "dim")
+    if place.source:
+        line.append(f"\n  {fmt.one_line(place.source, 200)}", "cyan")
+    return line
 
 
 def skip_line(skip: Skip, cwd: str) -> Text:

@@ -167,10 +167,10 @@ def _option(each: MemoryOption, found: FoundMemory, cwd: str) -> Iterator[Render
     cost = ""
     if each.extra_flops is not None and found.flops:
         cost = f", +{each.extra_flops / found.flops:.0%} FLOPs"
-    lowers = after < (1 - _LITTLE) * before
-    yield hanging(
-        f"{each.text}{at}: peak {change}{cost if lowers else ': does not help'}", "green" if lowers else "dim"
-    )
+    if after < (1 - _LITTLE) * before:
+        yield hanging(f"{each.text}{at}: peak {change}{cost}", "green")
+    else:
+        yield hanging(f"{each.text}{at}: peak {change}: does not help", "dim")
 
 
 def _growth(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:

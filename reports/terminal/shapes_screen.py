@@ -175,7 +175,10 @@ def _marks(offered: tuple[Mark, ...], width: int) -> Iterator[RenderableType]:
     yield section("To keep sizes dynamic")
     for note in dict.fromkeys(mark.note for mark in offered):
         lines = [mark.line for mark in offered if mark.note == note and mark.line]
-        yield item(Text(fmt.plain(f"{note}:" if lines else note), style="dim" if lines else ""))
+        if lines:
+            yield item(Text(fmt.plain(f"{note}:"), style="dim"))
+        else:
+            yield item(Text(fmt.plain(note)))
         for line in lines:
             yield Padding(Text("\n".join(_folded(fmt.plain(line), width - _INDENT)), style="green"), (0, 0, 0, _INDENT))
 

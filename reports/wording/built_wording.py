@@ -23,12 +23,10 @@ def configuration_text(built: Built, *, short: bool = False, unused: bool = Fals
 def resources_text(each: Resources) -> str:
     """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 blocks per SM (100% occupancy)`."""
     built, occupancy = each.built, each.occupancy
-    parts = [
-        _counted(built.registers, "register"),
-        _counted(built.spills, "spill"),
-        "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory",
-        "" if occupancy is None else f"{fmt.count(occupancy.blocks, 'block')} per SM ({occupancy.share:.0%} occupancy)",
-    ]
+    shared = "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory"
+    parts = [_counted(built.registers, "register"), _counted(built.spills, "spill"), shared]
+    if occupancy is not None:
+        parts.append(f"{fmt.count(occupancy.blocks, 'block')} per SM ({occupancy.share:.0%} occupancy)")
     return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in parts if part)}"
 
 

@@ -70,11 +70,12 @@ def score_text(score: Score) -> str:
     known = score.kind or score.shared  # torch gives 0 too where nothing is shared
     overlap = f"read {fmt.memory(score.overlap)} in different ways" if score.overlap else ""
     apart = "neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart"
-    parts = (
-        "" if score.template else "goes into a template",
-        alike if known else "",
-        f"share {fmt.memory(score.shared)}",
-    )
+    parts = []
+    if not score.template:
+        parts.append("goes into a template")
+    if known:
+        parts.append(alike)
+    parts.append(f"share {fmt.memory(score.shared)}")
     return ", ".join(part for part in (*parts, overlap, apart) if part)
 
 

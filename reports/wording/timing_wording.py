@@ -26,17 +26,6 @@ def speedup(found: SpeedComparison | None) -> str:
     return f"{times(ratio.median)} ({digits(ratio.low)} to {digits(ratio.high)})"
 
 
-def short_verdict(found: SpeedComparison | None) -> str:
-    """Write a verdict for a table."""
-    words = {
-        RatioVerdict.FASTER: "faster",
-        RatioVerdict.SLOWER: "slower",
-        RatioVerdict.NO_DIFFERENCE: "no difference",
-        RatioVerdict.UNDECIDED: "undecided",
-    }
-    return "" if found is None else words[found.verdict]
-
-
 def answer(part: TimedPart, name: str = "Compiled") -> str:
     """Answer whether compiling helps, in one sentence."""
     found, eager, compiled = part.speedup, part.eager, part.compiled

@@ -53,6 +53,7 @@ class AttentionPlace(Struct, frozen=True):
     def roots(self) -> tuple[Any, ...]:
         """Nodes where a pattern could start: the last matmul, and layout ops on its result."""
         found, node = [self.output], self.output
+        # A pattern may end with layout ops; with a second user, the value between them has to stay.
         while len(node.users) == 1 and op_of(user := next(iter(node.users))) in LAYOUT and len(found) < 4:
             found.append(user)
             node = user
@@ -90,6 +91,7 @@ def axis_of(place: AttentionPlace) -> int | None:
 
 
 def _place(output: Any) -> AttentionPlace | None:
+    # The weights may be either factor of the product.
     for operand in output.all_input_nodes[:2]:
         for weights in _behind(operand, lambda node: op_of(node) in BETWEEN):
             place = _softmax_at(weights, output)

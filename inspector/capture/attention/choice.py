@@ -59,6 +59,7 @@ def why_math(call: AttentionCall) -> tuple[str, ...]:
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+    # The sizes are those of the program's own call, which may be larger than this machine.
     if _bytes(call) > _LARGEST:
         return ("math_unasked",)
     # The answer depends on real strides and alignment, so the call is asked with real tensors although Inductor is at
@@ -79,6 +80,7 @@ def _together(call: AttentionCall) -> tuple[str, ...]:
     codes = []
     for code, change in _CHANGES.items():
         changed = change(call)
+        # A change that does not apply is no reason, even if it is on the way to a fused kernel.
         if changed is not call:
             call = changed
             codes.append(code)
@@ -111,6 +113,7 @@ def _without_mask(call: AttentionCall) -> AttentionCall:
 def _with_all_heads(call: AttentionCall) -> AttentionCall:
     if not call.enable_gqa:
         return call
+    # With `enable_gqa`, each head of keys serves several of queries.
     heads = call.query.size(-3)
     key, value = (each.repeat_interleave(heads // each.size(-3), -3) for each in (call.key, call.value))
     return replace(call, key=key, value=value, enable_gqa=False)

@@ -40,6 +40,7 @@ def why_not(place: AttentionPlace, entries: Iterable[tuple[Any, Any]], *, traini
     # batched matmul, and no edit makes one of them match.
     if op_of(place.output) == "aten.mm":
         return _answer("rank", None, [place.output], rank=2)
+    # The first budget that fits ends the search, so larger ones cost nothing for near misses.
     for ops, layouts in _BUDGETS:
         near = list(_fitting(tried, ops, layouts))
         if near:

@@ -188,6 +188,7 @@ def _attempts(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> I
 def _other(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
     if not trial.spend(Edit("other", node, pattern)):
         return None
+    # By identity: one pattern node may stand for several nodes, and only this pair is forced.
     key = id(pattern), id(node)
     trial.forced.add(key)
     try:
@@ -198,6 +199,7 @@ def _other(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
 
 def _extra(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
     saved = trial.save(ctx)
+    # Any input may be the one that the pattern means: a mask is added on either side.
     for inner in node.all_input_nodes:
         trial.restore(ctx, saved)
         if not trial.spend(Edit("extra", node, pattern)):

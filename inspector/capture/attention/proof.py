@@ -70,6 +70,7 @@ def _run(root: Any, new: Any, inputs: set[Any], arguments: dict[Any, Any], tenso
 
     # Inductor's passes run in fake mode, in which ops compute no values.
     with tracing(None), _disable_current_modes(), torch.no_grad():
+        # Sorted, so that a trial draws the same numbers in each run.
         random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(inputs)}
         before = _evaluated(root, random)
         known = {place: random.get(each, each) if hasattr(each, "users") else each for place, each in arguments.items()}
@@ -78,6 +79,7 @@ def _run(root: Any, new: Any, inputs: set[Any], arguments: dict[Any, Any], tenso
         one, other = before[known_to_both].double(), after[known_to_both].double()
         if not one.numel():
             return UNTRIED
+        # By the norm, so that the rounding of single values does not count.
         return VALUES if bool((one - other).norm() > _APART * one.norm()) else SAME
 
 

@@ -230,6 +230,7 @@ def _first_answer(
     if place.output in called:  # calls that torch decomposed are explained elsewhere
         return None
     shape = _shape(place)
+    # Trying sixty patterns with all budgets takes long, and layers of a model are alike.
     if shape not in known:
         known[shape] = why_not(place, tried, training=training)
     return known[shape]
@@ -286,6 +287,7 @@ def _watched_check(entry: Any, check: Any, watch: _PatternWatch) -> Any:
         # Torch's own check, once, as always: it traces the replacement, and its answer decides.
         is_applied = check(match)
         with watch.recorder.watching("attention"):
+            # After torch's answer: whatever fails here, the decision is torch's.
             each = watch.by_root.get(match.output_nodes()[0])
             if each is not None and is_applied:
                 each.matched, each.counted = watch.name, _counted() - before

@@ -72,7 +72,6 @@ class _Sweep(Struct):
 
     spreads: dict[int, dict[str, Any]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
-    not_compiled: dict[int, str] = field(default_factory=dict)
     is_measured: bool = False
     """Whether torch times the choices, instead of finding all times in its cache."""
     is_queued: bool = False
@@ -211,6 +210,7 @@ class _Hooks:
 
         operation = _Operation(PartIdentity.under_way(), next(self._numbers))
         for choice in choices:
+            # Choices are torch's objects, and alive as long as torch may take one of them.
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
         stack = None if node is None else node.meta.get("stack_trace")
@@ -241,6 +241,7 @@ class _Hooks:
 
         @wraps(original)
         def do_autotuning(*args: Any, **kwargs: Any) -> Any:
+            # Sweeps nest: timing a choice that is a graph may lower operations with choices of their own.
             outer, sweep = getattr(self._now, "sweep", None), _Sweep()
             self._now.sweep = sweep
             began, times = time.perf_counter(), None
@@ -253,6 +254,7 @@ class _Hooks:
                 with self._recorder.watching("the times of choices"):
                     arguments = signature.bind(*args, **kwargs).arguments
                     seconds = time.perf_counter() - began
+                    # Times in other processes are not known yet; `log_results` brings them.
                     if not sweep.is_queued:
                         self._record_sweep(arguments["choices"], times or {}, sweep, seconds, arguments)
 
@@ -283,13 +285,14 @@ class _Hooks:
         # Infinity is torch's sign for a choice that failed.
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
-        is_built = not getattr(choice, "failed", False)
+        if has_time:
+            error = ""
         return ChoiceTiming(
             choice.name,
             seconds=took / 1e3 if took is not None and has_time else None,
-            is_built=is_built,
+            is_built=not getattr(choice, "failed", False),
             has_run=has_time or took is None,
-            error="" if has_time else error,
+            error=error,
             **sweep.spreads.get(id(choice), {}),
         )
 

@@ -18,6 +18,10 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
 
     # Torch's stubs lack some of these.
     properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
+    bandwidth = _bandwidth(properties)
+    copied = empty = None
+    if measure:
+        copied, empty = _copied(), _empty()
     recorder.add(
         Gpu(
             name=properties.name,
@@ -28,9 +32,9 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
             shared=properties.shared_memory_per_multiprocessor,
             warp=properties.warp_size,
             clock=getattr(properties, "clock_rate", 0) * 1e3 or None,
-            bandwidth=_bandwidth(properties),
-            copied=_copied() if measure else None,
-            empty=_empty() if measure else None,
+            bandwidth=bandwidth,
+            copied=copied,
+            empty=empty,
             tf32=tf32_allowed(),
         )
     )

@@ -41,6 +41,7 @@ def main(_loaded: frozenset[str]) -> None:
 def _found() -> dict[str, Any]:
     import torch
 
+    # From what no setting changes to what the machine has: each answer names the next step.
     if torch.version.hip is not None:
         return {"why": f"torch {torch.__version__} is built for AMD GPUs", "todo": "only NVIDIA GPUs can be targets"}
     if torch.version.cuda is None:

@@ -36,6 +36,7 @@ def _on_gpu(launch: RepeatableLaunch) -> tuple[float, int]:
     cache = torch.empty(2 * _l2_bytes(), dtype=torch.int8, device="cuda")
     # The first launch may load the kernel's code onto the GPU.
     estimate = max(_batch(launch, cache, _WARM_UP)[1:])
+    # 1e-6: a launch shorter than the resolution of events may seem to take no time.
     launches = int(min(max(_BUDGET / max(estimate, 1e-6), _LEAST), _MOST))
     return statistics.median(_batch(launch, cache, launches)), launches
 

@@ -59,6 +59,7 @@ class KernelTimes:
                 with self._recorder.watching("times of kernels"):
                     run = FirstRun(self._recorder, part, _MAY_BE_GRAPHED if may_be_graphed else why_not_now())
                     self._see_gpu(run)
+                    # By thread: a launch in another thread belongs to another part.
                     watched.enter_context(self._running(run))
                     watched.enter_context(passing_by(run, module))
                 return original(args)
@@ -82,6 +83,7 @@ class KernelTimes:
         named = zip(kernel.fn.arg_names, args, strict=False)
         # Workspaces and semaphores of some reductions must also be restored.
         written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
+        # Before the program's own launch, whose results no second launch may overwrite.
         run.time(name_of(kernel), launcher_of, args, kwargs, written, why=_why_once(kernel))
 
     def _see_gpu(self, run: "FirstRun") -> None:

@@ -76,6 +76,7 @@ class TritonBuilds:
         (launcher,) = kernel.launchers
         results = self._results.get(kernel) or list(kernel.compile_results)
         chosen = next((each for each in results if each.config is launcher.config), None)
+        # The code of a single configuration is recorded when the kernel is compiled.
         if chosen is None or len(results) == 1:
             return
         for part in self._parts.get(kernel, ()):

@@ -142,6 +142,7 @@ def _tried(way: Way, trial: Trial, names: list[str]) -> Way:
                 _mark(call, each, names)
             return call
 
+        # Marks belong to tensors, and each call makes new ones.
         make = marked
     grad = trial.grad if trial.grad is not None and way.grad in (None, "on") else way.grad
     return replace(way, make=make, grad=grad)

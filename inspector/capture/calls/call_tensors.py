@@ -37,6 +37,7 @@ def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
 
     for size in spec.sizes:
         if isinstance(size, str):
+            # One letter is one size in all inputs, as the user means it.
             letters.setdefault(size, _DYNAMIC_SIZES[len(letters) % len(_DYNAMIC_SIZES)])
     sizes = [letters[size] if isinstance(size, str) else size for size in spec.sizes]
     dtype = getattr(torch, spec.dtype)
@@ -59,6 +60,7 @@ def resized(call: Call, dimension: int, size: int) -> Call:
     having = [leaf for leaf in tensors(call) if -leaf.dim() <= dimension < leaf.dim()]
     if not having:
         raise TargetError(f"--vary {dimension}=...: no input has a dimension {dimension}", "count dimensions from 0")
+    # Dimensions that are equal now, such as the batch of ids and of a mask, have to stay equal.
     old = having[0].shape[dimension]
     if old == 0 < size:
         raise TargetError(f"--vary {dimension}=...: that dimension has size 0", "use inputs with at least one row")

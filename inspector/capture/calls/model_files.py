@@ -1,4 +1,4 @@
-"""Load the model that a target names, its inputs, and the calls that `--provoke` adds to them.
+"""Load the model that a target names, its inputs, and the calls that `--vary` and `--provoke` add to them.
 
 An added call changes one thing that commonly causes recompilations, as far as the target's inputs allow it.
 """
@@ -16,9 +16,16 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.call_tensors import make_inputs, tensors
+from ctrace.inspector.capture.calls.call_tensors import (
+    make_inputs,
+    mapped,
+    recast,
+    requiring,
+    resized,
+    restrided,
+    tensors,
+)
 from ctrace.inspector.capture.calls.program_run import first_on_path
-from ctrace.inspector.capture.calls.variations import Make, varied
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.child_doors import child_door
 from ctrace.inspector.capture.core.modules import Preloaded
@@ -26,6 +33,10 @@ from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.input_specs import InputChoice, Vary, parse_vary
+
+Make = Callable[[], Call]
+
+_GRAD_NAMES = {"off": "no_grad", "on": "enable_grad", "inference": "inference_mode"}
 
 
 class Loaded(Struct, frozen=True):
@@ -81,6 +92,7 @@ def load(
         scenarios |= varied(base, parse_vary(text))
     # Before any inputs are made: if that fails or hangs, the log still names the scenarios.
     planned(scenarios)
+    # Once beside the calls, so that wrong inputs are reported before anything compiles.
     first = base()
     _check_signature(model, first, where)
     suspects = provoked(model, base, first) if request.options.provoke else {}
@@ -276,3 +288,45 @@ def _sizes(inputs: list[Any]) -> Iterator[Vary]:
     long = [tensor.shape[1] for tensor in inputs if tensor.dim() == _SEQUENCE_DIMENSIONS[tensor.is_floating_point()]]
     if long and long[0]:
         yield Vary(1, (2 * long[0],))
+
+
+def varied(base: Make, vary: Vary | InputChoice, kind: ScenarioKind = ScenarioKind.VARY) -> dict[str, Way]:
+    """Make a scenario for each value, with a short name: `dim0=8`, `dtype=float64`, `eval`, `no_grad`."""
+    if isinstance(vary, Vary):
+        return {
+            f"dim{vary.dimension}={size}": Way(functools.partial(_resized, base, vary.dimension, size), kind)
+            for size in vary.sizes
+        }
+    return dict(_chosen(base, vary.what, value, kind) for value in vary.values)
+
+
+def _chosen(base: Make, what: str, value: str, kind: ScenarioKind) -> tuple[str, Way]:
+    match what:
+        case "mode":
+            return value, Way(base, kind, training=value == "train")
+        case "grad":
+            return _GRAD_NAMES[value], Way(base, kind, grad=value)
+    changes: dict[str, Callable[[Any], Any]] = {
+        "dtype": functools.partial(recast, dtype=value),
+        "stride": functools.partial(restrided, stride=value),
+        "requires_grad": functools.partial(requiring, grad=value == "on"),
+    }
+    name = f"{what}={value}" if what != "stride" else value
+    return name, Way(functools.partial(_changed, base, changes[what], f"{what}={value}"), kind)
+
+
+def _resized(make: Make, dimension: int, size: int) -> Call:
+    return resized(make(), dimension, size)
+
+
+def _changed(make: Make, change: Callable[[Any], Any], what: str) -> Call:
+    """Change every input that allows it.
+
+    Raises:
+    TargetError: no input changes.
+    """
+    call = make()
+    changed = mapped(call, change)
+    if all(old is new for old, new in zip(tensors(call), tensors(changed), strict=True)):
+        raise TargetError(f"--vary {what}: this changes no input", "drop it, or use another value")
+    return changed

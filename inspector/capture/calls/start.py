@@ -44,6 +44,7 @@ class ProcessStart:
         try:
             yield
         finally:
+            # A fork of the model file is no start of a capture.
             if getpid() == process:
                 added = [each for each in sys.path if each not in before.path and each != str(folder)]
                 self._restart_if(not before.still_holds() or any(map(self._hides, added)))

@@ -35,6 +35,7 @@ class Codegen:
         """Generate and record the code of `graph`, a `GraphLowering` that has run."""
         # Reap first: a fork that was killed gives its core back here.
         self._forks = [pid for pid in self._forks if self._runs(pid)]
+        # The core last: what is taken has to be used or given back.
         if _is_static(graph) and not _gpu_in_use() and self._cores.take():
             self._generate_beside(graph)
         else:

@@ -351,6 +351,7 @@ def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[I
         for facts in reversed(earlier):
             for group in _groups(now.differing(facts)):
                 named = tuple((change.path, _key(change.was)) for change in group)
+                # Worlds differ little from each other, so that groups recur.
                 if named not in tried and trials(group):
                     return _smallest(group, trials)
                 tried.add(named)

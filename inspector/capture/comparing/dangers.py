@@ -101,6 +101,7 @@ class Dangers:
             run = self._eager.run(call, way, world or World(), counting)
             arguments = copied(call) if run is not None else call
         except EagerError:
+            # A later call that raises is the compiled call's to report, as a program would see it.
             if not index:
                 raise
             run, arguments, why = None, call, "the model raises in eager"  # the compiled call reports the failure

@@ -271,6 +271,7 @@ class Eager:
         except Exception as error:
             raise EagerError from error
         finally:
+            # The model itself was called, so its parameters are restored even if the call failed.
             kept.restore()
             lost = inputs.restore()
         return None if lost or run.traces.lost else run

@@ -53,6 +53,7 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
     """Yield the nodes of a function's own code, which other functions inside it are not."""
     for function in _functions(code.co_filename):
         first = min([function.lineno, *(each.lineno for each in getattr(function, "decorator_list", ()))])
+        # Python counts a function's lines from its first decorator.
         if first == code.co_firstlineno and getattr(function, "name", "<lambda>") == code.co_name:
             body = function.body if isinstance(function.body, list) else [function.body]
             for statement in body:
@@ -87,6 +88,7 @@ def _iterated(node: ast.AST) -> Iterator[Any]:
             yield found
         case ast.Call(func=ast.Attribute(attr="pop", value=found), args=[]):
             yield found
+        # Before the general case, which takes every argument of a call as iterated.
         case ast.Call(func=ast.Name(id=name)) if name in _ORDERLESS:
             pass
         case ast.Call(func=ast.Attribute(attr=name)) if name in _OF_SETS or name == "update":

@@ -141,6 +141,7 @@ class Sources:
     def add_operation(self, kind: SourceKind, what: str) -> None:
         """Note a source in an operation of torch that runs now, at the line of the program that causes it."""
         frame: FrameType | None = sys._getframe(1)
+        # The nearest line of the program: torch's frames lie in between.
         while frame is not None and not self._is_programs(frame.f_code):
             frame = frame.f_back
         if frame is not None:
@@ -185,6 +186,7 @@ class Sources:
             self._codes[code] = Namespace(local, frame.f_globals)
 
     def _is_programs(self, code: CodeType) -> bool:
+        # Asked for every call in the block, so the answer is kept.
         known = self._functions.get(code)
         if known is None:
             file = code.co_filename

@@ -60,6 +60,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int
         yield
     finally:
         with recorder.watching("the device"):
+            # At the end: a program may initialize its GPU late, or not at all.
             recorder.add(DeviceUsed(_device()))
 
 

@@ -64,6 +64,7 @@ class _Opened:
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note an opened file; Python calls this for every audit event, with the arguments of the audited function."""
+        # The cheapest question first: Python raises many kinds of events, and waits for each hook.
         if event != "open" or self.is_over or getpid() != self.process:
             return
         path, mode, flags = arguments

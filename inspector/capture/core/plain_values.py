@@ -19,6 +19,7 @@ def shown(code: str, value: Any, *, like: Any = None) -> str:
         return class_name(type(value))
     if isinstance(value, Enum):
         return f"{type(value).__qualname__}.{value.name}"
+    # The exact type: a subclass of `int` or `str` may have a `repr` of the user's.
     if type(value) in _LITERALS:
         return repr(value)[:_SHORT]
     if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):

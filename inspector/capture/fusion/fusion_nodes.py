@@ -112,13 +112,8 @@ def _written(dep: Any, node: Any, buffers: Buffers) -> ElementSet:
 def _searched(node: Any) -> set[str]:
     """Return the buffers that `ops.bucketize` searches; the loop reads them at unknown places."""
     usage = getattr(getattr(node, "_body", None), "memory_usage", {})
-    return {
-        entry.buffer_name
-        for kind, entries in usage.items()
-        if kind.name == "BUCKETIZE"
-        for entry in entries
-        if entry.buffer_name is not None
-    }
+    searches = [entry for kind, entries in usage.items() if kind.name == "BUCKETIZE" for entry in entries]
+    return {entry.buffer_name for entry in searches if entry.buffer_name is not None}
 
 
 def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:

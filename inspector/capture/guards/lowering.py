@@ -40,6 +40,7 @@ def has_hinted_symbols(graph: Any) -> bool:
     import torch
     from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
 
+    # With the bodies of `torch.cond` and its like, which are modules of the graph.
     modules = [each for each in graph.modules() if isinstance(each, torch.fx.GraphModule)]
     values = (node.meta.get("example_value") for module in modules for node in module.graph.nodes)
     kinds = torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool

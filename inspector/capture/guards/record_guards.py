@@ -35,6 +35,7 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
     """
     import torch
 
+    # The exact locals of that frame, so that no function of the user is taken for it.
     if set(f_locals) != {"fn", "args", "kwargs"}:
         return []
     called = f_locals["fn"]

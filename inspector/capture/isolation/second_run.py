@@ -54,6 +54,7 @@ def second_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Second
     Raises:
         CannotCopyError: an argument cannot be copied, or nothing can run a second time now.
     """
+    # Asked again here: between the start of a graph part and its kernel, a capture may have begun.
     why = why_not_now()
     if why:
         raise CannotCopyError(why)

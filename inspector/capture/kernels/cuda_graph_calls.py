@@ -150,6 +150,8 @@ class CudaGraphCalls:
         mismatch, self._now.mismatch = getattr(self._now, "mismatch", None), None
         recordings = self._recordings.setdefault(manager, Counter())
         recordings[function_id] += 1
+        # Torch checks several recordings in a row; only the last one's reason is known, and only if it is this
+        # function's.
         if mismatch is not None and mismatch[0] == function_id:
             return str(mismatch[1]())[:_MOST_REASON]
         if recordings[function_id] == 1:

@@ -109,12 +109,15 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
     layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else buffer.get_layout()
     target = getattr(layout, "target", None)
     mutated = target.get_name() if target is not None and "Mutation" in type(layout).__name__ else ""
-    is_input = name in V.graph.graph_inputs
-    node = None if is_input else getattr(_data(buffer), "origin_node", None)
+    if name in V.graph.graph_inputs:
+        kind, held = "input", name
+    else:
+        origin = getattr(_data(buffer), "origin_node", None)
+        kind, held = "buffer", getattr(origin, "name", "") or _held(name, buffer, layout, sizes)
     return KernelBuffer(
         name=name,
-        kind="input" if is_input else "buffer",
-        node=name if is_input else getattr(node, "name", "") or _held(name, buffer, layout, sizes),
+        kind=kind,
+        node=held,
         dtype=str(buffer.get_dtype()).removeprefix("torch."),
         shape=tuple(map(sizes.text, buffer.get_size())),
         stride=tuple(map(sizes.text, buffer.get_stride())),

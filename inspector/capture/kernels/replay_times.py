@@ -47,6 +47,7 @@ class ReplayTimes:
     def keep(self, piece: CudaGraphPiece, sizes: str, manager: Any, inputs: list[Any], function_id: Any) -> None:
         """Keep what is needed to time a graph that torch is about to record, once for each graph and sizes."""
         key = str(piece), sizes
+        # Torch records again for each new set of sizes or addresses; a time belongs to sizes alone.
         if key in self._known:
             return
         self._known.add(key)
@@ -74,6 +75,7 @@ class ReplayTimes:
         }
         copied = [None if index in static else each for index, each in enumerate(inputs)]
         self._bytes += size_of(copied)
+        # The sum only grows: once the limit is passed, no further graph is kept.
         if self._bytes > _LARGEST:
             raise CannotCopyError("its inputs are too large to keep until the program ends")
         return stored(copied), {index: _Weight.of(inputs[index]) for index in static}

@@ -61,6 +61,7 @@ def described(
     op = ops.get(constants)
     if op is not None and op.constants is not side_table().get_constant_args(constants):
         op = None  # torch._dynamo.reset() restarts the numbers
+    described_op = None if op is None else _op(op)
     file, line = _defined_at(kernel)
     return UserKernel(
         stage=current_stage(),
@@ -80,7 +81,7 @@ def described(
         restored=tuple(restored),
         zeroed=tuple(zeroed),
         flops=_has_formula(kernel),
-        op=None if op is None else _op(op),
+        op=described_op,
     )
 
 
@@ -140,16 +141,25 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
         name = parameter.name
         value = _described_tensor(user.kwargs.get(name))
         kind = _kind(name, value, user.kwargs, tuned, parameter.is_constexpr)
-        is_tensor = kind is ParameterKind.TENSOR
+        text = dtype = ""
+        shape: tuple[str, ...] = ()
+        is_written = is_read = None
+        if kind is ParameterKind.TENSOR:
+            dtype = str(value.get_dtype()).removeprefix("torch.")
+            shape = tuple(map(str, value.get_size()))
+            is_written = None if written is None else name in written
+            is_read = None if read is None else name in read
+        elif name in user.kwargs:
+            text = _text(value)
         yield Parameter(
             name=name,
             kind=kind,
             constexpr=bool(parameter.is_constexpr),
-            value="" if is_tensor or name not in user.kwargs else _text(value),
-            dtype=str(value.get_dtype()).removeprefix("torch.") if is_tensor else "",
-            shape=tuple(map(str, value.get_size())) if is_tensor else (),
-            written=name in written if is_tensor and written is not None else None,
-            read=name in read if is_tensor and read is not None else None,
+            value=text,
+            dtype=dtype,
+            shape=shape,
+            written=is_written,
+            read=is_read,
         )
 
 

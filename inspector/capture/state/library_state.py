@@ -62,6 +62,7 @@ class LibraryState:
         """Return the packages whose modules have changed, or that have new modules."""
         found = {name.partition(".")[0] for name in self._loaded() if name not in self._modules}
         for package, value, before in self._known.values():
+            # One change of a package is enough: only its name is asked for.
             if package not in found and _differs(before, self._content(value)):
                 found.add(package)
         return tuple(sorted(found))

@@ -90,6 +90,7 @@ def warm_up(bench: Bench, side: int, *, only_compile: bool = False) -> None:
         is_settled = (quiet >= _QUIET and _is_steady(times)) or (only_compile and quiet >= _QUIET)
         if len(times) >= _MOST_CALLS or (quiet >= 2 and time.monotonic() - since > _WARM_UP_SECONDS):
             break
+        # A model that compiles in each call never settles, and its warm-up would take the whole limit.
         if not quiet and len(times) >= _COMPILES_ALWAYS:
             break
     # The shortest: a block that is sized by a disturbed call would be too short.

@@ -212,4 +212,5 @@ def _kernels() -> set[str]:
 
 
 def _names(folders: Iterable[Path]) -> set[str]:
-    return {each.name for folder in folders if folder.is_dir() for each in folder.iterdir() if each.is_dir()}
+    inside = [each for folder in folders if folder.is_dir() for each in folder.iterdir()]
+    return {each.name for each in inside if each.is_dir()}

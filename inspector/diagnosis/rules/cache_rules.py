@@ -57,13 +57,9 @@ def _fixed_size(scene: DiagnosisScene, growth: Growth, number: int, *, has_switc
 
 def _is_dynamic(scene: DiagnosisScene, name: str) -> bool:
     """Whether the last graph that has a size takes other values of it, too."""
-    kinds = [
-        dim.kind
-        for shaped in scene.session.shapes
-        for tensor in shaped.tensors
-        for dim in tensor.dims
-        if f"{plain_name(tensor.name)}.size({dim.index})" == name
-    ]
+    kinds = []
+    for tensor in (tensor for shaped in scene.session.shapes for tensor in shaped.tensors):
+        kinds += [dim.kind for dim in tensor.dims if f"{plain_name(tensor.name)}.size({dim.index})" == name]
     return bool(kinds) and kinds[-1] in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 

@@ -205,13 +205,8 @@ def _needs_number(owner: ast.ClassDef, name: str) -> bool:
     """
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     nodes = [node for method in methods for node in ast.walk(method)]
-    holders = {name} | {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and _reads(node.value, {name})
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    copies = [node for node in nodes if isinstance(node, ast.Assign) and _reads(node.value, {name})]
+    holders = {name} | {target.id for node in copies for target in node.targets if isinstance(target, ast.Name)}
     return any(_reads(part, holders) for node in nodes for part in _numbers_in(node))
 
 

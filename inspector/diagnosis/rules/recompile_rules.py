@@ -154,13 +154,11 @@ def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _holds_tensor(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:
     """Whether an argument that some calls omit is a tensor, or not known to be anything else, in the others."""
-    values = {
-        value
-        for guard in scene.guards(cause)
-        if plain_name(guard.subject) == name
-        for value in (guard.was, guard.now)
-        if value not in (None, "None", "NoneType")
-    }
+    values: set[str | None] = set()
+    for guard in scene.guards(cause):
+        if plain_name(guard.subject) == name:
+            values |= {guard.was, guard.now}
+    values -= {None, "None", "NoneType"}
     return not values or any("tensor" in value.lower() or value == "not None" for value in values if value)
 
 

@@ -275,9 +275,12 @@ def _decides(scene: DiagnosisScene, each: Break) -> bool:
 def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str, ...]:
     """Return what the author has to allow before the numbers of some causes stay in the graph."""
     breaks = [each for cause in scene.causes if cause.id in set(causes) for each in scene.breaks(cause)]
-    asserts = any(_is_asserted(scene, each) for each in breaks)
-    divides = any(_is_divisor(scene, each) for each in breaks)
-    return (*((_ASSERTS,) if asserts else ()), *((_DIVIDES,) if divides else ()))
+    questions = []
+    if any(_is_asserted(scene, each) for each in breaks):
+        questions.append(_ASSERTS)
+    if any(_is_divisor(scene, each) for each in breaks):
+        questions.append(_DIVIDES)
+    return tuple(questions)
 
 
 _ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"

@@ -104,12 +104,16 @@ class Judge(Struct, frozen=True):
             return replace(ran, findings=seen.doubts)
         baseline = self.baseline(seen.job, seen.state.torch)
         compared = _Compared(self, seen, seen.state, baseline)
+        findings = compared.findings()
+        better: tuple[str, ...] = ()
+        if not seen.doubts and not seen.job.known_as:
+            better = tuple(compared.better())
         return replace(
             ran,
             state=replace(seen.state, notes=(*seen.state.notes, *_not_compared(seen.state, baseline))),
-            findings=(*seen.doubts, *compared.findings()),
+            findings=(*seen.doubts, *findings),
             allowed=compared.allowed,
-            better=() if seen.doubts or seen.job.known_as else tuple(compared.better()),
+            better=better,
             is_new=baseline is None and not seen.doubts and seen.state.torch in self.lock.sections,
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
         )

@@ -102,15 +102,17 @@ def collectives_document(session: Session) -> CollectivesDocument:
     graphs = {each.id: _InGraph(session, each) for each in compiled(session)}
     found = list(_in_order(session, graphs))
     notes = [] if cluster is not None or not graphs else [_ONLY_GRAPHS]
-    rank = None if cluster is None else cluster.rank
+    rank = world = cut_after = None
+    if cluster is not None:
+        rank, world, cut_after = cluster.rank, cluster.world, cluster.cut_after
     return CollectivesDocument(
         run=session.run,
         rank=rank,
-        world=None if cluster is None else cluster.world,
+        world=world,
         collectives=tuple(found),
         totals=dict(Counter(each.op for each in found)),
         findings=tuple(waste for graph in graphs.values() for waste in graph.waste(rank)),
-        cut_after=None if cluster is None else cluster.cut_after,
+        cut_after=cut_after,
         notes=tuple(notes),
     )
 
@@ -229,11 +231,12 @@ class _InGraph:
             seen[node.target] += 1
             made = self._collective(node, match["op"], staged.graph, is_backward=is_backward)
             waits = _wait_of(nodes, index)
+            origin = self._origin(node) if node.name in known else CollectiveOrigin.PASS
             yield replace(
                 made,
                 file=place[0],
                 line=place[1],
-                origin=CollectiveOrigin.PASS if node.name not in known else self._origin(node),
+                origin=origin,
                 starts_at=f"node {index + 1} of {len(nodes)}",
                 waits_at=f"node {waits + 1} of {len(nodes)}" if waits is not None else "",
                 between=_between(nodes, index, waits),
@@ -249,12 +252,15 @@ class _InGraph:
         inputs = [each for name in node.uses if (each := graph.node(name)) is not None]
         moved = [_bytes(each.type, self._graph.values) for each in (node, *inputs)]
         sizes = [each for each in moved if each is not None]
+        if not size:
+            size = self._world if group == "0" else None
+        dtype = "" if node.type is None else _SHORT.get(node.type.dtype, node.type.dtype)
         return Collective(
             op=op,
             group=_group_name(group, self._names),
-            group_size=size or (self._world if group == "0" else None),
+            group_size=size,
             bytes=max(sizes, default=None),
-            dtype="" if node.type is None else _SHORT.get(node.type.dtype, node.type.dtype),
+            dtype=dtype,
             part="backward" if is_backward else "forward",
             file=None,
             line=None,

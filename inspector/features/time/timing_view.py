@@ -82,8 +82,9 @@ def _timed(measured: MeasuredConfiguration, scenario: str, part: str) -> Share:
     found = next((each for each in measured.parts if (each.scenario, each.part) == (scenario, part)), None)
     if found is None:
         return Share("timed", None, None)
-    eager, compiled = found.eager, found.compiled
-    return Share("timed", None if eager is None else eager.median, None if compiled is None else compiled.median)
+    eager = None if found.eager is None else found.eager.median
+    compiled = None if found.compiled is None else found.compiled.median
+    return Share("timed", eager, compiled)
 
 
 _NAMES = (
@@ -186,11 +187,13 @@ def ranking(timings: Timings) -> Ranking:
     tied = [each.measured.configuration.name for each in ranks if _is_tied(each)]
     of_lead = _verdict(lead)
     if of_lead is not RatioVerdict.FASTER:
-        only_slower = of_lead is RatioVerdict.SLOWER
-        names = () if only_slower else (EAGER, *_not_slower(measured))
-        return Ranking(EAGER if only_slower else None, names, lead, ranks, noise)
+        if of_lead is RatioVerdict.SLOWER:
+            return Ranking(EAGER, (), lead, ranks, noise)
+        return Ranking(None, (EAGER, *_not_slower(measured)), lead, ranks, noise)
     name = lead.configuration.name
-    return Ranking(name if tied == [name] else None, () if tied == [name] else tuple(tied), lead, ranks, noise)
+    if tied == [name]:
+        return Ranking(name, (), lead, ranks, noise)
+    return Ranking(None, tuple(tied), lead, ranks, noise)
 
 
 def _not_slower(measured: Sequence[MeasuredConfiguration]) -> list[str]:

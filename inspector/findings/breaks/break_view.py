@@ -67,8 +67,8 @@ def _is_named(function: Function, session: Session) -> bool:
     """Whether a break or a skip is in the function; other functions only call such a function."""
     mine = function.file, function.name.rpartition(".")[2]
     lines = [each.line for each in session.skips if (each.file, each.function) == mine]
-    frames = (frame for each in session.breaks for path in each.paths for frame in path)
-    lines += [frame.line for frame in frames if (frame.file, frame.function) == mine]
+    for each in session.breaks:
+        lines += [frame.line for path in each.paths for frame in path if (frame.file, frame.function) == mine]
     return any(line >= function.line for line in lines)
 
 

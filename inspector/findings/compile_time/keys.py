@@ -60,8 +60,10 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
     for name in dict.fromkeys((*new, *old)):
         was, now = old.get(name), new.get(name)
         if _digest(was) != _digest(now):
-            texts = None if was is None else was.text, None if now is None else now.text
-            found.append(KeyDifference(name, *(_BEYOND if texts[0] == texts[1] else _apart(*texts))))
+            before_text = None if was is None else was.text
+            after_text = None if now is None else now.text
+            apart = _BEYOND if before_text == after_text else _apart(before_text, after_text)
+            found.append(KeyDifference(name, *apart))
     return tuple(found)
 
 
@@ -81,4 +83,6 @@ def _cut(text: str | None, begin: int) -> str | None:
     if text is None:
         return None
     piece = " ".join(text[begin : begin + _SHOWN].split())
-    return f"{'… ' if begin else ''}{piece}{' …' if len(text) > begin + _SHOWN else ''}"
+    if begin:
+        piece = f"… {piece}"
+    return f"{piece} …" if len(text) > begin + _SHOWN else piece

@@ -88,8 +88,11 @@ class Origin(Struct, frozen=True):
 
 def origins(session: Session, graph: str) -> dict[str, Origin]:
     """Map the names of nodes to the pass that created them."""
-    made = (each for each in session.passes if each.graph == graph)
-    return {name: origin for each in made for origin in (_origin(each),) for name, _ in each.created}
+    found: dict[str, Origin] = {}
+    for each in session.passes:
+        if each.graph == graph:
+            found.update(dict.fromkeys((name for name, _ in each.created), _origin(each)))
+    return found
 
 
 def _origin(each: Pass) -> Origin:

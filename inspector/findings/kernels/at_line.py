@@ -175,7 +175,8 @@ def _fate(stages: Sequence[NodesAtLine]) -> str:
 
 def nearest(found: Sequence[PartKernels], place_range: Wanted) -> str:
     """Describe up to eight lines with kernels that are nearest, in the same file if possible."""
-    places = dict.fromkeys(place for part in found for row in part.rows for place in row.kernel.lines)
+    rows = [row for part in found for row in part.rows]
+    places = dict.fromkeys(place for row in rows for place in row.kernel.lines)
     split = [(file, int(line)) for file, _, line in (place.rpartition(":") for place in places) if line.isdecimal()]
     inside = [each for each in split if is_file(each[0], place_range.file)] or split
     closest = sorted(sorted(inside, key=lambda each: abs(each[1] - place_range.first))[:8])

@@ -89,5 +89,6 @@ def whole(session: Session) -> float | None:
 
 def peaks(found: tuple[PartLeast, ...]) -> tuple[float, ...]:
     """List the peak rates behind the bounds, in operations per second, the highest first."""
-    rates = {bound.peak for part in found for each in part.kernels for bound in each.bounds if bound.peak}
+    kernels = [each for part in found for each in part.kernels]
+    rates = {bound.peak for each in kernels for bound in each.bounds if bound.peak}
     return tuple(sorted(rates, reverse=True))

@@ -8,6 +8,7 @@ torch does not name for another kernel.
 
 import re
 from functools import lru_cache
+from itertools import product
 
 from msgspec import Struct
 
@@ -51,7 +52,9 @@ def _matching(graph: FxGraph, kernel: Kernel, named: set[str]) -> set[str]:
     """Return the nodes with the line and op of a call; every call has the same ops as the call with known nodes."""
     launches = kernel.launches or (Launch(ops=kernel.ops, lines=kernel.lines),)
     known = {op_name(node) for node in graph.nodes if node.name in named}
-    wanted = {(place, op) for launch in launches for place in launch.lines for op in known or launch.ops}
+    wanted: set[tuple[str, str]] = set()
+    for launch in launches:
+        wanted.update(product(launch.lines, known or launch.ops))
     return {
         node.name
         for node in graph.nodes

@@ -34,10 +34,13 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
     """Return lines to paste for dimensions that varied; `torch` is the version of the run."""
     functions = tuple(shown)
     whole = [function for function in functions if not function.latest.resumes]  # users cannot mark resumed inputs
-    found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each, function)]
+    found: list[Mark] = []
+    for function in whole:
+        found += [mark for each in function.tensors for mark in _of_tensor(each, function)]
     found += _environment_line(functions, torch)
     found += [mark for function in functions for mark in _checks(function)]
-    found += [mark for function in functions for each in function.tensors for mark in _remarks(each, function)]
+    for function in functions:
+        found += [mark for each in function.tensors for mark in _remarks(each, function)]
     return tuple(dict.fromkeys(found))
 
 

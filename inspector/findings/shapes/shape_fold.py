@@ -43,6 +43,7 @@ def shapes_of(raw: Raw) -> tuple[Shaped, ...]:
 def _shaped(raw: Raw, compile_id: str) -> Shaped:
     place, symbols = place_of(raw, compile_id), Symbols(raw, compile_id)
     seen, measured = raw.shapes.get(compile_id), raw.metrics.get(compile_id)
+    fail_type = measured.fail_type if measured else None
     return Shaped(
         compilation=compile_id,
         function=place.function,
@@ -52,7 +53,7 @@ def _shaped(raw: Raw, compile_id: str) -> Shaped:
         unbacked=_unbacked(raw, compile_id, seen, symbols),
         resumes=place.resumes_at is not None,
         complete=seen is not None,
-        fail_type=measured.fail_type if measured else None,
+        fail_type=fail_type,
         needed=data_conditions(raw, compile_id),
     )
 

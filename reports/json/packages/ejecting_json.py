@@ -36,14 +36,17 @@ def render_ejected_json(session: Session, found: Iterable[Ejected]) -> Document:
 
 def _kernel(each: Ejected) -> dict[str, Any]:
     written = each.written
+    op = written.package.name if written else None
+    package = str(written.folder) if written else None
+    files = list(written.files) if written else []
     return {
         "kernel": each.kernel.name,
         "graph": each.kernel.graph,
         "stage": str(each.kernel.stage),
         "lines": list(each.kernel.lines),
-        "op": written.package.name if written else None,
-        "package": str(written.folder) if written else None,
-        "files": list(written.files) if written else [],
+        "op": op,
+        "package": package,
+        "files": files,
         "refused": each.why or None,
         "instead": each.instead or None,
     }

@@ -19,6 +19,9 @@ from ctrace.reports.wording.kernel_packages import applied_line
 
 def render_apply_json(found: AppliedPackage, target: str, package: str, diffs: Sequence[str] = ()) -> Document:
     """Return where a package was applied, whether results are equal, and times of a call of the model."""
+    before = None if found.model is None else found.model.before
+    after = None if found.model is None else found.model.after
+    verdict = None if found.model is None else found.model.verdict or None
     return json_document(
         {
             "schema": SCHEMA,
@@ -29,9 +32,9 @@ def render_apply_json(found: AppliedPackage, target: str, package: str, diffs: S
             "equal": bool(found.equal),
             "largest_difference": found.largest,
             "first_difference": plain(found.wrong, ""),
-            "before": None if found.model is None else found.model.before,
-            "after": None if found.model is None else found.model.after,
-            "verdict": None if found.model is None else found.model.verdict or None,
+            "before": before,
+            "after": after,
+            "verdict": verdict,
             "kernel": plain(found.kernel, ""),
             "not_measured": found.not_measured or None,
             "part": found.part,

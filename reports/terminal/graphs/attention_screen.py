@@ -25,16 +25,20 @@ def attention_item(answer: AttentionGroup, cwd: str) -> RenderableType:
     each = answer.attention
     style = _STYLES.get(answer.state, "yellow")
     text = answer.sentence[:1].upper() + answer.sentence[1:]
-    facts = [
-        places(each.lines, cwd),
-        f"graph {each.graph}",
-        f"{answer.times} times" if answer.times > 1 else "",
-        f"{each.dtype} on {each.device}" if each.dtype else "",
-        each.matched or "",
-    ]
+    facts = [places(each.lines, cwd), f"graph {each.graph}"]
+    if answer.times > 1:
+        facts.append(f"{answer.times} times")
+    if each.dtype:
+        facts.append(f"{each.dtype} on {each.device}")
+    facts.append(each.matched or "")
     details = "  " + " · ".join(fmt.one_line(fact, 120) for fact in facts if fact)
     head = Text.assemble((fmt.one_line(text, 200), style), (details, "dim"))
-    return item(Group(head, *([hanging(answer.why)] if answer.why else []), *([fix(answer.fix)] if answer.fix else [])))
+    lines: list[RenderableType] = [head]
+    if answer.why:
+        lines.append(hanging(answer.why))
+    if answer.fix:
+        lines.append(fix(answer.fix))
+    return item(Group(*lines))
 
 
 def places(lines: tuple[str, ...], cwd: str) -> str:

@@ -26,7 +26,6 @@ from ctrace.inspector.findings.guards.guard_view import (
 from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.guards.guard_words import kind_words
 from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, section, table
 
 _LISTED = 24
@@ -34,6 +33,43 @@ _LISTED = 24
 _OBJECTS = 14
 _SHARE = 40
 """Objects with less than 1 of this many guards are not listed."""
+_KINDS = {
+    "TENSOR_MATCH": "class, dtype, device, grad, sizes, strides of a tensor",
+    "DIMENSION_DYNAMIC_MARKING_GUARD": "marks on the dimensions of a tensor",
+    "TYPE_MATCH": "the type of an object",
+    "ID_MATCH": "the identity of an object",
+    "EQUALS_MATCH": "an equal value",
+    "CONSTANT_MATCH": "an equal value",
+    "LENGTH_CHECK": "the number of items",
+    "DICT_LENGTH": "the number of items",
+    "DICT_CONTAINS": "whether a key is present",
+    "SET_CONTAINS": "whether an item is present",
+    "NONE_MATCH": "None",
+    "NOT_NONE": "not None",
+    "TRUE_MATCH": "True",
+    "FALSE_MATCH": "False",
+    "NO_HASATTR": "that an attribute is missing",
+    "OBJECT_ALIASING": "two names for one object",
+    "NO_TENSOR_ALIASING": "tensors that are different objects",
+    "STORAGE_OVERLAPPING": "tensors that share memory, or do not",
+    "SYMBOLIC_SHAPE_GUARD": "relations between sizes",
+    "LAMBDA_GUARD": "an expression in Python: slow",
+    "GLOBAL_STATE": "grad mode, autocast, thread count, default dtype and similar",
+    "TORCH_FUNCTION_MODE_STACK": "modes that override torch functions",
+    "DEFAULT_DEVICE": "the default device",
+    "WEAKREF_ALIVE": "an object that still exists",
+    "DICT_VERSION": "a dict that did not change",
+    "MAPPING_KEYS_MATCH": "the keys of a mapping",
+    "TUPLE_ITERATOR_LEN": "the position of an iterator",
+    "RANGE_ITERATOR_MATCH": "the position of an iterator",
+    "LIST_REVERSEITERATOR_LEN": "the items left in a reversed list: slow, Python",
+    "COUNT_ITERATOR_MATCH": "the position of itertools.count: slow, Python",
+    "COW_TENSOR_MATCH": "whether a tensor is a lazy copy: slow, Python",
+    "CURRENT_STREAM_MATCH": "whether a stream is the current one: slow, Python",
+    "DISPATCH_KEY_SET_MATCH": "the dispatch keys of a tensor",
+    "EMPTY_NN_MODULE_HOOKS_DICT": "module hooks: compiled code ignores hooks added later",
+}
+"""What each of torch's kinds of guards checks (torch/csrc/dynamo/guards.cpp, _dynamo/guards.py, 2.13 and 2.15)."""
 
 
 def guards_screen(
@@ -107,7 +143,7 @@ def _summary(each: GuardedCompilation, document: GuardsDocument, width: int) -> 
         yield Text(f"  and {number}: see --kind TENSOR_MATCH")
     yield from _constants(each, document, width)
     for left in each.left_out:
-        what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
+        what = f", {_kind_words(left.kind)}" if _kind_words(left.kind) else ""
         yield Text(
             f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
         )
@@ -145,7 +181,7 @@ def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
     yield section("Guards by kind")
     found = by_kind(guards)
     for kind, number in found[:most]:
-        words = kind_words(kind)
+        words = _kind_words(kind)
         yield Text.assemble(f"  {number:>5}  {fmt.plain(kind)}", (f"  {words}" if words else "", "dim"))
     if len(found) > most:
         left = sum(number for _, number in found[most:])
@@ -280,7 +316,7 @@ def cost_lines(each: GuardedCompilation, document: GuardsDocument, width: int) -
     yield item(rows)
     yield section("By kind, warm, without the lookup of the values")
     for kind in sorted(cost.kinds, key=lambda kind: -kind.warm):
-        words = kind_words(kind.kind)
+        words = _kind_words(kind.kind)
         yield Text.assemble(
             f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}",
             (f"  {words}" if words else "", "dim"),
@@ -311,3 +347,8 @@ def _whole(cost: GuardCost) -> Text:
         f"Checking all guards: {fmt.microseconds(cost.whole.warm)} warm, {fmt.microseconds(cost.whole.cold)} with cold "
         f"caches; Python guards take {fmt.microseconds(in_python)} of the warm time ({share})."
     )
+
+
+def _kind_words(kind: str) -> str:
+    """Say what a kind of guard checks; empty for an unknown kind."""
+    return _KINDS.get(kind, "")

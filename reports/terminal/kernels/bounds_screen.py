@@ -50,12 +50,14 @@ def bounds_screen(
 def _row(each: Least, width: int) -> tuple[str, ...]:
     work = each.row.work
     sets = each.sets if width >= WIDE else [_SHORT[one] for one in each.sets]
+    flops = UNKNOWN if work.flops is None else fmt.scaled(work.flops)
+    intensity = UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
     return (
         fmt.one_line(each.row.label),
         str(each.row.kernel.calls),
         memory(work.bytes),
-        UNKNOWN if work.flops is None else fmt.scaled(work.flops),
-        UNKNOWN if work.intensity is None else fmt.intensity(work.intensity),
+        flops,
+        intensity,
         least_text(each.seconds) or UNKNOWN,
         ", ".join(sets),
     )

@@ -177,14 +177,15 @@ def _times(found: tuple[LaunchTimes, ...], width: int) -> Table:
 
 
 def _time(each: LaunchTimes) -> tuple[str, ...]:
-    least, reached = each.bound.seconds, each.reached
+    share = "" if each.share is None else f"{each.share:.0%}"
+    reached = "" if each.reached is None else f"{each.reached:.0%}"
     return (
         _called(each.timed),
         str(each.calls),
         micro(each.timed.seconds),
-        f"{each.share:.0%}" if each.share is not None else "",
-        micro(least),
-        "" if reached is None else f"{reached:.0%}",
+        share,
+        micro(each.bound.seconds),
+        reached,
         each.bound.sets,
     )
 

@@ -179,7 +179,9 @@ def line_screen(
 ) -> Iterator[RenderableType]:
     """Show the kernels that come from some source lines, with the other lines in each; if there are none, show why."""
     yield from emitted_for(session)
-    places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
+    places: set[str] = set()
+    for _, of_lines in found:
+        places.update(place for each in of_lines for place in each.row.kernel.lines)
     for place in sorted_places(filter(request.has_place, places)):
         line = Text(place_text(place, session.listings, session.environment.cwd), style="bold")
         line.overflow, line.no_wrap = "ellipsis", True

@@ -89,7 +89,10 @@ def _place(place: ExpectedPlace, checks: list[RegionCheck], cwd: str) -> Iterato
         yield hanging(f"compiled code calls the operator: {place.operator_called}")
     for each in checks:
         text = _RAN[each.kernel] + ("" if each.largest is None else f": {words.difference(each.largest)}")
-        yield hanging(text if each.equal else f"{text}: WRONG", "" if each.equal else "red")
+        if each.equal:
+            yield hanging(text, "")
+        else:
+            yield hanging(f"{text}: WRONG", "red")
         if each.wrong is not None:
             yield hanging(words.element(each.wrong), "red")
         if each.note:

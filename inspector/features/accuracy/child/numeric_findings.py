@@ -149,9 +149,13 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
     file, line, function = place_of(node)
     nodes = [finding.node] if finding.node is not None else needed([stored.node, *stored.writes], stored.known)
     ops = dict.fromkeys(operator_name(each) for each in nodes if each.op == "call_function")
-    is_wrong = stored.judgement is Judgement.WRONG
+    kind = "external" if stored.call.is_external else "kernel"
+    error = stored.error if finding.error is None else finding.error
+    eager_error = stored.eager_error if finding.eager_error is None else finding.eager_error
+    against = "float64" if stored.judgement is Judgement.WRONG else "eager"
+    remedy_error = None if finding.remedy_error is None else _finite(finding.remedy_error)
     return Culprit(
-        kind="external" if stored.call.is_external else "kernel",
+        kind=kind,
         name=stored.call.name,
         part=stored.graph.part,
         stage=stored.graph.stage,
@@ -160,13 +164,13 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
         line=line,
         function=function,
         ops=tuple(ops),
-        error=_finite(stored.error if finding.error is None else finding.error),
-        eager_error=_finite(stored.eager_error if finding.eager_error is None else finding.eager_error),
-        against="float64" if is_wrong else "eager",
+        error=_finite(error),
+        eager_error=_finite(eager_error),
+        against=against,
         source=source_of(file, line),
         reason=finding.reason or None,
         remedy=finding.remedy or None,
-        remedy_error=None if finding.remedy_error is None else _finite(finding.remedy_error),
+        remedy_error=remedy_error,
         step=stored.step,
         dtype=_dtype(node.meta.get("val"), stored.value),
     )

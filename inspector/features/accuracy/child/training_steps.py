@@ -384,22 +384,31 @@ class SideBySide:
         runs = self._runs
         eager, wide, bit = (results.get(each) for each in ("eager", "float64", "bit"))
         is_parted = verdict.judgement is Judgement.WRONG
+        parameter = error = eager_error = None
+        if is_parted:
+            parameter = self._parameter(verdict)
+            error, eager_error = _number(verdict.compiled_error), _number(verdict.eager_error)
+        loss_one_bit = apart_one_bit = None
+        if self._changed:
+            loss_one_bit = _loss(bit)
+            apart_one_bit = _apart(runs["bit"], runs["eager"]) if "bit" in runs else None
+        apart_float64 = _apart(runs["float64"], runs["eager"]) if "float64" in runs else None
         return TrainingStep(
             step=step,
             loss_eager=_loss(eager),
             loss_compiled=_loss(compiled),
             parted=is_parted,
-            parameter=self._parameter(verdict) if is_parted else None,
-            error=_number(verdict.compiled_error) if is_parted else None,
-            eager_error=_number(verdict.eager_error) if is_parted else None,
+            parameter=parameter,
+            error=error,
+            eager_error=eager_error,
             loss_float64=_loss(wide),
-            loss_one_bit=_loss(bit) if self._changed else None,
+            loss_one_bit=loss_one_bit,
             gradient_norm_eager=_norm(eager),
             gradient_norm_compiled=_norm(compiled),
             gradient_norm_float64=_norm(wide),
             apart_compiled=_apart(self._own, runs["eager"]),
-            apart_one_bit=_apart(runs["bit"], runs["eager"]) if self._changed and "bit" in runs else None,
-            apart_float64=_apart(runs["float64"], runs["eager"]) if "float64" in runs else None,
+            apart_one_bit=apart_one_bit,
+            apart_float64=apart_float64,
         )
 
     def _parameter(self, verdict: ResultVerdict) -> str | None:

@@ -1,6 +1,33 @@
 """Reconstruct a function's source from its bytecode; return it only if it compiles to the same steps.
 
 The source is compiled with the function's closure variables, and the steps of both code objects are compared.
+
+Terms
+-----
+- A *step* is something that code outside of the function can see: a load of a global, a call, an operation on a value
+  that may have any type, a store into an object, a branch, leaving the function. Moves on the stack and stores into
+  plain local variables are no steps.
+- A *path* is one way through the code; a branch makes two of one.
+- The *form* of a code object is the tree of its paths, with numbers in place of values (`canonical.py`). Equal forms
+  mean equal behavior, up to the lifetime of values.
+- A *placeholder* is a name in the source for a constant that has no literal, such as a function that Dynamo put among
+  the constants.
+
+Steps
+-----
+1. Refuse code that looks at frames (`locals()`, `eval`): the text of a function would be visible to it.
+2. Execute the bytecode symbolically along every path (`symbolic_machine.py`), each opcode by its function in `ops_*`.
+3. Write the steps as statements, and values inline where the order of steps allows it (`writer.py`). Nothing here needs
+   to be proved: a mistake is found in step 5.
+4. Compile the text, inside a function that has the closure variables.
+5. Execute that code symbolically, too, and compare both forms. Only equal forms are shown; otherwise the answer is one
+   sentence that says why there is no source.
+
+Example
+-------
+`LOAD_FAST x; LOAD_CONST 2; BINARY_OP *; STORE_FAST y; LOAD_FAST y; RETURN_VALUE` has two steps: a product of the
+argument and 2, and leaving the function with it. The writer makes `return x * 2`. Its bytecode has no `STORE_FAST`, and
+the same two steps.
 """
 
 import ast
@@ -61,13 +88,15 @@ def _parameters(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]
     names = [ast.arg(identifier(name)) for name in _names(code)]
     plain, rest = names[: code.arguments], names[code.arguments :]
     keywords, rest = rest[: code.keyword_only], rest[code.keyword_only :]
+    rest_of_arguments = rest.pop(0) if code.flags & _VARARGS else None
+    rest_of_keywords = rest.pop(0) if code.flags & _VARKEYWORDS else None
     return ast.arguments(
         posonlyargs=plain[: code.positional_only],
         args=plain[code.positional_only :],
-        vararg=rest.pop(0) if code.flags & _VARARGS else None,
+        vararg=rest_of_arguments,
         kwonlyargs=keywords,
         kw_defaults=[named.get(each.arg) for each in keywords],
-        kwarg=rest.pop(0) if code.flags & _VARKEYWORDS else None,
+        kwarg=rest_of_keywords,
         defaults=defaults,
     )
 

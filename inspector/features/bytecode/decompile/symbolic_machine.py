@@ -1,4 +1,20 @@
-"""Execute a code object symbolically along every path, and record the steps that are visible outside it."""
+"""Execute a code object symbolically along every path, and record the steps that are visible outside it.
+
+Values are symbols (`symbolic_values.py`): an argument, a constant, the result of a step, a container that the function
+makes. A state has the stack, the local variables, the contents of new containers, and what is known of the tests on the
+way. A block is the list of steps of one path.
+
+- An opcode's function changes the state, and returns where execution goes on (`run`).
+- A branch copies the state, and follows both ways, each with its own block; a test whose result is known on this path
+  is not asked again (`branch`).
+- A new container stays invisible until a step passes it on. Then it *escapes*: from there on, its contents are part of
+  the step (`escape`).
+- The body of a `for` is executed once, for any item. A variable that it assigns may not carry a value from one turn to
+  the next, and a container from before the loop may not escape inside, because it would do so in one of many turns
+  (`loop`): such code is refused.
+- An exception goes to the handler that protects the instruction, or out of the function (`raised`).
+- Paths can double with each branch, so the number of instructions on all of them is limited.
+"""
 
 from collections.abc import Callable
 from typing import Any

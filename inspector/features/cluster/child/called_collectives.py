@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, ModuleType
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
@@ -203,20 +205,25 @@ class _Calls:
         moved, dtype = _moved(args, kwargs, result)
         user = next(filter(self._is_users, frames), None)
         name = func.overloadpacket.__name__
-        return CollectiveCalled(
+        found = CollectiveCalled(
             op=_NAMES.get(name, name),
             group=group,
             group_size=size,
             bytes=moved,
             dtype=dtype,
             is_backward=is_backward,
-            file=user.f_code.co_filename if user is not None else "",
-            line=user.f_lineno if user is not None else 0,
+            file="",
+            line=0,
             origin=origin,
             reduction=_reduction_of(func, args, kwargs, frame),
-            bucket=_bucket(frames) if origin is CollectiveOrigin.FSDP else (),
-            change=_change(frames) if origin is CollectiveOrigin.DTENSOR else "",
         )
+        if user is not None:
+            found = replace(found, file=user.f_code.co_filename, line=user.f_lineno)
+        if origin is CollectiveOrigin.FSDP:
+            found = replace(found, bucket=_bucket(frames))
+        elif origin is CollectiveOrigin.DTENSOR:
+            found = replace(found, change=_change(frames))
+        return found
 
 
 _MOST_RUNS = 1_000

@@ -115,14 +115,14 @@ def _described(mesh: Any) -> MeshMade | None:
     groups = getattr(mesh, "_dim_group_names", None)
     if groups is None:  # a part of another mesh, which has the groups
         return None
-    found = callers(sys._getframe(2), folder_of_torch())
-    ranks = mesh.mesh
+    found, ranks = callers(sys._getframe(2), folder_of_torch()), mesh.mesh
+    file, line = (found[-1].file, found[-1].line) if found else ("", 0)
     return MeshMade(
         shape=tuple(ranks.shape),
         names=tuple(mesh.mesh_dim_names or ()),
         coordinate=tuple(mesh.get_coordinate() or ()),
         ranks=tuple(ranks.flatten().tolist()),
         groups=tuple(map(str, groups)),
-        file=found[-1].file if found else "",
-        line=found[-1].line if found else 0,
+        file=file,
+        line=line,
     )

@@ -2,6 +2,29 @@
 
 Only what a user could see counts: neither the names of nodes and buffers in a fused kernel, nor ids of objects in a
 guard.
+
+Terms
+-----
+- A *pair* is a graph of the run before and the graph of the run after that stands for it.
+- A *change* is one difference, with its kind (`What`), the place that it concerns, and both sides.
+- *Not compared* is what only one of the runs recorded: its absence from a log is no change of the program.
+
+Steps
+-----
+1. Match graphs (`graph_changes.py:pairs_of`), by the strictest likeness first, so that equal graphs find each other
+   before those that have merely the function in common. What is left over was added or is gone.
+2. Leave out the kinds that one side cannot have, each with its reason.
+3. Compare findings by their sites (`inspector/findings/site_matching.py`), which survive edits elsewhere in the file;
+   then, pair by pair, graphs, guards, fusions, kernels and what torch's caches returned; then coverage, memory and the
+   times of phases, the last with limits far above what five equal runs differ by.
+4. A kernel that differs because the sizes of its graph do is reported once, with the graph.
+5. Sort by kind, and judge which side is worse (`worse_side.py`).
+
+Example
+-------
+A line `print(x.sum())` is added to a model. The graph before has no equal after; one of the two new graphs has its
+function, and becomes its pair; the other is new. The diff says: one break more, at that line; one graph more; the nodes
+that moved out of the pair's graph.
 """
 
 import re

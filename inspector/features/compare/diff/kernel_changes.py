@@ -110,7 +110,10 @@ class Moved(Struct, frozen=True):
 
 
 def _elsewhere(graphs: Iterable[RunGraph]) -> Counter[Hashable]:
-    return Counter(_content(each) for seen in graphs for stage in Stage for each in _kernels(seen, stage))
+    found: Counter[Hashable] = Counter()
+    for seen in graphs:
+        found.update(_content(each) for stage in Stage for each in _kernels(seen, stage))
+    return found
 
 
 def _content(each: KernelSeen) -> Hashable:

@@ -7,6 +7,7 @@ not compared, and never a difference.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -118,8 +119,7 @@ def first_lowered_difference(base: Calls, other: Calls) -> tuple[str, RankItem |
 
 
 def _in_pairs(left: list[RankItem], right: list[RankItem]) -> Iterator[tuple[RankItem | None, RankItem | None]]:
-    for index in range(max(len(left), len(right))):
-        yield left[index] if index < len(left) else None, right[index] if index < len(right) else None
+    yield from zip_longest(left, right)
 
 
 def _is_same(one: RankItem | None, other: RankItem | None) -> bool:

@@ -276,13 +276,3 @@ def named_ranks(text: str, world: int) -> tuple[int, ...]:
     if not found:
         raise TargetError(f"--ranks {text}: no rank", "name ranks of the world, as in --ranks 0,7")
     return tuple(dict.fromkeys(found))
-
-
-def refuse_no_rank(session: Session, target: str) -> None:
-    """Refuse a target that makes no process group.
-
-    Raises:
-        RunError: it made none.
-    """
-    if session.cluster is None:
-        raise RunError(f"{target} has no record of a rank", "run it again with this ctrace")

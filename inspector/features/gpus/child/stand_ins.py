@@ -68,9 +68,11 @@ class StandIns:
         _Made.ops[str(func)] = None
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         place = self._place(sys._getframe(2), graph)
-        where = " ".join(part for part in (f"at {place}" if place else "", f"in {name}" if name else "") if part)
+        where = f" at {place}" if place else ""
+        if name:
+            where += f" in {name}"
         self._recorder.problem(
-            f"values after {func}{f' {where}' if where else ''} {NOT_REAL} for it ({first}), so"
+            f"values after {func}{where} {NOT_REAL} for it ({first}), so"
             f" it gave zeros; control flow that depends on them may differ from that on {self._target}"
         )
 

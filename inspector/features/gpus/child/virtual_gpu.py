@@ -3,6 +3,30 @@
 Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
 functions of `torch.cuda` under other names; both are patched. Nothing can run on this device: tensors on it are fake,
 and the caller skips whatever would launch or time a kernel (`codegen/emit.py`).
+
+Terms
+-----
+- The *target* is the GPU that code is emitted for, with its facts from `inspector/knowledge/gpus/`.
+- An *answer* is what replaces a function that asks for the device: its capability, its properties, how many there are.
+- A *choice* is code of torch that decides by the device, such as which attention kernel a call gets (`choices/`).
+- To *present* the GPU is to have all answers in place, in the block that compiles one graph.
+
+Steps, each undone at the end of the block
+------------------------------------------
+1. Record the program's TF32 settings if they have changed, since kernels depend on them.
+2. Make the C++ side of torch accept a device that is not there (`torch_side/gpu_hooks.py`).
+3. Forget what torch has cached about this machine (`_CACHED`); without that, the answers would come too late.
+4. Replace the functions that ask. Each is replaced alone: if a release has moved one, the run says which answer is
+   missing, and the others still hold.
+5. Give Triton a driver that names the target and launches nothing (`kernels/compile_driver.py`), and keep constants
+   that torch computes while it compiles on the CPU.
+6. Decide torch's choices as the target's torch would, or leave them open where only the device can tell.
+
+Example
+-------
+`ctrace kernels --target h100 model.py` on a laptop: Inductor asks `torch.cuda.get_device_capability()` and gets (9, 0),
+asks `get_device_properties()` for the number of multiprocessors to decide whether templates are worth trying, and
+Triton asks the driver what to compile for and gets `sm_90`. The kernels are those of an H100; none was launched.
 """
 
 import importlib

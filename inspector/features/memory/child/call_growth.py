@@ -64,10 +64,11 @@ class GrowingCalls:
 
 def _held(some: list[TrackedStorage], holder: TensorHolder | None, files: set[str]) -> HeldMemory:
     origin = some[0].origin
-    at = None if holder is None else line_that_adds(holder.name, files)
-    text = "" if holder is None else holder.text
-    if holder is not None and holder.by_graph:
-        text = f"the graph of autograd of {text}"
+    at, text = None, ""
+    if holder is not None:
+        at = line_that_adds(holder.name, files)
+        text = f"the graph of autograd of {holder.text}" if holder.by_graph else holder.text
+    holder_file, holder_line = (None, None) if at is None else at
     return HeldMemory(
         bytes=sum(each.bytes for each in some),
         count=len(some),
@@ -75,8 +76,8 @@ def _held(some: list[TrackedStorage], holder: TensorHolder | None, files: set[st
         line=origin.line,
         holder=text,
         source=source_line(origin.file, origin.line),
-        holder_file=None if at is None else at[0],
-        holder_line=None if at is None else at[1],
+        holder_file=holder_file,
+        holder_line=holder_line,
     )
 
 

@@ -281,13 +281,10 @@ class Ledger:
         for each in self.changes[:until]:
             if device in (None, each.stored.device):
                 alive[each.stored] = alive.get(each.stored, 0) + each.bytes
-        last = self.changes[until - 1] if until else None
-        return AliveMoment(
-            most,
-            {stored: size for stored, size in alive.items() if size},
-            self.part if last is None else last.part,
-            "" if last is None else last.at,
-        )
+        part, at = self.part, ""
+        if until:
+            part, at = self.changes[until - 1].part, self.changes[until - 1].at
+        return AliveMoment(most, {stored: size for stored, size in alive.items() if size}, part, at)
 
     def _fold(self) -> None:
         self._earlier = self.peak(self.device())

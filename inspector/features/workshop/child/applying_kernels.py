@@ -101,14 +101,16 @@ class _Application:
         installs = list(zip(packages, handles, strict=True))
         left = tuple(left_to_inductor(installs, changed.parts, places))
         places += misfits(installs, changed.parts, places)
+        is_gpu = self._device == "cuda"
+        device = torch.cuda.get_device_name() if is_gpu else self._device
         found = AppliedPackage(
-            device=torch.cuda.get_device_name() if self._device == "cuda" else self._device,
-            is_gpu=self._device == "cuda",
+            device=device,
+            is_gpu=is_gpu,
             places=tuple(places),
             regions=tuple(regions),
             compared=tuple(each for pair in compared for each in pair),
             part="step" if self._options.train else "forward",
-            notes=(*left, *_notes(packages, changed.parts, places, is_gpu=self._device == "cuda")),
+            notes=(*left, *_notes(packages, changed.parts, places, is_gpu=is_gpu)),
         )
         is_native = found.is_gpu or all(each.is_cpp for each in names.values())
         return self._timed(found, first, second, is_native=is_native)

@@ -43,7 +43,6 @@ class PassRewrite(Struct):
     """The user's line of each call."""
     called: tuple[str | None, ...]
     """Of each call, why compiled code calls the operator; None: it launches the kernels directly."""
-    is_checked: bool = False
 
 
 class Passes(Struct):

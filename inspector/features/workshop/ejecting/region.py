@@ -312,14 +312,16 @@ class _Finder:
         return None if is_same else f"the kernel sees {name} as {sizes}"
 
     def _step(self, node: FxNode) -> RegionStep:
-        type_ = node.type
+        dtype, shape = "", tuple[str, ...]()
+        if node.type:
+            dtype, shape = _DTYPES.get(node.type.dtype, ""), node.type.sizes
         return RegionStep(
             name=self._names.of(node.name),
             # Inductor makes ops in place of others after the passes that packages are put back in (post_grad.py, 2.11)
             target=_IN_PLACE.sub(r"\1", node.target.removeprefix("torch.ops.")),
             args=node.args,
-            dtype=_DTYPES.get(type_.dtype, "") if type_ else "",
-            shape=type_.sizes if type_ else (),
+            dtype=dtype,
+            shape=shape,
             at=node.at,
         )
 

@@ -46,13 +46,8 @@ def _is_global(file: SourceFile, value: ast.expr) -> bool:
     """Whether a value is a literal or a constant of the module."""
     if isinstance(value, ast.Constant):
         return True
-    bound = {
-        target.id
-        for each in file.tree.body
-        if isinstance(each, ast.Assign)
-        for target in each.targets
-        if isinstance(target, ast.Name)
-    }
+    assignments = [each for each in file.tree.body if isinstance(each, ast.Assign)]
+    bound = {target.id for each in assignments for target in each.targets if isinstance(target, ast.Name)}
     return isinstance(value, ast.Name) and value.id in bound
 
 

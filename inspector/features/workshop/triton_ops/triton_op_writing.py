@@ -194,6 +194,9 @@ class _Module:
         flops = flops_per_element(self._kernel)
         source = "\n".join([*self._head(needed, flops), *self._body(needed, flops)]).rstrip() + "\n"
         compile(source, "<written>", "exec")  # what is written must be Python
+        written_source = "triton" if self._is_seen else "source"
+        fake = "nothing is returned" if function.returns == "None" else "the function without its launches"
+        cpu = "branch" if function.branch is not None else "interpreter"
         return Wrapped(
             name=self._name,
             function=function.name,
@@ -202,10 +205,10 @@ class _Module:
             line=self._launch.line,
             mutates=function.mutates,
             written=self._kernel.written,
-            written_source="triton" if self._is_seen else "source",
+            written_source=written_source,
             returns=function.returns,
-            fake="nothing is returned" if function.returns == "None" else "the function without its launches",
-            cpu="branch" if function.branch is not None else "interpreter",
+            fake=fake,
+            cpu=cpu,
             flops=flops,
             calls=self._calls(),
             notes=tuple(self._notes),

@@ -75,11 +75,6 @@ def _assigned(file: SourceFile) -> list[set[str]]:
     ]
 
 
-def default_file(result: WrapResult) -> Path:
-    """Return the name for the file in instructions."""
-    return Path(f"{result.wrapped.function}_op.py")
-
-
 def in_file(result: WrapResult, file: Path) -> WrapResult:
     """Return the result with the import of the operator from the file that it is written to."""
     before, after = result.wrapped.calls

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.targeting import sessions_for
+from ctrace.cli.sidebyside import sessions_for
 from ctrace.cli.view_run import Request, session_of, target_names
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.facts.session import Session, Target
