@@ -3,8 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.features.upgrade.upgrade_model import (
@@ -27,7 +29,6 @@ from ctrace.reports.wording.upgrade_wording import (
 
 _STYLES = {"equal": "bold green", "better": "bold green", "worse": "bold red"}
 _COLUMNS = ("verdict", "graphs", "breaks", "skipped", "recompilations", "guards", "kernels", "bytes moved")
-_ANY_WIDTH = 1000
 _MOST = 4
 """How many changes of one reason are shown without --all."""
 
@@ -50,13 +51,19 @@ def _fitting_table(document: UpgradeDocument, width: int) -> RenderableType:
     """Return the table without the last columns that do not fit; those in which no model differs go first."""
     differ = {each.name for model in document.models for each in model.numbers if each.before != each.after}
     columns = list(_COLUMNS)
-    plain = Console(width=_ANY_WIDTH)
-    while plain.measure(made := _table(document, columns)).maximum > width and columns:
+    while _width_of(made := _table(document, columns)) > width and columns:
         columns.remove(([name for name in columns if name not in differ] or columns)[-1])
     return made
 
 
-def _table(document: UpgradeDocument, columns: Sequence[str]) -> RenderableType:
+def _width_of(made: Table) -> int:
+    """Return the width of a table of which no cell is cut."""
+    _, right, _, left = made.padding
+    texts = ([str(column.header), *map(str, column.cells)] for column in made.columns)
+    return sum(max(map(cell_len, each)) + left + right for each in texts)
+
+
+def _table(document: UpgradeDocument, columns: Sequence[str]) -> Table:
     made = table("model", "result", *columns)
     for model in document.models:
         numbers = {each.name: (each.before, each.after) for each in model.numbers}
