@@ -23,11 +23,11 @@ functions of torch.nn.functional that end with one."""
 _REDUCING = frozenset(("sum", "norm", "prod", "vector_norm", "matrix_norm", "logsumexp"))
 """Without an argument, they have no dimensions: such a result does not promote what is beside it."""
 _NARROW = """
-linear conv1d conv2d conv3d matmul mm bmm addmm baddbmm einsum scaled_dot_product_attention Linear Bilinear Conv1d Conv2d
+linear conv1d conv2d conv3d matmul mm bmm addmm baddbmm einsum scaled_dot_product_attention Linear Conv1d Conv2d
 Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LSTM GRU MultiheadAttention TransformerEncoderLayer autocast
 """
 _LOWERED = frozenset(_NARROW.split())
-"""What gives results of 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), layers of it, or names autocast."""
+"""What gives results of 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), its layers, and autocast by name."""
 _CHOOSING = frozenset(("where", "cond"))
 _DEEPEST = 4
 
