@@ -27,7 +27,7 @@ linear conv1d conv2d conv3d matmul mm bmm addmm baddbmm einsum scaled_dot_produc
 Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LSTM GRU MultiheadAttention TransformerEncoderLayer autocast
 """
 _LOWERED = frozenset(_NARROW.split())
-"""What gives results of 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), its layers, and autocast by name."""
+"""What gives 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), its layers, and autocast by name."""
 _CHOOSING = frozenset(("where", "cond"))
 _DEEPEST = 4
 
