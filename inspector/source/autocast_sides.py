@@ -9,21 +9,25 @@ Reads Python without running it.
 import ast
 from collections.abc import Collection, Mapping
 
-from ctrace.inspector.knowledge.words.word_sets import words
 from ctrace.inspector.source.attribute_writes import FUNCTIONS
 
-_WIDENED = words(
-    """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm group_norm
-    norm cosine_similarity poisson_nll_loss nll_loss cross_entropy cumprod cumsum dist pdist cdist renorm prod softmax
-    log_softmax softmin sum normalize mse_loss l1_loss smooth_l1_loss kl_div binary_cross_entropy_with_logits rms_norm
-    """
-)
-"""Operations with a float32 result under autocast on a GPU (at::autocast, "Ops that autocast to float32", 2.13)."""
-_REDUCING = frozenset(("sum", "norm", "prod"))
+_WIDE = """
+acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm rms_norm
+group_norm norm vector_norm matrix_norm normalize cosine_similarity logsumexp prod sum cumprod cumsum softmax softmin
+log_softmax dist pdist cdist renorm interpolate nll_loss cross_entropy poisson_nll_loss kl_div l1_loss smooth_l1_loss
+huber_loss mse_loss binary_cross_entropy_with_logits cosine_embedding_loss triplet_margin_loss
+"""
+_WIDENED = frozenset(_WIDE.split())
+"""Operations with a float32 result under autocast on a GPU (AT_FORALL_FP32 of ATen/autocast_mode.h, 2.13), and
+functions of torch.nn.functional that end with one."""
+_REDUCING = frozenset(("sum", "norm", "prod", "vector_norm", "matrix_norm", "logsumexp"))
 """Without an argument, they have no dimensions: such a result does not promote what is beside it."""
-_LOWERED = words("linear conv1d conv2d conv3d matmul mm bmm addmm baddbmm einsum Linear Conv1d Conv2d Conv3d autocast")
-"""What gives results of 16 bits under autocast, or names it."""
+_NARROW = """
+linear conv1d conv2d conv3d matmul mm bmm addmm baddbmm einsum scaled_dot_product_attention Linear Conv1d Conv2d
+Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LSTM GRU MultiheadAttention TransformerEncoderLayer autocast
+"""
+_LOWERED = frozenset(_NARROW.split())
+"""What gives 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), its layers, and autocast by name."""
 _CHOOSING = frozenset(("where", "cond"))
 _DEEPEST = 4
 
@@ -89,7 +93,14 @@ def _widened(node: ast.expr, values: Mapping[str, list[ast.expr]], depth: int) -
 def _called(
     node: ast.Call, held: ast.expr, name: str, args: list[ast.expr], values: Mapping[str, list[ast.expr]], depth: int
 ) -> str:
-    is_function = ast.unparse(held) in ("torch", "F", "torch.nn.functional", "nn.functional", "torch.special")
+    is_function = ast.unparse(held) in (
+        "torch",
+        "F",
+        "torch.nn.functional",
+        "nn.functional",
+        "torch.special",
+        "torch.linalg",
+    )
     operands = args if is_function else [held]
     if name in ("to", "type_as", "half", "bfloat16", "float", "double", "type"):
         return ""  # its dtype is as written
