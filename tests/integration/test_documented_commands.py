@@ -169,7 +169,6 @@ NOT_RUN = {
     "explain llama.py --world 1024 --fake --target h100 --train": "no such model here; tests/integration/test_cluster.py has one",
     "upgrade": "installs torch; tests/integration/test_upgrade.py compares two environments",
     "upgrade --fail-on worse": "tests/integration/test_upgrade.py does",
-    "upgrade --python PATH": "tests/integration/test_upgrade.py compares two environments",
     "upgrade --python a/.venv --python b/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade --python other/.venv model.py": "tests/integration/test_upgrade.py does",
     "upgrade torch==2.15.0": "installs torch",
