@@ -422,7 +422,7 @@ def captured(
                 if check_advice:
                     from ctrace.inspector.runs.trial_runner import with_trials
 
-                    session = with_trials(session, add, resolved, options, say=shown.say)
+                    session = with_trials(session, add, resolved, options, say=shown.say, timeout=timeout)
                 if (find_culprits or judge_numbers) and "accuracy" in doors():
                     from ctrace.inspector.features.accuracy.numeric_comparison import with_accuracy
 

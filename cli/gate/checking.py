@@ -335,7 +335,7 @@ class _Check:
         found = judge.checked(seen(FinishedJob(job, session), self._root)).findings
         if not any(each.site is not None for each in found):
             return session
-        return with_trials(session, add, resolved, job.options, is_wanted=lambda: child.is_wanted)
+        return with_trials(session, add, resolved, job.options, is_wanted=lambda: child.is_wanted, timeout=job.timeout)
 
     def _on_ray(self, jobs: Sequence[CheckJob]) -> Iterator[SeenJob]:
         """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""

@@ -64,17 +64,19 @@ def with_trials(
     *,
     say: Callable[[str], None] = lambda _text: None,
     is_wanted: Callable[[], bool] = lambda: True,
+    timeout: float | None = None,
 ) -> "Session":
     """Try the advice on a session that was just captured, record the outcome in its log, and return the new session.
 
     A session whose target cannot be tried, such as a program, is returned unchanged, and so is one that failed without
-    torch.compile. Up to four more runs check the advice; they end once another thread says that nobody waits for them
-    with `is_wanted`.
+    torch.compile. Up to four more runs check the advice, each of at most `timeout` seconds; they end once another
+    thread says that nobody waits for them with `is_wanted`.
     """
     if not _can_be_tried(resolved, options) or not _may_help(session):
         return session
     lowers = not has_settled_guards(session)
     limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
+    limit = limit if timeout is None else min(limit, timeout)  # no further run takes longer than the user allows one
     done: list[Tried] = []
 
     def ended(_event: object) -> None:

@@ -1,19 +1,22 @@
 """Advice on a dictionary that keeps a result for each size: Dynamo makes a graph for each key."""
 
 import ast
+import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.facts.trial import Trial
 
 _OF_SIZES = frozenset((CauseKind.SIZE, CauseKind.RANGE, CauseKind.DUCK_SHAPE))
+_ASKED = re.compile(r"len\((?P<length>.+)\)|.+ in (?P<key>.+)")
 _ENTRY = "entry"
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Memo(Struct, frozen=True):
@@ -25,52 +28,71 @@ class Memo(Struct, frozen=True):
     changes: tuple[Change, ...]
     """Computes the entry in each call, and keeps none."""
 
+    def is_subject(self, guard: str) -> bool:
+        """Whether a guard asks for the length or a key of the table; a guard names it from the outermost function."""
+        asked = _ASKED.fullmatch(guard)
+        if asked is None:
+            return False
+        named = asked["length"] or asked["key"]
+        of_object = self.table.removeprefix("self")
+        return named == self.table or (of_object != self.table and named.endswith(of_object))
+
 
 def memos(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compute in each call what a dictionary keeps for each size."""
     offered: set[tuple[str, int]] = set()
-    for cause in scene.causes:
-        text = scene.session.listings.get(cause.file or "", "")
-        for function in functions_at(text, cause.line or 0)[-1:] if scene.recompiles(cause) else ():
-            for memo in _memos(text, function):
-                if (cause.file or "", memo.line) in offered or not _changes(scene, cause, memo):
-                    continue
-                offered.add((cause.file or "", memo.line))
-                related = [each for each in scene.causes if each is cause or _is_of(scene, each, cause, function, memo)]
-                edits = line_edits(cause.file or "", text, memo.changes)
-                place = at(cause).rpartition(":")[0]
-                advice = (
-                    f"{place}:{memo.line}: `{memo.table}` keeps an entry for each `{memo.key}`, and torch compiles a "
-                    "graph for each. Compute the entry in each call, or make it once in __init__ for the largest size "
-                    "and slice it."
-                )
-                short = f"compute `{memo.table}[{memo.key}]` in each call"
-                trial = Trial(edits=edits) if edits else None
-                yield Candidate(advice, tuple(each.id for each in related), trial, worth=86, short=short)
+    for cause in _unexpected(scene):
+        file = cause.file or ""
+        text = scene.session.listings.get(file, "")
+        function = next(iter(functions_at(text, cause.line or 0)[-1:]), None)
+        if function is None or not scene.is_users(file):
+            continue
+        for memo in _memos(text, function):
+            if (file, memo.line) not in offered and _has_other_keys(scene, cause, memo):
+                offered.add((file, memo.line))
+                yield _computed_in_each_call(scene, cause, function, memo)
 
 
-def _changes(scene: DiagnosisScene, cause: RootCause, memo: Memo) -> bool:
-    """Whether the keys of a dictionary differ in the recompilations of a cause."""
-    return any(
-        each.subject == f"len({memo.table})" or each.subject.endswith(f" in {memo.table}")
-        for each in scene.guards(cause)
+def _computed_in_each_call(scene: DiagnosisScene, cause: RootCause, function: Function, memo: Memo) -> Candidate:
+    file = cause.file or ""
+    inside = [
+        each
+        for each in _unexpected(scene)
+        if each.file == file and function.lineno <= (each.line or 0) <= (function.end_lineno or 0)
+    ]
+    of_table = [each for each in inside if _has_other_keys(scene, each, memo)]
+    of_sizes = [each for each in inside if _is_of_sizes(scene, each)]
+    text = (
+        f"{PurePath(file).name}:{memo.line}: `{shortened(memo.table)}` keeps an entry for each "
+        f"`{shortened(memo.key)}`, and torch compiles a graph for each. Compute the entry in each call"
+    )
+    text += ", or make it once in __init__ for the largest size and slice it." if of_sizes else "."
+    edits = line_edits(file, scene.session.listings[file], memo.changes)
+    return Candidate(
+        text,
+        tuple(dict.fromkeys(each.id for each in (*of_table, *of_sizes))),
+        Trial(edits=edits) if edits else None,
+        worth=86,
+        short=f"compute `{shortened(memo.table)}[{shortened(memo.key)}]` in each call",
     )
 
 
-def _is_of(
-    scene: DiagnosisScene,
-    cause: RootCause,
-    first: RootCause,
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-    memo: Memo,
-) -> bool:
-    """Whether another cause is the same one: the size that is the key, or the dictionary, in the same function."""
-    inside = cause.file == first.file and function.lineno <= (cause.line or 0) <= (function.end_lineno or 0)
+def _unexpected(scene: DiagnosisScene) -> list[RootCause]:
+    """Leave out the one recompilation of a table that the first call fills: nothing has to change for it."""
+    return [each for each in scene.causes if not each.expected]
+
+
+def _has_other_keys(scene: DiagnosisScene, cause: RootCause, memo: Memo) -> bool:
+    """Whether the keys of the table differ in the recompilations of a cause."""
+    return any(memo.is_subject(each.subject) for each in scene.guards(cause))
+
+
+def _is_of_sizes(scene: DiagnosisScene, cause: RootCause) -> bool:
     kinds = {each.kind for each in scene.guards(cause)}
-    return bool(kinds) and inside and (_changes(scene, cause, memo) or kinds <= _OF_SIZES)
+    return bool(kinds) and kinds <= _OF_SIZES
 
 
-def _memos(text: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Memo]:
+def _memos(text: str, function: Function) -> Iterator[Memo]:
     """Yield each dictionary that a function fills with an entry that is not there yet."""
     taken = {each.id for each in ast.walk(function) if isinstance(each, ast.Name)}
     entry = next(name for name in (_ENTRY, *(f"{_ENTRY}_{number}" for number in range(99))) if name not in taken)
@@ -86,7 +108,7 @@ def _memos(text: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Itera
         others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)] if fills else []
         if fills and len(others) == len(uses) + 1:  # the function asks the dictionary nothing else
             changes = ((statement.test, "True"), *((each, entry) for each in uses))
-            yield Memo(shortened(name), shortened(of), statement.lineno, changes)
+            yield Memo(name, of, statement.lineno, changes)
 
 
 def _reads(node: ast.Subscript, table: ast.expr, key: ast.expr) -> bool:
