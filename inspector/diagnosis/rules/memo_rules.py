@@ -41,7 +41,9 @@ class Memo(Struct, frozen=True):
 def memos(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compute in each call what a dictionary keeps for each size."""
     offered: set[tuple[str, int]] = set()
-    for cause in _unexpected(scene):
+    for cause in scene.causes:
+        if cause.expected:  # a table that the first call fills: nothing has to change for that alone
+            continue
         file = cause.file or ""
         text = scene.session.listings.get(file, "")
         function = next(iter(functions_at(text, cause.line or 0)[-1:]), None)
@@ -57,7 +59,7 @@ def _computed_in_each_call(scene: DiagnosisScene, cause: RootCause, function: Fu
     file = cause.file or ""
     inside = [
         each
-        for each in _unexpected(scene)
+        for each in scene.causes
         if each.file == file and function.lineno <= (each.line or 0) <= (function.end_lineno or 0)
     ]
     of_table = [each for each in inside if _has_other_keys(scene, each, memo)]
@@ -75,11 +77,6 @@ def _computed_in_each_call(scene: DiagnosisScene, cause: RootCause, function: Fu
         worth=86,
         short=f"compute `{shortened(memo.table)}[{shortened(memo.key)}]` in each call",
     )
-
-
-def _unexpected(scene: DiagnosisScene) -> list[RootCause]:
-    """Leave out the one recompilation of a table that the first call fills: nothing has to change for it."""
-    return [each for each in scene.causes if not each.expected]
 
 
 def _has_other_keys(scene: DiagnosisScene, cause: RootCause, memo: Memo) -> bool:
