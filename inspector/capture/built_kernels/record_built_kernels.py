@@ -82,8 +82,8 @@ class _Hooks:
         patches.enter_context(patched(knobs.compilation, "listener", listener))
 
     def _watch_modules(self, graph: ModuleType, patches: ExitStack) -> None:
-        # Torch writes and imports the wrapper here, and importing it compiles the kernels: this is when a kernel can be
-        # told which graph part it belongs to.
+        # Torch writes and imports the wrapper here, and importing it compiles the kernels: only here is it known which
+        # graph part a kernel belongs to.
         original = graph.GraphLowering.compile_to_module
 
         def compile_to_module(lowering: Any) -> Any:

@@ -160,7 +160,7 @@ def _single_threaded() -> None:
     import torch
     from torch._inductor import config
 
-    # The number of threads is part of the emitted code, so it is fixed before torch is told to use one.
+    # The number of threads is part of the emitted code, so it is fixed before torch is set to use one.
     if config.cpp.threads < 1:
         config.cpp.threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -28,7 +28,7 @@ _LARGE = 8
 """A part with more than 1/8 of all leaf guards is measured in detail."""
 _SMALL = 25
 """Parts with less than 1/25 of all leaf guards are measured together."""
-# Each level measures its larger parts anew, and each time flushes the caches.
+# Each level measures its larger parts again, and flushes the caches each time.
 _DEEPEST = 4
 # A leaf guard takes less than the clock can tell.
 _CALLS = 50

@@ -128,7 +128,7 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
 
 def _held(name: str, buffer: Any, layout: Any, sizes: "_Expressions") -> str:
     """Return the node whose value a buffer without a node of its own holds; empty: not known."""
-    # The surest first: an output is told by its place, the last origin only by its sizes.
+    # The surest first: an output is known by its place, the last origin only by its sizes.
     return _output(name, sizes) or _piece(name, layout) or _last_origin(buffer, sizes)
 
 

@@ -39,7 +39,7 @@ class Copier:
                 of, twin = self._twins.get(id(tensor), (None, None))
                 # An id may have been reused by another tensor; the pair holds the one that it was made for.
                 if of is tensor and _alike(tensor, twin):
-                    # Into the memory of the last copy: a model is too large to allocate anew for each call.
+                    # Into the memory of the last copy: a model is too large to allocate for each call.
                     twin.copy_(tensor)
                 else:
                     twin = copy.deepcopy(tensor, made)

@@ -52,8 +52,7 @@ def memory_of(
     """
     found = resolve(target, args, has_inputs=bool(options.inputs))
     if isinstance(found, ProgramTarget):
-        of_rank = Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
-        if options != of_rank or calls or tries_options:
+        if options != _of_program(options) or calls or tries_options:
             what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
             raise TargetError(what, "use only --world and --timeout with it, or name a model: file.py:name")
         check_options(found, options)
@@ -64,11 +63,22 @@ def memory_of(
     say("following tensors")
     request = MemoryRequest(capture, calls, tries_options, budget)
     return run_task(
-        _MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=output, environment=_of_rank(options)
+        _MODULE,
+        request,
+        FoundMemory,
+        timeout=timeout,
+        observe=observe,
+        output=output,
+        environment=_rank_variables(options),
     )
 
 
-def _of_rank(options: Options) -> dict[str, str]:
+def _of_program(options: Options) -> Options:
+    """Return the options that a program takes: it makes its own inputs, and compiles by itself."""
+    return Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
+
+
+def _rank_variables(options: Options) -> dict[str, str]:
     """Return the variables that torchrun gives to the rank that the options name; empty: they name no world."""
     return {} if options.world is None else rank_environment(options.rank or 0, options.world, os.environ)
 
@@ -94,7 +104,7 @@ def _program_memory(
             timeout=timeout,
             observe=observe,
             output=stdout,
-            environment={**_of_rank(options), **environment},
+            environment={**_rank_variables(options), **environment},
             child=ChildProcess(has_terminal=True),
         )
 
@@ -168,13 +178,12 @@ def with_memory(
 
     def follow() -> FoundMemory:
         if isinstance(resolved, ProgramTarget):
-            of_rank = Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
-            return _program_memory(resolved, of_rank, timeout=timeout, observe=observe, output=devnull)
+            return _program_memory(resolved, _of_program(options), timeout=timeout, observe=observe, output=devnull)
         path = None if resolved.path is None else str(resolved.path)
         asked = replace(options, provoke=False, trace_only=False, build=measures)
         capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")
         request = MemoryRequest(capture, tries_options=tries_options)
-        variables = _of_rank(options)
+        variables = _rank_variables(options)
         return run_task(
             _MODULE, request, FoundMemory, timeout=timeout, observe=observe, output=devnull, environment=variables
         )

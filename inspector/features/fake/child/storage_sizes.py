@@ -3,15 +3,18 @@
 FSDP sets the size to 0 and later back (2.13, distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`,
 `alloc_storage`). Torch refuses that for memory that it did not allocate, and the addresses of such a storage take no
 memory anyway. So only the size that the program reads changes. FSDP compares addresses of storages, too
-(`reset_sharded_param`), which torch does not tell of a storage that must not be written to.
+(`reset_sharded_param`), which torch refuses for a storage that must not be written to. Only torch itself gets them: a
+program that asks for an address reads what lies there.
 """
 
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
+from ctrace.inspector.capture.core.callers import folder_of_torch
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.fake.child.address_range import has_no_memory
 
@@ -23,6 +26,7 @@ def resizable_storages() -> Iterator[None]:
 
     sizes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
     kind: Any = torch.UntypedStorage
+    home = folder_of_torch()
 
     def resizing(original: Any) -> Any:
         @wraps(original)
@@ -45,6 +49,8 @@ def resizable_storages() -> Iterator[None]:
     def addressing(original: Any) -> Any:
         @wraps(original)
         def data_ptr(storage: Any) -> Any:
+            if not sys._getframe(1).f_code.co_filename.startswith(home):
+                return original(storage)
             found = _address_without_memory(storage)
             return original(storage) if found is None else found
 

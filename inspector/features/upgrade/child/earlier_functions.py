@@ -1,4 +1,4 @@
-"""Give functions of torch the code that they have in another torch."""
+"""Run functions of torch with the code that they have in another torch."""
 
 import gc
 import importlib
@@ -15,7 +15,7 @@ _KINDS = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GE
 
 
 def put_back(source: TorchSource) -> None:
-    """Give functions of a module the code of another file.
+    """Replace the code of a module's functions by that of another file.
 
     The functions stay the same objects, so that all who hold them, such as tables of lowerings, get the other code.
 
