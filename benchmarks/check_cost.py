@@ -3,17 +3,19 @@
 The minimal work is one process that imports torch and the model's file, makes the same calls in eager, and lets Dynamo
 trace and run the same graphs (`backend="eager"`). Ten sample models are compared with what a project would write
 without ctrace: one pytest process that imports torch once and compiles all of them with `backend="eager"`, each input
-twice. Samples that need only Dynamo, samples that are lowered for their guards, and a second check of unchanged
-models are reported separately. All are whole command lines, run alternately.
+twice. These checks pass, by a lock with what the models do: a model that fails at a line has its advice tried, which is
+reported beside it. Samples that need only Dynamo, samples that are lowered for their guards, and a second check of
+unchanged models are reported separately. All are whole command lines, run alternately.
 usage: check_cost.py [PAIRS]
 """
 
+import atexit
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 from _measure import SAMPLES, Cost, pairs, report, run
 
@@ -75,6 +77,7 @@ def main() -> int:
     if sys.platform == "linux":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     good += [_against_pytest(number, SAMPLE_NAMES, "10 models, Dynamo only"), _unchanged(number)]
+    _failing_against_passing(number)  # reported, without a limit
     _against_pytest(number, LOWERED, "2 models, lowered for guards")  # reported, without a limit
     return 0 if all([*good, _two_against_one(number)]) else 1
 
@@ -82,9 +85,10 @@ def main() -> int:
 def _against_pytest(number: int, names: Sequence[str], what: str) -> bool:
     """Compare a check with a pytest process on the same models, in CPU time and in wall time, which has a limit."""
     models = [SAMPLES / f"{name}.py" for name in names]
+    lock = _locked(models)
 
     def checked(folder: Path) -> Cost:
-        return run(_check(*models, jobs=2), {"CTRACE_DIR": str(folder)}, codes=(0, 1))
+        return run([*_check(*models, jobs=2), "--lock", str(lock)], {"CTRACE_DIR": str(folder)})
 
     def tested(folder: Path) -> Cost:
         (folder / "test_models.py").write_text(PYTEST, encoding="utf-8")
@@ -95,6 +99,30 @@ def _against_pytest(number: int, names: Sequence[str], what: str) -> bool:
     report(f"{what}, against pytest, CPU time", [(first.cpu, second.cpu) for first, second in costs], MOST_OF_PYTEST)
     walls = [(first.wall, second.wall) for first, second in costs]
     return report(f"{what}, against pytest, wall time", walls, MOST_OF_PYTEST)
+
+
+def _failing_against_passing(number: int) -> bool:
+    """Compare a check without a lock, where models fail and their advice is tried, with one that passes."""
+    models = [SAMPLES / f"{name}.py" for name in SAMPLE_NAMES]
+    lock = _locked(models)
+
+    def failing(folder: Path) -> Cost:
+        return run(_check(*models, jobs=2), {"CTRACE_DIR": str(folder)}, codes=(1,))
+
+    def passing(folder: Path) -> Cost:
+        return run([*_check(*models, jobs=2), "--lock", str(lock)], {"CTRACE_DIR": str(folder)})
+
+    walls = [(first.wall, second.wall) for first, second in pairs(number, failing, passing)]
+    return report("10 models, failing ones with advice against passing, wall time", walls, float("inf"))
+
+
+def _locked(models: Sequence[Path]) -> Path:
+    """Write a lock with what the models do now."""
+    folder = Path(mkdtemp(prefix="ctrace-bench-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    lock = folder / "ctrace.lock"
+    run([*_check(*models, jobs=2), "--update", "--lock", str(lock)], {"CTRACE_DIR": str(folder)}, codes=(0, 1))
+    return lock
 
 
 def _unchanged(number: int) -> bool:
