@@ -160,6 +160,8 @@ ON = " on "
 """In the name of a call, between what is done with the model and the inputs."""
 PENALTY = "gradient penalty"
 """In the name of a call that differentiates gradients."""
+MOST_ALONE = 4
+"""Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 REDRAWN = "other random numbers"
 """The name of a call that differs from others in the random numbers that it draws."""
 

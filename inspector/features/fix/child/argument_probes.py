@@ -7,6 +7,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.call_tensors import resized
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.trial import MOST_ALONE
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 
 Change = Callable[[Call], Call]
@@ -17,8 +18,6 @@ _MOST_DIMENSIONS = 4
 _MANY = 1203
 """bfloat16 holds no odd number above 256, so a count of so many elements, or of each fourth one, is rounded."""
 _MOST_ELEMENTS = 1 << 20
-MOST_ALONE = 4
-"""Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
 """Factors of the inputs where numbers become tensors with a dimension more: which side of a branch is taken decides
 whether the result has that dimension, too."""

@@ -10,7 +10,17 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.trial import ON, REDRAWN, Condition, Mined, NewText, Observed, ProofRequest, Trial
+from ctrace.inspector.facts.trial import (
+    MOST_ALONE,
+    ON,
+    REDRAWN,
+    Condition,
+    Mined,
+    NewText,
+    Observed,
+    ProofRequest,
+    Trial,
+)
 from ctrace.inspector.features.fix.repairs import obligations
 from ctrace.inspector.features.fix.repairs.comparing import (
     WRITTEN,
@@ -48,7 +58,8 @@ _AS_NUMBERS = "Are these inputs always tensors? With a number for a tensor of on
 _AS_TENSORS = "Are these numbers never tensors? With tensors, {}"
 _AS_FLOATS = "Are these numbers always of type int? With floats of the same values, {}"
 _INFINITE = "Are these numbers always finite? With infinity, {}"
-_EMPTIED = tuple(f"tensor {at} alone empty" for at in range(1, 5))
+_ALONE = range(1, MOST_ALONE + 1)
+_EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -69,11 +80,11 @@ _UNUSUAL = {
     **{f"numbers as rows{beside}": _AS_TENSORS for beside in ("", " beside small inputs", " beside large inputs")},
     "integers as floats": _AS_FLOATS,
     "numbers infinite": _INFINITE,
-    **{f"tensor {at} alone as number": _AS_NUMBERS for at in range(1, 5)},
-    **{f"number {at} alone as tensor": _AS_TENSORS for at in range(1, 5)},
-    **{f"number {at} alone as float": _AS_FLOATS for at in range(1, 5)},
-    **{f"number {at} alone infinite": _INFINITE for at in range(1, 5)},
-    **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in range(1, 5)},
+    **{f"tensor {at} alone as number": _AS_NUMBERS for at in _ALONE},
+    **{f"number {at} alone as tensor": _AS_TENSORS for at in _ALONE},
+    **{f"number {at} alone as float": _AS_FLOATS for at in _ALONE},
+    **{f"number {at} alone infinite": _INFINITE for at in _ALONE},
+    **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in _ALONE},
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
