@@ -119,7 +119,7 @@ def test_a_rank_without_weights_communicates_the_same(ctrace: Command) -> None:
     assert (real["rank"], real["world"]) == (fake["rank"], fake["world"]) == (0, 8)
     assert fake["parameter_bytes"] == real["parameter_bytes"]
     assert not any("no code of graph" in str(each) for report in ran for each in report["problems"])
-    for key in ("graphs", "breaks", "recompiles", "guards", "kernels"):
+    for key in ("graphs", "breaks", "recompiles", "functions", "kernels"):
         assert fake[key] == real[key], key
 
 

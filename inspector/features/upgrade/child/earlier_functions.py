@@ -27,7 +27,8 @@ def put_back(source: TorchSource) -> None:
     codes = dict(_codes(compile(Path(source.path).read_bytes(), file, "exec")))
     functions: dict[str, list[FunctionType]] = {}
     for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename == file:
+        # Not isinstance, which asks an object for its class: a proxy whose object is gone raises ReferenceError.
+        if type(each) is FunctionType and each.__code__.co_filename == file:
             functions.setdefault(each.__code__.co_qualname, []).append(each)
     for name in source.functions:
         found = functions.get(name, [])

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +75,13 @@ def test_functions_get_the_earlier_code_and_stay_the_same_objects(later: ModuleT
     assert (held(1), later.Pass().apply(1), later.made(1)) == (3, 3, 13)
     put_back(source(tmp_path, "plain", "Pass.apply", "maker"))
     assert (held(1), later.Pass().apply(1), later.made(1), later.maker(5)(1)) == (2, 2, 12, 7)
+
+
+def test_a_proxy_whose_object_is_gone_is_passed_over(later: ModuleType, tmp_path: Path):
+    gone = [weakref.proxy(later.Pass())]
+    put_back(source(tmp_path, "plain"))
+    assert later.plain(1) == 2
+    assert len(gone) == 1
 
 
 @pytest.mark.parametrize("name", ["other", "none"])
