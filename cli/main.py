@@ -217,7 +217,8 @@ def _refuse_words(error: Any) -> NoReturn:
     context = error.ctx
     where = f"ctrace {context.info_name}" if context is not None and context.parent is not None else "ctrace"
     if context is not None and hasattr(error, "possibilities"):
-        known = [name for each in context.command.params for name in (*each.opts, *each.secondary_opts)]
+        names = (name for each in context.command.params for name in (*each.opts, *each.secondary_opts))
+        known = [name for name in names if name.startswith("-")]  # arguments are parameters too
         todo = did_you_mean(error.option_name, known, f"{where} -h lists the options")
         _refuse(TargetError(f"there is no option {error.option_name}", todo))
     what, asks, guess = message.partition(" Did you mean ")

@@ -99,6 +99,7 @@ def test_version(tmp_path: Path) -> None:
     [
         (("explain", "--bogus"), ["ctrace: there is no option --bogus", "  ctrace explain -h lists the options"]),
         (("fix", "--aply"), ["ctrace: there is no option --aply", "  did you mean --apply?"]),
+        (("explain", "--targt"), ["ctrace: there is no option --targt", "  did you mean --target?"]),
         (("--versio",), ["ctrace: there is no option --versio", "  did you mean --version?"]),
         (
             ("explain", "--timeout", "soon"),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -10,6 +11,8 @@ from ctrace.inspector.errors import TargetError
 _MARKS = ("==", ">=", "~=", "@")
 _FORM = re.compile(r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w.,\s-]*\])?\s*(?P<rest>(?:==|>=|~=|@).+)")
 _SINGLE = re.compile(r"[A-Za-z0-9][\w.-]*=[\d.]+\S*")
+_BARE = re.compile(r"[A-Za-z0-9][\w-]*")
+"""The name of a package alone; a model is a file, or has a dot or a colon."""
 
 
 class Requirement(Struct, frozen=True):
@@ -29,7 +32,7 @@ def parted(words: Iterable[str]) -> tuple[list[Requirement], list[str]]:
     """Part words into requirements, which have one of `==`, `>=`, `~=` and `@`, and targets.
 
     Raises:
-        TargetError: a requirement cannot be read, or a package is named twice.
+        TargetError: a requirement cannot be read, or a package is named twice or without a version.
     """
     requirements, targets = list[Requirement](), list[str]()
     for word in words:
@@ -37,6 +40,8 @@ def parted(words: Iterable[str]) -> tuple[list[Requirement], list[str]]:
             requirements.append(requirement(word))
         elif _SINGLE.fullmatch(word):
             raise TargetError(f"{word} is neither a requirement nor a model", f"write {word.replace('=', '==', 1)}")
+        elif _BARE.fullmatch(word) and not Path(word).exists():
+            raise TargetError(f"{word} names no version", f"write one as for pip: {word}==VERSION")
         else:
             targets.append(word)
     names = [each.name for each in requirements]

@@ -65,6 +65,7 @@ def document(*models: UpgradedModel) -> UpgradeDocument:
     [
         ([], "nothing to compare today's environment with", "ctrace upgrade torch==2.15.0"),
         (["torch=2.15.0"], "neither a requirement nor a model", "write torch==2.15.0"),
+        (["torch"], "torch names no version", "torch==VERSION"),
         (["torch=="], "torch== is no requirement", "torch==2.15.0"),
         (["torch==2.15.0", "--python", "x"], "--python names an environment", "choose one"),
         (["--python", "a", "--python", "b", "--python", "c"], "more than twice", "one or two"),
