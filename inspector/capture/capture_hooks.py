@@ -35,6 +35,7 @@ from ctrace.inspector.capture.kernels.record_cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record_kernels import kernels
 from ctrace.inspector.capture.kernels.record_user_kernels import userkernels
 from ctrace.inspector.capture.passes.record_passes import passes
+from ctrace.inspector.capture.passes.replaced_nodes import replaced_nodes
 from ctrace.inspector.capture.torch_log.cache_records import cache_records
 from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
 from ctrace.inspector.capture.torch_log.listings import listings
@@ -150,6 +151,7 @@ def _sources(
         shapes,
         unrolled,
         passes,
+        replaced_nodes,
         attention,
         fusion,
         kernels,

@@ -165,7 +165,7 @@ def _option(each: MemoryOption, found: FoundMemory, cwd: str) -> Iterator[Render
         before, after = found.peak.bytes, each.peak_bytes
         change += f", measured {fmt.memory(before)} -> {fmt.memory(after)}"
     cost = ""
-    if each.extra_flops is not None and found.flops:
+    if each.extra_flops and found.flops:
         cost = f", +{each.extra_flops / found.flops:.0%} FLOPs"
     if after < (1 - _LITTLE) * before:
         yield hanging(f"{each.text}{at}: peak {change}{cost}", "green")

@@ -97,6 +97,94 @@ def test_a_program_is_followed_with_its_optimizer(ctrace: Command) -> None:
     assert sum(each["bytes"] for each in report["alive"]) + report["unattributed_bytes"] == report["peak"]["bytes"]
 
 
+SEQUENTIAL = """\
+import torch
+
+step = torch.compile(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64)))
+for _ in range(2):
+    x = torch.randn(512, 64)
+    loss = (step(x) - x).square().mean()
+    loss.backward()
+"""
+
+
+def test_a_graph_without_a_line_of_the_user_has_the_line_of_its_call(ctrace: Command) -> None:
+    """A Sequential consists of code of torch; eager has the line that calls it, and so has compiled."""
+    ctrace.write("train.py", SEQUENTIAL)
+    report = ctrace("memory", "train.py", "--json").report
+    large = [each for each in report["alive"] if each["bytes"] > 1024]
+    assert {each["line"] for each in large if each["kind"] == "saved"} == {5, 6}
+    assert {each["line"] for each in large if each["kind"] == "gradient"} == {6}
+    assert {(each["line"], each["eager_saves"]) for each in report["saved"]} == {(6, True)}
+
+
+EVALUATES = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 512)
+        self.last = torch.nn.Linear(512, 64)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
+
+model = torch.compile(Net().eval())
+outputs = [model(torch.randn(128, 64)) for _ in range(3)]
+print(torch.cat(outputs).mean())
+"""
+
+
+def test_a_program_that_saves_for_no_backward_is_tried_without_gradients(ctrace: Command) -> None:
+    ctrace.write("evaluate.py", EVALUATES)
+    report = ctrace("memory", "evaluate.py", "--json").report
+    assert report["saved_bytes"] == report["eager_saved_bytes"] > 3 * 128 * 512 * 4
+    assert all(each["eager_saves"] for each in report["saved"])
+    (option,) = report["options"]
+    assert (option["name"], option["tried"], option["line"]) == ("no_grad", True, 10)
+    assert option["peak_bytes"] < report["peak"]["bytes"] - 2 * 128 * 512 * 4
+    ctrace.write("without.py", EVALUATES.replace("outputs =", "torch.set_grad_enabled(False)\noutputs ="))
+    without = ctrace("memory", "without.py", "--json").report
+    assert without["peak"]["bytes"] == option["peak_bytes"]
+    assert without["options"] == []
+
+
+BY_HAND = """\
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(32, 96)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(2, 128, 3, 2, 16).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / 4.0
+        weights = scores.softmax(-1)
+        weights = torch.nn.functional.dropout(weights, 0.1, self.training)
+        return (weights @ v).transpose(1, 2).reshape(2, 128, 32)
+
+model = Attention()
+
+def inputs():
+    return (torch.randn(2, 128, 32),)
+"""
+
+
+def test_an_attention_that_a_pattern_replaces_keeps_its_lines(ctrace: Command) -> None:
+    """Inductor replaces it by a graph of its own, whose nodes have no stack trace."""
+    ctrace.write("model.py", BY_HAND)
+    report = ctrace("memory", "model.py", "--train", "--json").report
+    assert {each["line"] for each in report["alive"] if each["bytes"] > 1024} >= {10, 12}
+    large = [each for each in (*report["alive"], *report["saved"]) if each["bytes"] > 1024]
+    assert all(each["line"] for each in large if each.get("kind") != "other")  # the gradient that the step starts with
+    kernels = ctrace("kernels", "model.py", "--train", "--json").report
+    made = [each for part in kernels["parts"] for each in part["kernels"] if "randint" not in each["name"]]
+    lines = {each["name"]: each["lines"] for each in made}
+    assert all(lines.values()), lines
+
+
 LIBRARY = """\
 import torch
 

@@ -23,6 +23,7 @@ from ctrace.inspector.capture.autotuning.samples import Samples, spread
 from ctrace.inspector.capture.autotuning.untried import MODULES, RefusedTemplates
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -213,7 +214,7 @@ class _Hooks:
             # Choices are torch's objects, and alive as long as torch may take one of them.
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
-        stack = None if node is None else node.meta.get("stack_trace")
+        stack = None if node is None else stack_of(node)
         listed = ChoicesListed(
             stage=operation.part.stage,
             number=operation.number,

@@ -28,6 +28,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from ctrace.inspector.capture.core.node_lines import stacks_of
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.fusion.buffers import Buffers
 from ctrace.inspector.capture.fusion.extents import ElementSet, hint, of_dep, of_layout
@@ -249,7 +250,7 @@ class GraphPart:
         origins = [
             origin for member in members for origin in origins_of(member, exact=node.is_extern() and len(members) == 1)
         ]
-        stacks = [stack for member in members for stack in member.get_stack_traces()]
+        stacks = [stack for member in members for stack in stacks_of(member)]
         return ScheduledNode(
             **asdict(fused), ops=_interned(ops_of(origins), self._ops), stacks=_interned(stacks, self._stacks)
         )

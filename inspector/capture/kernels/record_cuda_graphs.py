@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
@@ -177,8 +178,8 @@ def _name(node: Any) -> str:
 def _stack(node: Any) -> str:
     """Return a node's stack trace; for an input, which has none, return that of its first use."""
     for each in (node, *node.users):
-        if stack := each.meta.get("stack_trace"):
-            return str(stack)
+        if stack := stack_of(each):
+            return stack
     return ""
 
 
@@ -245,6 +246,6 @@ def _is_said(reason: str) -> bool:
 
 def _outside(node: Any, reason: str) -> Offender:
     origins = [origin for each in node.get_nodes() if each.node for origin in origins_of(each.node, exact=False)]
-    stacks = [stack for each in origins if (stack := each.meta.get("stack_trace"))]
+    stacks = [stack for each in origins if (stack := stack_of(each))]
     ops = ", ".join(ops_of(origins)) or node.get_name()
     return Offender(f"{ops}: {_WORDS.get(reason, reason)}", stacks[-1] if stacks else "")

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.node_lines import stack_of, stacks_of
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -85,7 +86,7 @@ def _described(statements: Statements, schedule: Any, name: str, is_extern: bool
     nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
     origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
     operations = [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled]
-    stacks = tuple(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
+    stacks = tuple(dict.fromkeys(trace for node in nodes for trace in stacks_of(node)))
     line_stacks, beside = _numbered(statements.take(scheduled), stacks)
     return KernelMade(
         stage=current_stage(),
@@ -116,7 +117,7 @@ def _numbered(
     for lines in written:
         table = []
         for checksum, origins in lines.items():
-            traces = dict.fromkeys(trace for origin in origins if (trace := getattr(origin, "stack_trace", None)))
+            traces = dict.fromkeys(trace for origin in origins if (trace := stack_of(origin)))
             if traces:
                 table.append(LineStacks(checksum, tuple(numbers.setdefault(each, len(numbers)) for each in traces)))
         tables.append(tuple(table))

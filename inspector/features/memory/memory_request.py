@@ -27,6 +27,8 @@ class MemoryRequest(Struct, frozen=True):
     """Whether to run a program without compiling anything."""
     entered: tuple[tuple[str, Integer, str], ...] = ()
     """The functions that are compiled otherwise: file, first line and name."""
+    without_gradients: bool = False
+    """Whether to run a program under `torch.no_grad()`."""
 
 
 class SavedAt(Struct, frozen=True):
@@ -49,3 +51,5 @@ class RunMemory(Struct, frozen=True):
     """The most that all lines save at one time."""
     entered: tuple[tuple[str, Integer, str], ...] = ()
     """The functions that are compiled."""
+    backwards: Integer = 0
+    """How often a backward ran in a program."""

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, TargetError
-from ctrace.inspector.facts.memory_facts import FitDocument, FoundMemory, MemoryPeak
+from ctrace.inspector.facts.memory_facts import AliveMemory, FitDocument, FoundMemory, MemoryOption, MemoryPeak
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.memory.memory_lines import with_eager
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
@@ -19,7 +19,7 @@ from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ProgramTarget, Resolved, resolve
-from ctrace.inspector.runs.tasks import run_task
+from ctrace.inspector.runs.tasks import TaskError, run_task
 from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
@@ -111,7 +111,33 @@ def _program_memory(
     compiled = run(MemoryRequest(capture), output, {})
     say("running the program in eager")
     eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
-    return replace(with_eager(compiled, eager), program=compiled.found.program)
+    found_memory = replace(with_eager(compiled, eager), program=compiled.found.program)
+    idle = next((each for each in compiled.found.alive if each.kind == "saved"), None)
+    if compiled.backwards or idle is None:
+        return found_memory
+    say("running the program under torch.no_grad()")
+    try:
+        peak = run(MemoryRequest(capture, without_gradients=True), subprocess.DEVNULL, {}).found.peak
+    except TaskError as error:  # the program asks for a gradient in another way
+        return replace(found_memory, options=(_without_gradients(idle, None, error.what),))
+    return replace(found_memory, options=(_without_gradients(idle, peak.bytes),))
+
+
+def _without_gradients(idle: AliveMemory, peak: int | None, why_not: str = "") -> MemoryOption:
+    """Return the advice for a program that saves tensors, and takes no backward."""
+    return MemoryOption(
+        name="no_grad",
+        text="run it under torch.no_grad(): no backward follows",
+        file=idle.file,
+        line=idle.line,
+        peak_bytes=peak,
+        extra_flops=0.0,
+        tried=True,
+        measured=False,
+        statement="with torch.no_grad():",
+        computed_bytes=peak,
+        why_not=why_not,
+    )
 
 
 _FIT = re.compile(r"batch|\d+\.\d+")

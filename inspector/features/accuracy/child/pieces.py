@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
 from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of
@@ -171,7 +172,7 @@ def located(
 
 
 def _key(node: Any) -> tuple[Any, ...]:
-    return () if node is None else (str(node.target), node.meta.get("stack_trace"))
+    return () if node is None else (str(node.target), stack_of(node))
 
 
 def _explained(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:

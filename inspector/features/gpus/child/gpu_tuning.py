@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -209,5 +210,5 @@ def _origins(node: Any) -> list[Any]:
 
 
 def _lines(nodes: list[Any]) -> tuple[str, ...]:
-    stacks = (stack for node in nodes if (stack := node.meta.get("stack_trace")))
+    stacks = (stack for node in nodes if (stack := stack_of(node)))
     return user_lines(stacks, library_prefixes())

@@ -138,6 +138,7 @@ class _ModelMemory(_Memory):
         super().__init__(request)
         self._calls = ModelCalls(request.capture, self._ledger, Tracked(self._ledger))
         self._graphs.entered = self._calls.tracked.lines.entered
+        self._graphs.caller = self._calls.tracked.lines.outside
         self._model: Any = None
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
@@ -344,18 +345,24 @@ class _ProgramMemory(_Memory):
             found = replace(
                 found, growth=self._growth(), held=_largest_first((*self._kept(self._tracked), *self._held))
             )
+            run = replace(run, backwards=self._tracked.backwards)
         return replace(run, found=found)
 
-    def _follow(self, active: ExitStack, _torch: ModuleType) -> None:
+    def _follow(self, active: ExitStack, torch: ModuleType) -> None:
+        if self._request.without_gradients:
+            active.enter_context(torch.no_grad())
         tracked = self._tracked = Tracked(self._ledger)
         tracked.lines.entered.update(CodeOrigin(*each) for each in self._request.entered)
         self._graphs.entered = tracked.lines.entered
+        self._graphs.caller = tracked.lines.outside
         growths = {name: GrowingCalls(self._ledger, tracked.lines) for name in ("optimizer", "backward", "graph")}
         tracked.steps = {name: growths[name].after_call for name in ("optimizer", "backward")}
         self._graphs.after_call = growths["graph"].after_call
         self._growths = growths
         active.callback(self._look_for_holders)
         active.enter_context(tracked.active())
+        if self._request.is_eager:
+            active.enter_context(tracked.marking_saved())
 
     def _look_for_holders(self) -> None:
         gc.collect()

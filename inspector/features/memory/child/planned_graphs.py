@@ -9,13 +9,14 @@ and when it is freed are as they would be. Memory inside of the graph is that of
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import CodeType, SimpleNamespace
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.passes.replaced_nodes import lines_of_replacements
 from ctrace.inspector.features.memory.child.storage_ledger import (
     NOWHERE,
     CodeOrigin,
@@ -77,11 +78,15 @@ class PlannedGraph:
         self.calls = 0
         self.total_calls = 0
         code_under_way = _code_under_way()
+        # 2.11 to 2.13, _functorch/_aot_autograd/runtime_wrappers.py: a backward is compiled in the forward's context.
+        self.compilation = torch._guards.CompileContext.current_compile_id()
         self.function = _origin_of(code_under_way)
         self.entered = _origin_of(_resumed_from(code_under_way))
         """The function of the program that the graph is of; `function` may be what resumes it after a break."""
         self.last: WrapperOutcome | None = None
         self._ledger = ledger
+        self._caller = NOWHERE
+        """The user's line of the last call: a graph of modules of torch alone, such as a Sequential, has no other."""
         code, _ = graph.codegen()
         text = code.value if hasattr(code, "value") else str(code)
         self._facts = dict(_facts(graph))
@@ -104,10 +109,16 @@ class PlannedGraph:
         """The graph that Inductor lowered."""
         return self._module.graph
 
-    def call(self, arguments: list[Any]) -> Any:
+    def line_of(self, node: Any) -> CodeOrigin:
+        """Return the user's line that a node comes from, else the line that called the graph last."""
+        file, line, function = place_of(node)
+        return self._caller if file is None else CodeOrigin(file, line, function)
+
+    def call(self, arguments: list[Any], caller: CodeOrigin = NOWHERE) -> Any:
         """Call it as its caller calls a wrapper, whose list of arguments becomes empty."""
         import torch
 
+        self._caller = caller
         self.calls += 1
         self.total_calls += 1
         if self._plan is None:
@@ -146,7 +157,7 @@ class PlannedGraph:
             self._ledger.end(each)
         for each in results:
             if _is_tensor(each):
-                self._ledger.add(each, NOWHERE, self.name)
+                self._ledger.add(each, self._caller, self.name)
 
     def _applied(
         self, outcome: WrapperOutcome, given: list[Any], results: list[Any], ended: dict[TrackedStorage, None]
@@ -198,7 +209,7 @@ class PlannedGraph:
             taken[key] = buffer
             made.append(value)
             if buffer is None:
-                self._ledger.add(value, NOWHERE, self.name)
+                self._ledger.add(value, self._caller, self.name)
                 continue
             stored = stored_of.get(buffer) or _argument_of(buffer, given)
             if stored is not None and buffer not in first:
@@ -207,7 +218,7 @@ class PlannedGraph:
                     ended.pop(stored, None)
                     self._ledger.adopt(value, stored)
             elif stored is None:
-                self._ledger.add(value, NOWHERE, self.name)
+                self._ledger.add(value, self._caller, self.name)
         self._mark_saved(outcome, made)
         return made
 
@@ -227,10 +238,11 @@ class PlannedGraph:
     def _allocated(self, name: str) -> TrackedStorage:
         fact = self._facts.get(name) or BufferFact(NOWHERE)
         shape = tuple(each for each in fact.shape if isinstance(each, int))
+        origin = fact.origin if fact.origin.text else self._caller
         return TrackedStorage(
             0,
             fact.device,
-            fact.origin,
+            origin,
             fact.op,
             shape if len(shape) == len(fact.shape) else (),
             fact.dtype,
@@ -398,6 +410,10 @@ class PlannedGraphs:
         """What to do after a call of a graph that is no backward."""
         self.entered: set[CodeOrigin] = set()
         """The functions of the program that graphs are of."""
+        self.caller: Callable[[FrameType | None], CodeOrigin] = lambda _frame: NOWHERE
+        """Returns the user's line that calls what runs in a frame."""
+        self._callers: dict[Any, CodeOrigin] = {}
+        """The line that called each compilation last; its backward runs for that line."""
 
     @contextmanager
     def active(self, settings: Mapping[str, Any] | None = None) -> Iterator[None]:
@@ -411,6 +427,7 @@ class PlannedGraphs:
         with ExitStack() as stack:
             stack.enter_context(config.patch({**_SETTINGS, **off, "compile_threads": 1, **(settings or {})}))
             stack.enter_context(of_autograd.patch(enable_autograd_cache=False))
+            stack.enter_context(lines_of_replacements())
             stack.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
             stack.enter_context(patched(GraphLowering, "compile_to_module", self._planning()))
             yield
@@ -424,7 +441,9 @@ class PlannedGraphs:
             runner = SimpleNamespace(recursively_apply_fns=lambda _functions: None, partitions=[])
 
             def call(arguments: list[Any]) -> Any:
-                result = planned.call(arguments)
+                if not planned.is_backward:
+                    self._callers[planned.compilation] = self.caller(sys._getframe(1))
+                result = planned.call(arguments, self._callers.get(planned.compilation, NOWHERE))
                 if not planned.is_backward:
                     self.after_call()
                 return result

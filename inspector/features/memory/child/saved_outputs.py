@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ctrace.inspector.capture.core.node_lines import place_of, source_of
+from ctrace.inspector.capture.core.node_lines import source_of
 from ctrace.inspector.facts.memory_facts import SavedMemory
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph
 
@@ -16,7 +16,7 @@ def saved_memory(graph: PlannedGraph) -> Iterator[SavedMemory]:
         if not size or each.index not in graph.owned:
             continue
         value = each.node.meta["val"]
-        file, line, function = place_of(each.node)
+        file, line, function = graph.line_of(each.node)
         yield SavedMemory(
             bytes=size,
             file=file,

@@ -67,6 +67,10 @@ class OperatorLines:
             return origin
         return self._of_nodes.get(node._sequence_nr(), NOWHERE)
 
+    def outside(self, frame: FrameType | None) -> CodeOrigin:
+        """Return the line that calls what runs now, whether or not it computes operators for a backward."""
+        return self._on_stack(frame, inside_engine=False)[0]
+
     def in_distributed(self, frame: FrameType | None) -> CodeOrigin:
         """Name the function of `torch.distributed` that runs: what FSDP gathers is of no line of the user's."""
         while frame is not None:
@@ -120,6 +124,7 @@ class Tracked:
         """What to do after a backward, and after a step of an optimizer."""
         self.retained: dict[CodeOrigin, int] = {}
         """The lines that keep a graph of autograd after its backward, and the bytes that it holds."""
+        self.backwards = 0
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -139,10 +144,38 @@ class Tracked:
             stack.enter_context(self.mode)
             yield
 
+    @contextmanager
+    def marking_saved(self) -> Iterator[None]:
+        """Mark what calls of modules save in the block, also where no backward follows, which would mark it.
+
+        Only for a program that compiles nothing: Dynamo would trace the hooks.
+        """
+        import torch
+        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+        autograd: Any = torch.autograd
+        began: list[int] = []
+
+        def enter(_module: Any, _inputs: Any) -> None:
+            began.append(autograd._get_sequence_nr())
+
+        def leave(_module: Any, _inputs: Any, outputs: Any) -> None:
+            since = began.pop()
+            if not began:
+                mark_saved(self.ledger, outputs, since)
+
+        hooks = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            for each in hooks:
+                each.remove()
+
     def _in_backward(self, original: Any) -> Any:
         def run(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
                 return original(outputs, *args, **kwargs)
+            self.backwards += 1
             mark_saved(self.ledger, outputs)
             with self.within("backward"):
                 result = original(outputs, *args, **kwargs)
@@ -316,14 +349,14 @@ def mark_parameters(ledger: Ledger, parameters: Iterable[Any]) -> None:
             ledger.mark((each.grad,), "gradient")
 
 
-def mark_saved(ledger: Ledger, outputs: Any) -> None:
-    """Mark what autograd keeps for the backward of some results."""
-    for tensor in saved_tensors(outputs):
+def mark_saved(ledger: Ledger, outputs: Any, since: int = 0) -> None:
+    """Mark what autograd keeps for the backward of some results, as `saved_tensors` finds it."""
+    for tensor in saved_tensors(outputs, since):
         ledger.mark((tensor,), "saved")
 
 
-def saved_tensors(outputs: Any) -> Iterator[Any]:
-    """Yield each tensor that the nodes below some results save.
+def saved_tensors(outputs: Any, since: int = 0) -> Iterator[Any]:
+    """Yield each tensor that the nodes below some results save, down to the nodes made before a number of autograd's.
 
     What a hook has packed, such as a checkpoint, is not unpacked: that may compute it again.
     """
@@ -337,7 +370,7 @@ def saved_tensors(outputs: Any) -> Iterator[Any]:
         node = waiting.pop()
         yield from saved_by(node)
         for following, _ in node.next_functions:
-            if following is not None and following not in seen:
+            if following is not None and following not in seen and following._sequence_nr() >= since:
                 seen.add(following)
                 waiting.append(following)
 
