@@ -64,7 +64,7 @@ class Editing:
         from ctrace.cli.console import write_report
         from ctrace.reports.escape import plain_document
         from ctrace.reports.json.packages.package_results import render_edit_json
-        from ctrace.reports.wording.editing_wording import check_line
+        from ctrace.reports.wording.kernel_packages import check_line
 
         found = self._check()
         lines = [check_line(None, found), *found.notes]
@@ -100,7 +100,7 @@ class Editing:
         from ctrace.cli.console import write_report
         from ctrace.inspector.features.workshop.kernel_packages.watching import code_diffs
         from ctrace.reports.escape import plain_document
-        from ctrace.reports.wording.editing_wording import check_line
+        from ctrace.reports.wording.kernel_packages import check_line
 
         label = f"{time.strftime('%H:%M:%S')} {', '.join(names) or 'as it is'}"
         try:

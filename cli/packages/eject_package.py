@@ -152,7 +152,7 @@ def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectReques
     from ctrace.cli.console import write_report
     from ctrace.cli.show import show_screen
     from ctrace.reports.json.packages.ejecting_json import render_ejected_json
-    from ctrace.reports.terminal.kernels.ejected import ejected_screen
+    from ctrace.reports.terminal.kernel_files_screen import ejected_screen
     from ctrace.reports.terminal.widgets import led_by_verdict
 
     if request.json:

@@ -10,8 +10,7 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, T
 from ctrace.inspector.findings.scenarios.culprits import error_text, off
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.columns import columned
-from ctrace.reports.terminal.widgets import MOST, Verbatim, hanging, section
+from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, hanging, section
 from ctrace.reports.wording.accuracy_wording import (
     KINDS,
     answer,

@@ -54,7 +54,7 @@ def apply(
     from ctrace.cli.show import show_either
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.reports.json.packages.package_results import render_apply_json
-    from ctrace.reports.terminal.packages.applied import apply_screen
+    from ctrace.reports.terminal.kernel_files_screen import apply_screen
 
     check_output(output)
     options = Options(

@@ -56,7 +56,7 @@ def tune(
     from ctrace.cli.packages.package_runs import tuned_packages
     from ctrace.cli.show import show_either
     from ctrace.reports.json.packages.package_results import render_tune_json
-    from ctrace.reports.terminal.packages.tuning_screen import tune_screen
+    from ctrace.reports.terminal.kernel_files_screen import tune_screen
 
     check_output(output)
     found = tuned_packages(folder, gpu, most, tuple(kernels or ()), timeout, is_written=not dry_run)

@@ -40,7 +40,7 @@ def wrap(
     from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
     from ctrace.reports.escape import patch_document
     from ctrace.reports.json.printer import render
-    from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
+    from ctrace.reports.terminal.kernel_files_screen import wrap_screen
 
     check_output(output)
     refuse_existing(output)
