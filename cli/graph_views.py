@@ -164,9 +164,8 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
     from ctrace.inspector.session.completeness import first_lines
-    from ctrace.reports.dot import dot_text
     from ctrace.reports.format import plain
-    from ctrace.reports.svg import svg_text
+    from ctrace.reports.svg import dot_text, svg_text
 
     check_output(output)
     session, is_new = session_of(request)

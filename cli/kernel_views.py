@@ -131,7 +131,7 @@ def _beside(
     session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
 ) -> "Iterator[RenderableType]":
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
-    from ctrace.inspector.findings.target.target_view import target_of
+    from ctrace.inspector.findings.target_view import target_of
     from ctrace.reports.terminal.built_screen import resources_screen, times_screen
     from ctrace.reports.terminal.user_kernels_screen import user_kernels_section
     from ctrace.reports.terminal.widgets import MOST

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TimeSpread, TunedOperation
-from ctrace.inspector.findings.autotuning.autotuning_view import (
+from ctrace.inspector.findings.autotuning_view import (
     FAILED,
     AutotuningDocument,
     KernelRow,
@@ -19,8 +19,8 @@ from ctrace.inspector.findings.autotuning.autotuning_view import (
     winner,
 )
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
-from ctrace.reports.wording.durations import duration
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _MOST = 5

@@ -9,7 +9,7 @@ from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, peaks
 from ctrace.inspector.findings.kernels.kernel_view import PartKernels
-from ctrace.inspector.findings.target.target_view import NEEDS_DEVICE, target_of
+from ctrace.inspector.findings.target_view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import WIDE, columned, section
 from ctrace.reports.wording.kernels_wording import UNKNOWN, memory

@@ -20,11 +20,11 @@ from ctrace.inspector.findings.kernels.built_view import (
 )
 from ctrace.inspector.findings.kernels.occupancy import Occupancy, OccupancyLimit
 from ctrace.inspector.findings.kernels.rates import peaks_by
-from ctrace.inspector.findings.target.target_view import several, target_of
+from ctrace.inspector.findings.target_view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import code_note
 from ctrace.reports.terminal.widgets import WIDE, Verbatim, columned, highlighted, micro, section
-from ctrace.reports.wording.built_wording import COMMENTS, configuration_text
+from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text
 
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
 _UNKNOWN = "not known"

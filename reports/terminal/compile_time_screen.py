@@ -10,8 +10,8 @@ from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
 from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.inspector.findings.compile_time.compile_time_view import CompileAnswer, CompileDocument
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import MOST, columned, fix, hanging, item, more, section
-from ctrace.reports.wording.durations import duration
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""

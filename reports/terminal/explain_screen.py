@@ -13,20 +13,20 @@ from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.break_view import never_compiled
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import sentence as cuda_graphs
-from ctrace.inspector.findings.scenarios.scenario_view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.cuda_graph_view import sentence as cuda_graphs
+from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.shapes.shape_view import violations
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration, times
 from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.accuracy_wording import answer
 from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
-from ctrace.reports.wording.durations import duration, times
 
 _NAME = 24
 

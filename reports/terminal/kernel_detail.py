@@ -14,12 +14,11 @@ from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.findings.kernels.bounds import least_of
 from ctrace.inspector.findings.kernels.built_view import resources
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, work_of_launch
-from ctrace.inspector.findings.target.target_view import NEEDS_DEVICE, target_of
+from ctrace.inspector.findings.target_view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.kernel_tables import part_title, share_text
 from ctrace.reports.terminal.target_screen import basis_line, code_note, emitted_for
 from ctrace.reports.terminal.widgets import Verbatim, highlighted, item, section, table
-from ctrace.reports.wording.built_wording import resources_text
 from ctrace.reports.wording.kernels_wording import (
     buffer_text,
     fused_text,
@@ -31,6 +30,7 @@ from ctrace.reports.wording.kernels_wording import (
     ops_text,
     outputs_text,
     place_text,
+    resources_text,
     sorted_places,
     source_text,
     work_text,

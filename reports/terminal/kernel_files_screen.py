@@ -22,10 +22,10 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     TunedConfigurations,
 )
 from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
-from ctrace.reports.json.packages.ejecting_json import Ejected
+from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.target_screen import emitted_for
 from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, fix, hanging, item, marked, more, section
 from ctrace.reports.wording import kernel_packages as words

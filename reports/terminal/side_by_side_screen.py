@@ -12,14 +12,14 @@ from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
 from ctrace.inspector.findings.fusion.totals import session_totals, totals
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources
-from ctrace.inspector.findings.target.side_by_side import (
+from ctrace.inspector.findings.side_by_side import (
     ComparedKernel,
     ComparedPart,
     One,
     SourceComparison,
     side_by_side,
 )
-from ctrace.inspector.findings.target.target_view import (
+from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
     left_open,
     question_place,
@@ -29,7 +29,7 @@ from ctrace.inspector.findings.target.target_view import (
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, columned, hanging, headline, item, more, section
-from ctrace.reports.wording.built_wording import configuration_text
+from ctrace.reports.wording.kernels_wording import configuration_text
 from ctrace.reports.wording.target_wording import least_text, spills_text
 
 Targets = Mapping[str, Session]

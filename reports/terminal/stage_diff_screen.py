@@ -13,9 +13,9 @@ from rich.text import Text
 from ctrace.inspector.facts.passes import Pass, Pattern
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
+from ctrace.inspector.findings.graphs.ops import op_name
 from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference, runs
 from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
-from ctrace.inspector.findings.graphs.text.ops import op_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import places
 from ctrace.reports.terminal.node_screen import line_title, node_line

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
-from ctrace.inspector.findings.target.target_view import (
+from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
     Open,
     left_open,

@@ -22,9 +22,9 @@ from ctrace.inspector.features.time.timing_view import (
 )
 from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import Verbatim, columned, fix, hanging, item, section
 from ctrace.reports.wording import timing_wording as words
-from ctrace.reports.wording.durations import duration
 
 _STYLES = {
     RatioVerdict.FASTER: "bold green",

@@ -8,7 +8,7 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
 )
 from ctrace.inspector.features.workshop.kernel_packages.watching import speed
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.durations import duration
+from ctrace.reports.format import duration
 
 _RAN = {"gpu": "", "cpu": "", "interpreter": " in Triton's interpreter"}
 

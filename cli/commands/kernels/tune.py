@@ -53,9 +53,9 @@ def tune(
     from rich.console import RenderableType
 
     from ctrace.cli.console import check_output
-    from ctrace.cli.packages.package_runs import tuned_packages
+    from ctrace.cli.package_runs import tuned_packages
     from ctrace.cli.show import show_either
-    from ctrace.reports.json.packages.package_results import render_tune_json
+    from ctrace.reports.json.package_results import render_tune_json
     from ctrace.reports.terminal.kernel_files_screen import tune_screen
 
     check_output(output)

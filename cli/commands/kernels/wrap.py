@@ -34,7 +34,7 @@ def wrap(
 ) -> None:
     """Write a PyTorch operator (triton_op) around your own Triton kernel."""
     from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.packages.package_runs import refuse_existing, wrap_result
+    from ctrace.cli.package_runs import refuse_existing, wrap_result
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
     from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file

@@ -29,7 +29,7 @@ from ctrace.inspector.features.workshop.triton_ops.triton_op_model import (
     WrapResult,
 )
 from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
-from ctrace.reports.json.packages.package_results import render_apply_json, render_edit_json, render_tune_json
+from ctrace.reports.json.package_results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.kernel_files_screen import apply_screen, tune_screen, wrap_screen
 from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
