@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ctrace.cli.process.streams import is_unread, put
+from ctrace.cli.streams import is_unread, put
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.reports.escape import Document, one, plain_document, without_commands
 

@@ -79,25 +79,25 @@ def data(session: "Session", view: GraphView) -> "Document":
 def screen(session: "Session", view: GraphView, width: int) -> "Iterable[RenderableType]":
     """Return the view as a screen."""
     if view.diff:
-        from ctrace.reports.terminal.graphs.stage_diff_screen import diff_screen
+        from ctrace.reports.terminal.stage_diff_screen import diff_screen
 
         return diff_screen(session, *_diff(session, view), width, all_of_it=view.all_of_it)
     if view.line:
         return _line_screen(session, view.line, view, width)
     if view.passes:
-        from ctrace.reports.terminal.graphs.passes_screen import passes_screen
+        from ctrace.reports.terminal.stage_diff_screen import passes_screen
 
         return passes_screen(session, _known(session, view.graph))
     if view.ops:
-        from ctrace.reports.terminal.graphs.node_screen import ops_screen
+        from ctrace.reports.terminal.node_screen import ops_screen
 
         return ops_screen(session, *_one_stage(session, view, "--ops"))
     if view.stage:
-        from ctrace.reports.terminal.graphs.node_screen import stage_screen
+        from ctrace.reports.terminal.node_screen import stage_screen
 
         return stage_screen(session, *_one_stage(session, view, "--stage"), width, all_of_it=view.all_of_it)
     from ctrace.inspector.findings.graphs.graph_view import compiled
-    from ctrace.reports.terminal.graphs.graphs_screen import graphs_screen
+    from ctrace.reports.terminal.graphs_screen import graphs_screen
 
     return graphs_screen(session, compiled(session, view.graph), width, all_of_it=view.all_of_it)
 
@@ -116,7 +116,7 @@ def _known(session: "Session", graph: str | None) -> str | None:
 
 
 def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.graphs.node_screen import line_screen
+    from ctrace.reports.terminal.node_screen import line_screen
 
     return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
 
@@ -164,9 +164,8 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
     from ctrace.inspector.session.completeness import first_lines
-    from ctrace.reports.dot import dot_text
     from ctrace.reports.format import plain
-    from ctrace.reports.svg import svg_text
+    from ctrace.reports.svg import dot_text, svg_text
 
     check_output(output)
     session, is_new = session_of(request)

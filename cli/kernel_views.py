@@ -70,7 +70,7 @@ def side_by_side(
     targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int
 ) -> "Iterable[RenderableType]":
     """Return a screen that compares several GPUs."""
-    from ctrace.reports.terminal.target.side_by_side_screen import kernels_side_by_side
+    from ctrace.reports.terminal.side_by_side_screen import kernels_side_by_side
 
     return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
 
@@ -107,8 +107,8 @@ def data(session: "Session", view: KernelView) -> "Document":
 
 def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
     """Return the view as a screen."""
-    from ctrace.reports.terminal.kernels import kernel_detail as one
-    from ctrace.reports.terminal.kernels.tables import kernels_screen
+    from ctrace.reports.terminal import kernel_detail as one
+    from ctrace.reports.terminal.kernel_tables import kernels_screen
 
     if view.dump:
         return _dump_screen(session, view.dump)
@@ -131,9 +131,9 @@ def _beside(
     session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
 ) -> "Iterator[RenderableType]":
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
-    from ctrace.inspector.findings.target.target_view import target_of
-    from ctrace.reports.terminal.kernels.built_screen import resources_screen, times_screen
-    from ctrace.reports.terminal.kernels.user_kernels_screen import user_kernels_section
+    from ctrace.inspector.findings.target_view import target_of
+    from ctrace.reports.terminal.built_screen import resources_screen, times_screen
+    from ctrace.reports.terminal.user_kernels_screen import user_kernels_section
     from ctrace.reports.terminal.widgets import MOST
 
     yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
@@ -149,8 +149,8 @@ def _for_a_target(
     session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
 ) -> "Iterator[RenderableType]":
     """Show bounds, choices that autotuning makes on the device, and questions about the device."""
-    from ctrace.reports.terminal.kernels.bounds_screen import bounds_screen
-    from ctrace.reports.terminal.target import target_screen as target
+    from ctrace.reports.terminal import target_screen as target
+    from ctrace.reports.terminal.bounds_screen import bounds_screen
 
     if not session.built:
         yield target.nothing_compiled(session)
@@ -166,13 +166,13 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 
 
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.kernels.dump import dump_screen
+    from ctrace.reports.terminal.kernel_files_screen import dump_screen
 
     return dump_screen(session, _dumped(session, folder))
 
 
 def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.kernels.built_screen import ir_screen
+    from ctrace.reports.terminal.built_screen import ir_screen
 
     return ir_screen(session, str(view.ir), view.kernel, view.graph)
 

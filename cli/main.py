@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from ctrace.cli.console import complain, guarded_streams, say
-from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
-from ctrace.cli.process.streams import drop, open_standard_streams
+from ctrace.cli.signals import EndedBySignal, ending_in_order, ending_signal
+from ctrace.cli.streams import drop, open_standard_streams
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError, did_you_mean
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 from ctrace.inspector.version import __version__

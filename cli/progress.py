@@ -195,7 +195,7 @@ class Many:
 
     def observe(self, job: "CheckJob", what: str) -> None:
         """Record that a job started or ended; see `pool.run_jobs`."""
-        from ctrace.inspector.features.check.jobs.pool import STARTED
+        from ctrace.inspector.features.check.pool import STARTED
 
         if what == STARTED:
             self._running.append(job)

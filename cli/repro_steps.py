@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.process.signals import EndedBySignal
+from ctrace.cli.signals import EndedBySignal
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.reports.format import one_line
@@ -156,7 +156,7 @@ def _first_shown(found: "Drafts", began: float, seconds: float, say: "Callable[[
     from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
     from ctrace.inspector.features.fix.reduction.reduction_writing import written
     from ctrace.inspector.features.fix.reduction.reproducing import verified
-    from ctrace.inspector.findings.scenarios.culprits import culprit_sentence
+    from ctrace.inspector.findings.culprits import culprit_sentence
 
     culprit = found.culprit
     assert culprit is not None
@@ -318,7 +318,7 @@ def _show(request: ReproRequest, made: "Reproducer") -> None:
     from ctrace.reports.reproducer import claim, render_issue, render_program
 
     if request.json:
-        from ctrace.reports.json.repairs.repro_json import render_repro_json
+        from ctrace.reports.json.repro_json import render_repro_json
 
         write_report(render_repro_json(made), request.output)
         return

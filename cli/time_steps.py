@@ -82,9 +82,7 @@ def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool =
     from ctrace.inspector.features.time.timing_differences import TimingDocument, timing_document
 
     def screen(document: TimingDocument, width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.timing.timed_autotuning import autotuning_lines
-        from ctrace.reports.terminal.timing.timing_screen import timing_screen
-        from ctrace.reports.terminal.timing.timing_table import table_screen
+        from ctrace.reports.terminal.timing_screen import autotuning_lines, table_screen, timing_screen
 
         found = document.timings
         shown = table_screen(found, width) if found.is_table else timing_screen(found, width)

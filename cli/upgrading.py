@@ -142,7 +142,7 @@ def _models(targets: list[str], request: UpgradeRequest) -> Iterator[Model]:
     from msgspec.structs import replace
 
     from ctrace.cli.gate.check_request import CheckRequest, policy_of
-    from ctrace.inspector.features.check.jobs.jobs import jobs_of
+    from ctrace.inspector.features.check.jobs import jobs_of
     from ctrace.inspector.features.check.policy.policy_model import CPU
 
     policy, root = policy_of(CheckRequest(options=request.options, timeout=request.timeout))

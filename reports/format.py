@@ -1,4 +1,4 @@
-"""The one place that formats numbers, paths and foreign text for reading."""
+"""The one place that formats numbers, durations, paths and foreign text for reading."""
 
 import os
 import re
@@ -8,13 +8,15 @@ from pathlib import PurePath
 from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.knowledge.words import byte_sizes, counting
+from ctrace.inspector.knowledge.words import counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
+
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 """The end of the name that Dynamo gives a compiled graph (2.11 to 2.13, _dynamo/bytecode_transformation.py)."""
+
 
 _DTYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
@@ -24,6 +26,8 @@ _DTYPES = {
 
 
 _LEFT_OUT = f"…{os.sep}"
+
+
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
 
@@ -115,8 +119,8 @@ def without_unique_part(text: str) -> str:
 
 
 def memory(size: int) -> str:
-    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/words/byte_sizes.py`."""
-    return byte_sizes.memory(size)
+    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/words/counting.py`."""
+    return counting.memory(size)
 
 
 def scaled(number: int) -> str:
@@ -185,3 +189,28 @@ def listed(items: Iterable[str], most: int) -> str:
 def short_op(op: str) -> str:
     """Drop the namespace `aten.` or `prims.`."""
     return op.removeprefix("aten.").removeprefix("prims.")
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time with three digits: `12.3 µs`, `0.82 ms` is `820 µs`, `1.15 ms`, `2.10 s`."""
+    if seconds is None:
+        return "not measured"
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        if abs(seconds) < limit * 0.9995:
+            return f"{digits(seconds * factor)} {unit}"
+    return f"{digits(seconds)} s"
+
+
+def digits(value: float) -> str:
+    """Write a number below 1000 with three digits."""
+    size = abs(value)
+    if size >= 99.95:
+        return f"{value:.0f}"
+    if size >= 9.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
+
+
+def times(ratio: float) -> str:
+    """Write a factor: `1.42x`, `12.3x`."""
+    return f"{digits(ratio)}x"

@@ -16,8 +16,8 @@ from ctrace.inspector.findings.breaks.break_view import ranked
 from ctrace.inspector.findings.fusion.missed_fusions import top_missed
 from ctrace.inspector.findings.fusion.totals import session_totals
 from ctrace.inspector.findings.recompiles.recompile_view import groups
-from ctrace.inspector.findings.scenarios.scenario_view import not_compared, provoked, why_no_coverage
-from ctrace.inspector.findings.target.target_view import (
+from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.target_view import (
     open_sentence,
     question_place,
     question_sentence,

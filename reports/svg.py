@@ -1,22 +1,39 @@
-"""Draw a graph as a picture: by Graphviz if it is installed, else here, in plain layers."""
+"""Draw a graph: in Graphviz's language, or as a picture, by Graphviz if it is installed, else here, in plain layers."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.reports import format as fmt
-from ctrace.reports.dot import COLORS, label_lines
-from ctrace.reports.escape import Document, markup_document, xml_letters
+from ctrace.reports.escape import Document, graphviz_string, markup_document, xml_letters
+from ctrace.reports.wording.graphs_wording import op_text, result_text
 
 _SECONDS = 60
 """Time limit for Graphviz, which is slow for big graphs."""
+
+
 _LETTER, _LINE = 6.9, 13
 """Pixels of a letter's width and a line's height at font size 10."""
+
+
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
+
+
+COLORS = {
+    FxNodeKind.PLACEHOLDER: "#dbeafe",
+    FxNodeKind.GET_ATTR: "#fef3c7",
+    FxNodeKind.OUTPUT: "#dcfce7",
+    FxNodeKind.CALL_FUNCTION: "#f8fafc",
+    FxNodeKind.CALL_METHOD: "#f8fafc",
+    FxNodeKind.CALL_MODULE: "#f8fafc",
+}
+
+
+_LONGEST = 60
 
 
 def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[Document, str]:
@@ -134,3 +151,35 @@ def _box(box: _Box) -> Iterable[str]:
 
 def _text(text: str, x: float, y: float, style: str = "") -> str:
     return f'<text x="{x:.0f}" y="{y:.0f}"{style}>{escape(xml_letters(fmt.one(text)))}</text>'
+
+
+def dot_text(graph: FxGraph, title: str) -> Document:
+    """Draw a graph top down, with each graph that it calls in a box."""
+    named = graphviz_string(fmt.one(title))
+    lines = ["digraph {", f"  label={named};", '  node [shape=box style="filled,rounded" fontsize=10];']
+    for number, each in enumerate(graph.whole()):
+        lines += _graph(each, number)
+    return markup_document("\n".join([*lines, "}"]) + "\n")
+
+
+def _graph(graph: FxGraph, number: int) -> Iterator[str]:
+    if number:
+        yield f"  subgraph cluster_{number} {{ label={graphviz_string(fmt.one(graph.name, _LONGEST))};"
+    known = {node.name: f"n{number}_{at}" for at, node in enumerate(graph.nodes)}
+    for at, node in enumerate(graph.nodes):
+        yield f'  n{number}_{at} [label={_label(node)} fillcolor="{COLORS[node.kind]}"];'
+    if number:
+        yield "  }"
+    for at, node in enumerate(graph.nodes):
+        yield from (f"  {known[name]} -> n{number}_{at};" for name in node.uses if name in known)
+
+
+def label_lines(node: FxNode) -> tuple[str, ...]:
+    """Return a node's label: its name, its call and its result."""
+    call = "" if node.kind in (FxNodeKind.PLACEHOLDER, FxNodeKind.OUTPUT) else op_text(node)
+    texts = (node.name, call, result_text(node))
+    return tuple(fmt.one(text, _LONGEST) for text in texts if text)
+
+
+def _label(node: FxNode) -> str:
+    return graphviz_string("\n".join(label_lines(node)))

@@ -34,9 +34,8 @@ RUNS_AGAIN = {
     "inspector/features/workshop/child/applying_kernels.py": OWN_PROCESS,
     "inspector/features/workshop/child/check_package.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,
-    "inspector/features/workshop/child/regions.py": OWN_PROCESS,
-    "inspector/features/workshop/child/seconds.py": OWN_PROCESS,
     "inspector/features/workshop/child/patched_model.py": OWN_PROCESS,
+    "inspector/features/workshop/child/seconds.py": OWN_PROCESS,
     "inspector/features/workshop/child/tune_kernel.py": OWN_PROCESS,
     "inspector/capture/kernels/replay_times.py": AFTER,
     "inspector/features/fix/child/observation.py": OWN_PROCESS,
@@ -50,7 +49,7 @@ RUNS_AGAIN = {
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
     "inspector/features/upgrade/child/eager_task.py": OWN_PROCESS,
-    "inspector/features/workshop/child/triton_ops/triton_ops_main.py": OWN_PROCESS,
+    "inspector/features/workshop/child/triton_ops_main.py": OWN_PROCESS,
 }
 """By module."""
 

@@ -35,7 +35,7 @@ class Form:
 
 
 _SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
-_PACKAGES = "ctrace.reports.json.packages"
+_PACKAGES = "ctrace.reports.json"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
     "ctrace.reports.json.kernels_json",
@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:render_ir_json", "--ir"),
         Form(f"{_KERNELS}:render_dump_json", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
-        Form("ctrace.reports.json.packages.ejecting_json:render_ejected_json", "eject NAME"),
+        Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
         Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
         Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
@@ -90,8 +90,8 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.facts.memory_facts:StepMemoryDocument"),
         Form("ctrace.inspector.facts.memory_facts:FitDocument", "--fit WHAT"),
     ),
-    "cudagraphs": (Form("ctrace.inspector.findings.cuda_graphs.cuda_graph_view:CudaGraphsDocument"),),
-    "autotune": (Form("ctrace.inspector.findings.autotuning.autotuning_view:AutotuningDocument"),),
+    "cudagraphs": (Form("ctrace.inspector.findings.cuda_graph_view:CudaGraphsDocument"),),
+    "autotune": (Form("ctrace.inspector.findings.autotuning_view:AutotuningDocument"),),
     "collectives": (Form("ctrace.inspector.features.cluster.collective_view:CollectivesDocument"),),
     "diff": (Form("ctrace.inspector.features.compare.diff.changes:DiffDocument"),),
     "upgrade": (
@@ -101,7 +101,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "ranks": (Form("ctrace.inspector.features.compare.ranks.job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
-    "repro": (Form("ctrace.reports.json.repairs.repro_json:render_repro_json"),),
+    "repro": (Form("ctrace.reports.json.repro_json:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),

@@ -20,7 +20,7 @@ from traps import differences
 
 from ctrace.inspector.features.fix.repairs.obligations import COMPILED, COST, NAMES
 from ctrace.inspector.features.fix.repairs.trial_runs import new_server
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

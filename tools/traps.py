@@ -36,7 +36,7 @@ from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, Trie
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner, SearchBudget, new_server
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 
 _LIMIT = 120.0

@@ -40,7 +40,7 @@ def autotune(
     """
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_answer
-    from ctrace.inspector.findings.autotuning.autotuning_view import AutotuningDocument, autotuning_document
+    from ctrace.inspector.findings.autotuning_view import AutotuningDocument, autotuning_document
 
     check_graph(graph)
 

@@ -64,7 +64,7 @@ def bytecode(
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.bytecode.bytecode_screen import Selection, bytecode_screen
+        from ctrace.reports.terminal.bytecode_screen import Selection, bytecode_screen
 
         whole = function is None and graph is None and line is None
         chosen = _chosen(session, function, graph, line)

@@ -35,7 +35,7 @@ def cudagraphs(
     """Show which graphs replay as CUDA graphs, and why others do not."""
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_answer
-    from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import CudaGraphsDocument, cuda_graphs_document
+    from ctrace.inspector.findings.cuda_graph_view import CudaGraphsDocument, cuda_graphs_document
 
     check_graph(graph)
 

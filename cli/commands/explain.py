@@ -132,7 +132,7 @@ def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdo
         return render_json(session)
 
     def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.target.side_by_side_screen import explained_side_by_side
+        from ctrace.reports.terminal.side_by_side_screen import explained_side_by_side
 
         return explained_side_by_side(targets, failed, width)
 

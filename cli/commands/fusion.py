@@ -69,8 +69,7 @@ def fusion(
         return render_fusion_json(session, parts(session, graph, stage))
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.fusion.fusion_screen import fusion_screen
-        from ctrace.reports.terminal.fusion.rounds_screen import nodes_screen, rounds_screen
+        from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, rounds_screen
 
         found = parts(session, graph, stage)
         if rounds:
@@ -82,7 +81,7 @@ def fusion(
     def several(
         targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int
     ) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.target.side_by_side_screen import fusions_side_by_side
+        from ctrace.reports.terminal.side_by_side_screen import fusions_side_by_side
 
         return fusions_side_by_side(targets, failed, width)
 

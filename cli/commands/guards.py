@@ -68,7 +68,7 @@ def guards(
         return guards_document(session, choice, graph, whole=json or all_of_it)
 
     def screen(found: GuardsDocument, width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.guards.guards_screen import guards_screen
+        from ctrace.reports.terminal.guards_screen import guards_screen
 
         return guards_screen(found, width, view=view, all_of_it=all_of_it)
 

@@ -40,8 +40,8 @@ def serve(
     from ctrace.inspector.errors import SetupError
 
     try:
-        from ctrace.cli.serving.report_server import LOOPBACK, listening
-        from ctrace.cli.serving.report_server import serve as serve_runs
+        from ctrace.cli.report_server import LOOPBACK, listening
+        from ctrace.cli.report_server import serve as serve_runs
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("ctrace"):
             raise

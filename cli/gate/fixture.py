@@ -16,7 +16,7 @@ from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.check.lock.seen import LockOfTests
+    from ctrace.inspector.features.check.seen import LockOfTests
 
 CALLS = 2
 """How often to call with the same inputs: the second call shows recompilations without a change."""
@@ -129,7 +129,7 @@ class Checks:
     def _outcome(self, seen: SeenJob, *, is_by_lock: bool) -> CheckOutcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
         from ctrace.inspector.features.check.gate_outcome import judged
-        from ctrace.inspector.features.check.lock.ratchet import updated
+        from ctrace.inspector.features.check.ratchet import updated
 
         today = datetime.now(UTC).date()
         if not is_by_lock:

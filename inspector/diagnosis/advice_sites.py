@@ -16,7 +16,7 @@ from ctrace.inspector.facts.diagnosis import Finding, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip, UserLine
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.findings.scenarios.culprits import named_in, remedied
+from ctrace.inspector.findings.culprits import named_in, remedied
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.relative_paths import relative_path
 from ctrace.inspector.source.statements import qualified_name, start_of, statement

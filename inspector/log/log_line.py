@@ -1,4 +1,7 @@
-"""Format one record of a trace log in torch's structured-trace format, which ctrace's own artifacts use too."""
+"""Format one record of a trace log in torch's structured-trace format, which ctrace's own artifacts use too.
+
+`LOG_SCHEMA` is the version of our own records.
+"""
 
 from hashlib import md5
 from json import dumps
@@ -7,6 +10,12 @@ from time import localtime, strftime, time
 from typing import Any
 
 from ctrace.inspector.facts.wire import Record, payload_of
+
+LOG_SCHEMA = 1
+"""The version that this ctrace writes, and the newest that it reads; raise it if an older ctrace could misread the
+records.
+"""
+
 
 # Import the functions themselves: the program under capture may replace them in their modules.
 

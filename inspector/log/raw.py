@@ -64,12 +64,12 @@ from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scena
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
-from ctrace.inspector.log.decode.decode_fusion import fusion_of
-from ctrace.inspector.log.decode.decode_scenarios import danger_of, parts_of, scenario_of
-from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode_fusion import fusion_of
+from ctrace.inspector.log.decode_scenarios import danger_of, parts_of, scenario_of
+from ctrace.inspector.log.dispatch import decode, family
 from ctrace.inspector.log.headers import Context
+from ctrace.inspector.log.log_line import LOG_SCHEMA
 from ctrace.inspector.log.log_marks import Marks
-from ctrace.inspector.log.log_schema import LOG_SCHEMA
 from ctrace.inspector.log.reader import Broken, Generations, LogEntry
 
 MOST_PROBLEMS = 1_000

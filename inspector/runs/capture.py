@@ -130,13 +130,13 @@ def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
 
 
 def _private_folder(store: Store, kind: str) -> str:
-    from ctrace.inspector.runs.torch_caches.cache_folder import PRIVATE, private_folder
+    from ctrace.inspector.runs.cache_folder import PRIVATE, private_folder
 
     return str(private_folder(store)) if kind == PRIVATE else ""
 
 
 def _with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: str) -> "Session":
-    from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
+    from ctrace.inspector.runs.earlier_keys import with_earlier_keys
 
     return with_earlier_keys(session, saving, store, kind)
 

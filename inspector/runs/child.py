@@ -18,7 +18,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.processes.spawned import KILLED, Forked, Process, Stream, started
 from ctrace.inspector.runs.capture_request import CaptureRequest
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.store import SavedRun
 
 _LIMITS = {

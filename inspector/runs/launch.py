@@ -19,8 +19,8 @@ from ctrace.inspector.processes.forking import COMPILES_FIRST, WARMED
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.forks.suitable import why_new_process
 from ctrace.inspector.runs.store import SavedRun
+from ctrace.inspector.runs.suitable import why_new_process
 from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _environment(request: CaptureRequest) -> dict[str, str]:
     if request.options.world is not None:
         environment |= rank_environment(request.options.rank or 0, request.options.world, environment)
     if request.options.caches is not None:
-        from ctrace.inspector.runs.torch_caches.cache_folder import cache_environment
+        from ctrace.inspector.runs.cache_folder import cache_environment
 
         for name, value in cache_environment(request.options.caches, request.caches).items():
             if value is None:

@@ -1,6 +1,8 @@
 """Build a Session from a saved run or from a log of another machine."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -8,10 +10,9 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.outcome import NO_END_MARK
 from ctrace.inspector.facts.session import Problem, Session, Target
-from ctrace.inspector.files.collecting import no_collection
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
-from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
+from ctrace.inspector.log.dispatch import left_in_log, type_of_data
 from ctrace.inspector.log.files import unreadable
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.runs.store import SavedRun
@@ -100,3 +101,15 @@ def _marked(session: Session) -> Session:
     if session.environment.ctrace or session.cut_off:
         return session
     return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Do not search for reference cycles: records of a log have none, and a search of millions of them is slow."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

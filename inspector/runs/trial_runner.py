@@ -19,7 +19,7 @@ from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store

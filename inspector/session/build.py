@@ -29,23 +29,23 @@ from ctrace.inspector.facts.session import (
     TorchRecord,
 )
 from ctrace.inspector.facts.stored import Stored
-from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_kernels_of, tuned_of
+from ctrace.inspector.findings.autotuning_fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.findings.breaks.break_fold import breaks_of, reports_of
 from ctrace.inspector.findings.breaks.costs import with_costs
 from ctrace.inspector.findings.breaks.coverage import functions_of, total, with_coverage
 from ctrace.inspector.findings.breaks.skips import skips_of
 from ctrace.inspector.findings.code_keys import Codes
 from ctrace.inspector.findings.compile_time.compile_time_fold import compile_time_of, miscounted_lookups
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_fold import cuda_graphs_of
+from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.fusion.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
 from ctrace.inspector.findings.kernels.built_lookup import built_of, timed_of
 from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
 from ctrace.inspector.findings.kernels.kernel_fold import generated_of, user_kernels_of
-from ctrace.inspector.findings.scenarios.silent_dangers import blamed, dangers_of
 from ctrace.inspector.findings.shapes.shape_fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Symbols
+from ctrace.inspector.findings.silent_dangers import blamed, dangers_of
 from ctrace.inspector.knowledge.versions.releases import is_untried
 from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw

@@ -35,10 +35,10 @@ from ctrace.reports.browse.panes import Lines
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
-from ctrace.reports.terminal.fusion.fusion_screen import fusion_screen
-from ctrace.reports.terminal.graphs.graphs_screen import graphs_screen
-from ctrace.reports.terminal.guards.guards_screen import guards_screen
-from ctrace.reports.terminal.kernels.tables import kernels_screen
+from ctrace.reports.terminal.fusion_screen import fusion_screen
+from ctrace.reports.terminal.graphs_screen import graphs_screen
+from ctrace.reports.terminal.guards_screen import guards_screen
+from ctrace.reports.terminal.kernel_tables import kernels_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import drawn, led

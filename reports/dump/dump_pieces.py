@@ -8,8 +8,7 @@ from msgspec import Struct, field
 
 from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.launch_code import LaunchSite
-from ctrace.reports.dump.module import OutputModule, bound, is_for_torch
-from ctrace.reports.dump.quoting import string
+from ctrace.reports.dump.module import OutputModule, bound, is_for_torch, string
 from ctrace.reports.dump.texts import text
 
 _STANDARD = "".join(

@@ -20,7 +20,7 @@ from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
-from ctrace.inspector.findings.target.target_view import called, target_of, target_sentence
+from ctrace.inspector.findings.target_view import called, target_of, target_sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import INDEX, Folder
@@ -35,7 +35,7 @@ from ctrace.reports.dump.wrapperfile import WrapperParts, wrapper_file
 from ctrace.reports.json.built_json import resources_data
 from ctrace.reports.json.target_json import emitted, target_data
 from ctrace.reports.markup import code
-from ctrace.reports.wording.built_wording import COMMENTS, configuration_text, resources_text
+from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text, resources_text
 
 
 class LaunchGroup(Struct, frozen=True):

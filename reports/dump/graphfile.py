@@ -6,7 +6,7 @@ import re
 from msgspec import Struct
 
 from ctrace.inspector.findings.kernels.emitted_code import dotted
-from ctrace.reports.dump.quoting import comment
+from ctrace.reports.dump.module import comment
 
 _CLASS = re.compile(r"^class .+\(torch\.nn\.Module\):$")
 _RANDOM = re.compile(

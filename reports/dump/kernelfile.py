@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from ctrace.reports.dump.dump_pieces import About, CannotDumpError, imports, needed, source, table, taken_names
 from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.launch_code import LaunchSite
-from ctrace.reports.dump.module import Defined, OutputModule
-from ctrace.reports.dump.quoting import block, comment, comments, string
+from ctrace.reports.dump.module import Defined, OutputModule, block, comment, comments, string
 from ctrace.reports.dump.texts import text
 
 _OURS = frozenset(

@@ -1,11 +1,15 @@
 """Parse the module that Inductor generated for a graph part, without running it."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
+from ctrace.reports import format as fmt
+
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
+
+
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
 """Functions of torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other function."""
 
@@ -134,3 +138,30 @@ def bound(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return [statement.name]
     return []
+
+
+def string(text: str) -> str:
+    """Write any text as a one-line literal."""
+    return ascii(text)
+
+
+def block(text: str) -> str:
+    """Write any text as a multi-line literal, which is easy to read and edit, or else as a one-line literal."""
+    written = f"r'''{text}'''"
+    try:
+        is_same = ast.literal_eval(written) == text
+    except (SyntaxError, ValueError, MemoryError):  # the text would end the literal early, or contains a zero byte
+        is_same = False
+    return written if is_same else string(text)
+
+
+def comment(text: str, limit: int = 110) -> str:
+    """Write any text as a one-line comment."""
+    return f"# {fmt.one_line(text, limit)}"
+
+
+def comments(lines: Iterable[str]) -> Iterator[str]:
+    """Write lines as comments; skip empty ones."""
+    for line in lines:
+        if line:
+            yield comment(line)

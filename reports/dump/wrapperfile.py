@@ -11,8 +11,7 @@ from ctrace.reports.dump.dump_pieces import imports, table
 from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.kernelfile import device_of
 from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
-from ctrace.reports.dump.module import OutputModule, bound, read
-from ctrace.reports.dump.quoting import comment, comments, string
+from ctrace.reports.dump.module import OutputModule, bound, comment, comments, read, string
 from ctrace.reports.dump.texts import text
 
 _RANDOM = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|randint|bernoulli|aten\.rand|dropout\b")

@@ -18,7 +18,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage
 from ctrace.inspector.features.workshop.ejecting.region import RegionTensor
 from ctrace.inspector.features.workshop.ejecting.size_expressions import symbols_of, value
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart
 from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS
-from ctrace.reports.dump.quoting import comment
+from ctrace.reports.dump.module import comment
 
 
 def kernel_file(package: EjectedPackage) -> str:

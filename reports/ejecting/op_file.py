@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart, Size
-from ctrace.reports.dump.quoting import comment
+from ctrace.reports.dump.module import comment
 from ctrace.reports.ejecting.kernel_file import short
 from ctrace.reports.ejecting.texts import text
 

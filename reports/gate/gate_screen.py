@@ -12,8 +12,7 @@ from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, Ga
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import code, detail, folded, headline, identity, todo
 from ctrace.reports.gate.gate_places import Spot, near, own_spot
-from ctrace.reports.gate.gate_words import VERDICTS, gravest_first, sentence, title
-from ctrace.reports.gate.nextsteps import next_steps
+from ctrace.reports.gate.gate_words import VERDICTS, gravest_first, next_steps, sentence, title
 from ctrace.reports.gate.screentable import job_table
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 

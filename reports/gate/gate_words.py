@@ -1,5 +1,6 @@
-"""Words that all reports of a check share: the verdict, its sentence, costs and numbers."""
+"""Words that all reports of a check share: the verdict, its sentence, costs and numbers, and what to run next."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
@@ -7,6 +8,7 @@ from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
+from ctrace.reports.gate.gate_places import near
 
 VERDICTS = {
     Exit.DONE: "holds",
@@ -16,6 +18,8 @@ VERDICTS = {
     Exit.USAGE: "wrong",
 }
 """The names of exit codes in the JSON."""
+
+
 TITLES = {
     Exit.DONE: "HOLDS",
     Exit.WORSE: "WORSE",
@@ -23,7 +27,11 @@ TITLES = {
     Exit.PROGRAM: "FAILED",
     Exit.USAGE: "CANNOT CHECK",
 }
+
+
 GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
+
+
 KINDS = {
     FindingKind.NEW_SITE: "a new finding that is not in the lock",
     FindingKind.MORE_TIMES: "a known finding that occurs more often than in the lock",
@@ -40,6 +48,8 @@ KINDS = {
     FindingKind.VANISHED: "the lock has a model that the policy no longer names",
     FindingKind.NO_SECTION: "the lock has no entries for this torch version",
 }
+
+
 _DID = {
     Exit.USAGE: ("cannot be checked", "cannot be checked"),
     Exit.UNTRUSTED: ("has no trustworthy result", "have no trustworthy result"),
@@ -47,8 +57,19 @@ _DID = {
     Exit.WORSE: ("got worse", "got worse"),
     Exit.DONE: ("passes", "pass"),
 }
+
+
 _NOT_CHECKED = "Inductor's guards not checked"
+
+
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
+
+
+_BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
+
+
+_MOST_RUNS = 3
+"""How many runs to list for details."""
 
 
 def title(outcome: CheckOutcome) -> str:
@@ -150,3 +171,47 @@ def numbers(finding: GateFinding) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.1f}"
+
+
+def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
+    """Return commands and what they do; suggest writing the lock only if every result can be trusted."""
+    kinds = {each.kind for one in outcome.checked for each in one.findings} | {each.kind for each in outcome.findings}
+    steps = _details(outcome)
+    if _may_suggest(outcome):
+        steps.append((f"{outcome.command} --suggest", "look for a proved repair of each finding, as ctrace fix does"))
+    policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
+    by_update = _BY_UPDATE if policy else (*_BY_UPDATE, FindingKind.LIMIT)
+    if outcome.exit is Exit.WORSE and kinds.intersection(by_update):
+        steps.append((f"{outcome.command} --update", "if this is intended: record the current state in the lock"))
+    if FindingKind.LIMIT in kinds and policy:
+        steps.append((policy, "if this is intended: raise the limit, or allow the site with a reason"))
+    if any(one.better for one in outcome.checked):
+        steps.append((f"{outcome.command} --update --only-improve", "record the improvements; never loosens the lock"))
+    if outcome.exit is Exit.DONE and any(one.is_new for one in outcome.checked):
+        steps.append((f"{outcome.command} --update", "add the new models to the lock"))
+    return steps
+
+
+def _may_suggest(outcome: CheckOutcome) -> bool:
+    """Whether there is a finding at a place that no search was made for, of a job that `ctrace check` can run."""
+    own = (one for one in outcome.checked if one.job.is_of_policy)
+    sites = (each for one in own for each in one.findings if each.site is not None and each.suggestion is None)
+    return any(each.site is not None and each.site.key.kind is not SiteKind.CULPRIT for each in sites)
+
+
+def _details(outcome: CheckOutcome) -> list[tuple[str, str]]:
+    """List the runs of failing jobs, each with the command that shows most about it."""
+    steps = []
+    for one in gravest_first(outcome):
+        if one.run and one.findings:
+            kinds = {each.site.key.kind for each in one.findings if each.site}
+            steps.append((f"ctrace {_command(kinds)} {shlex.quote(one.run)}", f"details of {one.job}"))
+    return steps[:_MOST_RUNS]
+
+
+def _command(kinds: set[SiteKind]) -> str:
+    """Return the command that shows most about sites of some kinds."""
+    if not kinds:
+        return "explain"
+    views = {SiteKind.RECOMPILE: "recompiles", SiteKind.CULPRIT: "explain", SiteKind.DANGER: "explain"}
+    return views.get(next(iter(kinds)), "breaks") if len(kinds) == 1 else "breaks"

@@ -6,6 +6,7 @@ A part that cannot be written, such as the instructions of a damaged binary, bec
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,9 +15,11 @@ from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.compile_time import Lane, Span
 from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
+from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
+from ctrace.inspector.findings.compile_time.compile_time_view import OTHER, compile_document, phase_of
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
@@ -24,14 +27,9 @@ from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.findings.shapes.shapes_document import shapes_document
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.html.packing import packed
-from ctrace.reports.json import (
-    explain_json,
-    fusion_json,
-    graphs_json,
-    kernels_json,
-    steps_json,
-)
+from ctrace.reports.json import explain_json, fusion_json, graphs_json, kernels_json
 from ctrace.reports.json.printer import render
 
 
@@ -79,7 +77,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
         ("compile", lambda: render(compile_document(session))),
-        ("steps", lambda: steps_json.render_steps_json(session)),
+        ("steps", lambda: render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
     yield from _memory(session)
@@ -164,3 +162,26 @@ def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutD
     for graph, stage in wanted:
         name = f"ir {graph} {stage}"
         yield _written(name, partial(kernels_json.render_ir_json, session, stage, None, graph))
+
+
+def render_steps_json(session: Session) -> Document:
+    """Write the steps of every thread, nested; a log without times has no thread."""
+    return json_document({"threads": [_lane(each) for each in lanes_of(session.compile_time) if each.spans]})
+
+
+def _lane(lane: Lane) -> dict[str, Any]:
+    steps = [_step(each, OTHER) for each in lane.spans]
+    return {"thread": lane.thread, "parallel": lane.is_parallel, "steps": steps}
+
+
+def _step(span: Span, around: str) -> dict[str, Any]:
+    phase = phase_of(span.name, around)
+    return {
+        "name": span.name,
+        "phase": phase,
+        "graph": span.graph,
+        "begin": span.begin,
+        "seconds": span.seconds,
+        "cut": span.is_cut,
+        "steps": [_step(each, phase) for each in span.children],
+    }

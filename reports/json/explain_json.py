@@ -18,13 +18,13 @@ from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.compile_time.compile_metrics import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
-from ctrace.inspector.findings.scenarios.scenario_view import recompiles_in
+from ctrace.inspector.findings.scenario_view import recompiles_in
 from ctrace.inspector.findings.shapes.shape_view import violations
 from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.fusion_summary import fusion_data
-from ctrace.reports.json.passes_json import attention_data
+from ctrace.reports.json.fusion_json import fusion_data
+from ctrace.reports.json.graphs_json import attention_data
 from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import WORK, emitted, target_data, unknown_data
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.target.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
+from ctrace.inspector.findings.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built_json import resources_data
 from ctrace.reports.json.printer import SCHEMA

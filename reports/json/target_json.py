@@ -10,7 +10,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.bounds import bounds
 from ctrace.inspector.findings.kernels.kernel_view import PartKernels
-from ctrace.inspector.findings.target.target_view import left_open, not_emitted, questions, target_of
+from ctrace.inspector.findings.target_view import left_open, not_emitted, questions, target_of
 from ctrace.reports.json.printer import plain
 
 WORK = ("read", "written", "flops", "intensity", "share")

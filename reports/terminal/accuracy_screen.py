@@ -7,11 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
-from ctrace.inspector.findings.scenarios.culprits import error_text, off
+from ctrace.inspector.findings.culprits import error_text, off
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.columns import columned
-from ctrace.reports.terminal.widgets import MOST, Verbatim, hanging, section
+from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, hanging, section
 from ctrace.reports.wording.accuracy_wording import (
     KINDS,
     answer,

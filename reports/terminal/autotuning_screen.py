@@ -1,22 +1,57 @@
 """Screen of `ctrace autotune`: each operation's choices with their times, the winner, and what was not tried."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.facts.autotuning import Choice, TunedOperation
-from ctrace.inspector.findings.autotuning.autotuning_view import FAILED, AutotuningDocument, KernelRow, winner
+from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, TimeSpread, TunedOperation
+from ctrace.inspector.findings.autotuning_view import (
+    FAILED,
+    AutotuningDocument,
+    KernelRow,
+    Margin,
+    Noise,
+    margin,
+    timed,
+    winner,
+)
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
-from ctrace.reports.wording import autotuning_wording as words
-from ctrace.reports.wording.durations import duration
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _MOST = 5
+
+
 _MOST_KERNELS = 8
+
+
 _SETTINGS = 80
+
+
+_NOISE = {
+    Noise.BEYOND: "beyond the spread of their runs",
+    Noise.WITHIN: "within the spread of their runs: either may be faster",
+    Noise.NOT_KNOWN: "noise not known: torch kept one time for each",
+}
+
+
+_STATUS = {
+    ChoiceStatus.TIMED: "",
+    ChoiceStatus.NOT_TIMED: "not timed",
+    ChoiceStatus.FAILED_TO_COMPILE: "does not compile",
+    ChoiceStatus.FAILED_TO_RUN: "failed to run",
+    ChoiceStatus.DOES_NOT_FIT: "does not fit",
+}
+
+
+_NAME = 40
+
+
+_SETTING = re.compile(r", (?=\w+=)")
 
 
 def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) -> Iterator[RenderableType]:
@@ -41,15 +76,15 @@ def _operations(operations: Sequence[TunedOperation], *, all_of_it: bool) -> Ite
     for each in operations:
         part = f"graph {fmt.one_line(each.graph)}" + ("" if each.stage is None else f" {each.stage}")
         place = f", {lines_text(each.lines)}" if each.lines else ""
-        yield item(Text.assemble("\n", (words.title(each), "bold"), (f"  {part}{place}", "dim")))
-        yield hanging(words.answer(each))
-        if used := words.taken(each):
+        yield item(Text.assemble("\n", (title(each), "bold"), (f"  {part}{place}", "dim")))
+        yield hanging(answer(each))
+        if used := taken(each):
             yield hanging(used)
         if len(each.choices) > 1:
             yield from _choices(each.choices, all_of_it=all_of_it)
-        for untried in words.untried(each):
-            yield hanging(f"Not tried: {untried}", "dim")
-        if cost := words.costs(each):
+        for why in untried(each):
+            yield hanging(f"Not tried: {why}", "dim")
+        if cost := costs(each):
             yield hanging(cost, "dim")
 
 
@@ -58,24 +93,24 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     sound = [each for each in choices if each.status not in FAILED]
     failed = [each for each in choices if each.status in FAILED]
     best = winner(choices)
-    settings = words.configurations(sound)
+    settings = configurations(sound)
     columns = ["time"] if best is not None else []
     columns += ["middle half", "runs"] if any(each.spread for each in sound) else []
     shown = table(first, *columns, *(["differs in"] if settings else []))
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
     for each in sound if all_of_it else sound[:_MOST]:
-        time = words.status(each) if each.seconds is None else duration(each.seconds)
+        time = status(each) if each.seconds is None else duration(each.seconds)
         runs = "" if each.spread is None else str(each.spread.runs)
-        cells = {"time": time, "middle half": words.spread(each.spread), "runs": runs}
-        row = [words.name(each), *(cells[column] for column in columns)]
+        cells = {"time": time, "middle half": spread(each.spread), "runs": runs}
+        row = [name(each), *(cells[column] for column in columns)]
         row += [fmt.cut(settings.get(each.name, ""), _SETTINGS)] if settings else []
         shown.add_row(*map(Text, row), style="green" if each is best else "")
     yield Padding(shown, (0, 0, 0, 3))
     yield from _more(len(sound), _MOST, "choice", all_of_it=all_of_it)
     for each in failed if all_of_it else failed[:_MOST]:
         words_of_it = fmt.one_line(each.error, 300) or "torch does not say why"
-        yield hanging(f"{words.name(each)} {words.status(each)}: {words_of_it}", "red")
+        yield hanging(f"{name(each)} {status(each)}: {words_of_it}", "red")
     yield from _more(len(failed), _MOST, "failed choice", all_of_it=all_of_it)
 
 
@@ -101,7 +136,7 @@ def _kernel_answer(row: KernelRow) -> str:
     cost = f"; {duration(row.seconds)} to compile and time" if row.seconds is not None else ""
     if by is None:
         return f"{fmt.one_line(row.taken, 200)}{cost}"
-    return f"{fmt.one_line(row.taken, 200)} is used; {words.margin_text(by)}{cost}"
+    return f"{fmt.one_line(row.taken, 200)} is used; {margin_text(by)}{cost}"
 
 
 def _more(number: int, most: int, noun: str, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -117,3 +152,98 @@ def _notes(operations: Iterable[TunedOperation], rows: Iterable[KernelRow]) -> I
             "A margin is beyond the spread if the middle halves of the runs of both choices do not overlap. Torch times"
         )
         yield Text(f"\n{text} one choice after the other: a busy machine can skew the comparison.", style="dim")
+
+
+def title(each: TunedOperation) -> str:
+    """Write an operation as torch's log does: `mm(64x256, 256x512) float32`."""
+    shapes = ", ".join("x".join(one.shape) for one in each.inputs)
+    dtypes = dict.fromkeys(one.dtype for one in each.inputs if one.dtype)
+    return fmt.one_line(f"{each.op}({shapes}) {', '.join(dtypes)}", 300)
+
+
+def answer(each: TunedOperation) -> str:
+    """Say which choice won, and by how much."""
+    first, by = winner(each.choices), margin(each.choices, each.unnamed)
+    if first is None:
+        if each.is_on is None and each.choices:
+            return f"the generated code uses {name(each.choices[0])}; other choices are not known"
+        if len(each.choices) == 1:
+            return f"1 choice, {name(each.choices[0])}: nothing to time"
+        used = f"; the generated code uses {fmt.cut(fmt.one(each.taken), _NAME)}" if each.taken else ""
+        return f"{fmt.count(len(each.choices), 'choice')}, not timed{used}"
+    if by is None:
+        named = len(timed(each.choices))
+        others = f"; torch's log names only {named} of {each.unnamed + named} choices" if each.unnamed else ""
+        return f"{name(first)} takes {duration(first.seconds)}{others}"
+    return f"{name(first)} wins: {margin_text(by)}"
+
+
+def margin_text(by: Margin) -> str:
+    """Write `cpp_1 takes 72% longer (beyond the spread of their runs)`."""
+    return f"{fmt.cut(fmt.one(by.of_next), _NAME)} takes {_longer(by.part)} ({_NOISE[by.noise]})"
+
+
+def _longer(part: float) -> str:
+    if part < 0.0005:
+        return "as long"
+    if part >= 1:
+        return f"{part + 1:.0f} times as long" if part >= 9 else f"{part + 1:.1f} times as long"
+    return f"{part:.1%} longer" if part < 0.095 else f"{part:.0%} longer"
+
+
+def taken(each: TunedOperation) -> str:
+    """Say which choice the code uses, where that is not the fastest one; empty otherwise."""
+    first = winner(each.choices)
+    if each.taken is None or first is None or each.taken == first.name:
+        return ""
+    why = "it was faster together with the ops fused into it" if each.is_fused else "torch gives no reason"
+    return f"The code uses {fmt.one(each.taken)}: {why}"
+
+
+def costs(each: TunedOperation) -> str:
+    """Say what the sweep cost."""
+    if each.is_cached:
+        return "Times from torch's cache: an earlier sweep of the same operation"
+    if each.seconds is None or not each.is_swept:
+        return ""
+    parts = [
+        f"{duration(seconds)} {what}"
+        for seconds, what in ((each.compile_seconds, "compiling"), (each.timing_seconds, "timing"))
+        if seconds is not None and seconds >= 0.0005
+    ]
+    inside = f": {' and '.join(parts)}" if len(parts) > 1 else ""
+    return f"The sweep of {fmt.count(len(timed(each.choices)), 'choice')} took {duration(each.seconds)}{inside}"
+
+
+def name(choice: Choice) -> str:
+    """Write a choice's name; torch's log has none for those that failed to compile."""
+    return fmt.cut(fmt.one(choice.name or choice.configuration or "unnamed"), _NAME)
+
+
+def configurations(choices: Sequence[Choice]) -> dict[str, str]:
+    """Return what distinguishes each configuration, by name: the settings that not all of them share."""
+    settings = {each.name: _SETTING.split(each.configuration) for each in choices if each.configuration}
+    shared = set.intersection(*map(set, settings.values())) if len(settings) > 1 else set()
+    return {name: fmt.one(", ".join(each for each in found if each not in shared)) for name, found in settings.items()}
+
+
+def untried(each: TunedOperation) -> list[str]:
+    """Say which templates torch did not try and why; those with the same reasons together."""
+    by_reason: dict[tuple[str, ...], list[str]] = {}
+    for one in each.untried:
+        by_reason.setdefault(one.reasons, []).append(one.what)
+    return [f"{', '.join(what)}: {'; '.join(reasons)}" for reasons, what in by_reason.items()]
+
+
+def status(choice: Choice) -> str:
+    """Say what became of a choice that has no time."""
+    return _STATUS[choice.status]
+
+
+def spread(found: TimeSpread | None) -> str:
+    """Write the middle half of the runs: `112 to 117 µs`."""
+    if found is None:
+        return ""
+    low, high = duration(found.low), duration(found.high)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"

@@ -6,10 +6,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import CudaGraphPart, CudaGraphsDocument
+from ctrace.inspector.findings.cuda_graph_view import CudaGraphPart, CudaGraphsDocument
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import fix, hanging, item, more, section
-from ctrace.reports.wording.durations import duration
 
 _STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
 _MOST = 8

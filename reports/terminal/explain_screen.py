@@ -8,29 +8,42 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.facts.compile_time import Speed
+from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.break_view import never_compiled
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import sentence as cuda_graphs
-from ctrace.inspector.findings.scenarios.scenario_view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.cuda_graph_view import sentence as cuda_graphs
+from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.shapes.shape_view import violations
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
 from ctrace.reports import format as fmt
+from ctrace.reports.format import duration, times
 from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.accuracy_wording import answer
 from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
-from ctrace.reports.wording.fake_wording import fake_lines
-from ctrace.reports.wording.speed_wording import sentence as speed
 
 _NAME = 24
+
+
 _REASONS = 2
+
+
 _WHY = 120
+
+
 _PROVOKED = 10
+
+
+_MOST = 4
+
+
+_BILLION, _MILLION = 10**9, 10**6
 
 
 def not_compared_lines(session: Session) -> Iterator[RenderableType]:
@@ -205,6 +218,8 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
 
 
 _LOOPS = 2
+
+
 _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
 
@@ -267,3 +282,69 @@ def _time(session: Session) -> str:
     advice = fmt.seconds(sum(each.seconds for each in session.trials))
     tried = f"and {advice} for checking advice" if session.trials else ""
     return "; ".join(part for part in (total, phases, tried) if part)
+
+
+def speed(found: Speed) -> str:
+    """Say whether compiled is faster than eager, with the range of the ratio."""
+    if found.ratio is None or found.low is None or found.high is None:
+        return f"not measured, because {found.why or 'no round was measured'}"
+    each = " a step" if found.part == "step" else ""
+    both = f"{duration(found.compiled)} against {duration(found.eager)}{each}"
+    rounds = fmt.count(found.rounds, "round")
+    if found.verdict == "faster":
+        span = f"{times(found.low)} to {times(found.high)} over {rounds}"
+        return f"compiled is {times(found.ratio)} faster than eager ({both}; {span})"
+    if found.verdict == "slower" and min(found.low, found.ratio, found.high) > 0:
+        span = f"{times(1 / found.high)} to {times(1 / found.low)} over {rounds}"
+        return f"compiled is {times(1 / found.ratio)} slower than eager ({both}; {span})"
+    span = f"{times(found.low)} to {times(found.high)} over {rounds}"
+    if found.verdict == "no_difference":
+        return f"no measurable difference to eager ({both}; {span})"
+    return f"undecided, the times vary too much ({both}; {span})"
+
+
+def fake_lines(session: Session, *, has_steps: bool) -> Iterator[str]:
+    """Say what the model lacks: values, layers; and what the run assumed instead of values.
+
+    `has_steps`: whether the steps to do next say how a stopped call goes on.
+    """
+    model = session.model
+    if model is None:
+        return
+    if model.fake:
+        yield f"fake: {_size(model.parameters, model.parameter_bytes)}, no storage"
+    if model.layers_cut:
+        cut = fmt.count(model.layers_cut, "layer")
+        yield f"layers cut: {cut} left out, {model.layers} kept of each list (--layers)"
+    if session.stopped is not None and not has_steps:
+        yield session.stopped.todo
+    for each in session.assumed[:_MOST]:
+        yield f"assumed: {_assumption(each, session.environment.cwd)}"
+    if (left := len(session.assumed) - _MOST) > 0:
+        yield f"assumed: {left} more, in --json"
+
+
+def _size(parameters: int | None, size: int | None) -> str:
+    if parameters is None or size is None:
+        return "parameters not counted"
+    return f"{_short(parameters)} parameters, {_decimal(size)}"
+
+
+def _short(number: int) -> str:
+    if number >= _BILLION:
+        return f"{number / _BILLION:.2f} B"
+    return f"{number / _MILLION:.1f} M" if number >= _MILLION else f"{number:,}"
+
+
+def _decimal(size: int) -> str:
+    """Write bytes in decimal units, as the sizes of models are given."""
+    if size >= _BILLION:
+        return f"{size / _BILLION:.1f} GB"
+    return f"{size / _MILLION:.1f} MB" if size >= _MILLION else f"{size / 1000:.1f} kB"
+
+
+def _assumption(each: Assumed, cwd: str) -> str:
+    place = fmt.place(each.file, each.line, cwd)
+    if each.origin is AssumedFrom.SYMBOL:
+        return f"{place} `{each.expression}` has no value; torch carries the symbol {each.value}"
+    return f"{place} `{each.expression}` is {each.value} (--assume)"

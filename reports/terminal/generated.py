@@ -12,10 +12,10 @@ from ctrace.inspector.findings.graphs.fates import cut_off, happened
 from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.session.summary import languages
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.fusion.fusion_of_line import fusion_lines, fusion_title
-from ctrace.reports.terminal.graphs.attention_screen import places
-from ctrace.reports.terminal.kernels.tables import most_moving
-from ctrace.reports.terminal.target.target_screen import facts, in_short
+from ctrace.reports.terminal.attention_screen import places
+from ctrace.reports.terminal.fusion_screen import fusion_lines, fusion_title
+from ctrace.reports.terminal.kernel_tables import most_moving
+from ctrace.reports.terminal.target_screen import facts, in_short
 from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section, table
 
 _GRAPH_NUMBERS = 26

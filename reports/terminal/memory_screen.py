@@ -17,8 +17,7 @@ from ctrace.inspector.facts.memory_facts import (
     StepMemoryDocument,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.columns import WIDE, columned
-from ctrace.reports.terminal.widgets import hanging, more, section
+from ctrace.reports.terminal.widgets import WIDE, columned, hanging, more, section
 
 _MOST = 12
 """The most lines of a table."""

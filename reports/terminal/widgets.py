@@ -1,6 +1,9 @@
-"""Building blocks of the screens."""
+"""Building blocks of the screens.
 
-from collections.abc import Iterable, Iterator
+Tables fit the screen: numbers are never cut, names are cut in the middle.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -12,8 +15,8 @@ from rich.text import Text
 
 from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.findings.target.rank_classes import rank_sentence
-from ctrace.inspector.findings.target.target_view import target_sentence
+from ctrace.inspector.findings.rank_classes import rank_sentence
+from ctrace.inspector.findings.target_view import target_sentence
 from ctrace.inspector.session.completeness import first_lines
 from ctrace.inspector.session.summary import hits_limit_later, sentence
 from ctrace.reports import format as fmt
@@ -21,9 +24,15 @@ from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
+
+
 GAP = 2
+
+
 _SENTENCE = 1000
 """The most letters of one sentence on a screen; a message of the user's program may have millions."""
+
+
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
@@ -31,8 +40,25 @@ _VERDICT_STYLES = {
     Verdict.FAILED: "bold red",
     Verdict.INCOMPLETE: "bold yellow",
 }
+
+
 _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
 """How headings of columns that hold numbers begin."""
+
+
+_THEME = "ansi_dark"
+
+
+WIDE = 100
+"""The screen width from which words are not abbreviated."""
+
+
+_SHORTEST = 14
+"""The least width of the first column."""
+
+
+_FIRST, _SECOND = 18, 15
+"""Least widths of the first two columns; the second gets more only after the first has its width."""
 
 
 class Verbatim(Struct, frozen=True):
@@ -195,3 +221,40 @@ def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> It
     """Say how many items the screen leaves out, and where to see them."""
     if number > most:
         yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")
+
+
+def highlighted(text: str, lexer: str) -> Verbatim:
+    """Highlight code; `lexer` is Pygments' name for the language."""
+    from rich.syntax import Syntax  # with Pygments, which is slow to import
+
+    return Verbatim(Syntax(text, lexer, theme=_THEME, background_color="default").highlight(text))
+
+
+def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
+    """Return a table. Columns marked with `>` hold numbers and are never cut; the first two text columns may be cut."""
+    gap = GAP if width >= WIDE else 1
+    table = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
+    for column in columns:
+        table.add_column(
+            column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
+        )
+    widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
+    has_second = not columns[1].startswith(">")
+    left = width - gap * len(columns) - sum(widths[2 if has_second else 1 :])
+    second = min(widths[1], max(left - _FIRST, _SECOND)) if has_second else 0
+    first = left - second
+    for row in rows:
+        rest = (fmt.one_line(str(row[1]), second), *row[2:]) if second else row[1:]
+        table.add_row(cut(str(row[0]), max(first, _SHORTEST)), *rest)
+    return table
+
+
+def cut(name: str, limit: int) -> str:
+    """Cut a name in the middle: kernel names start alike and end in a number."""
+    end = limit // 3
+    return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
+
+
+def micro(seconds: float | None) -> str:
+    """Write a kernel's time; empty if it is not known."""
+    return "" if seconds is None else fmt.microseconds(seconds * 1e6)

@@ -1,7 +1,7 @@
 """What `ctrace accuracy` found, in words."""
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, TrainingStep
-from ctrace.inspector.findings.scenarios.culprits import error_text, off
+from ctrace.inspector.findings.culprits import error_text, off
 from ctrace.reports import format as fmt
 
 KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}

@@ -1,24 +1,43 @@
-"""Describe kernels: short names, source lines, fused ops, and code annotated with source lines."""
+"""Describe kernels: short names, source lines, fused ops, resources, and code annotated with source lines."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.kernels.kernel_code import passages
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
+from ctrace.inspector.knowledge.words.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
+
+
 _LINES = 4
+
+
 _OPS = 6
+
+
 _FILE = 4
 """The fewest letters of a file name that are worth showing."""
+
+
 _PLACE = 30
 """The longest path to show, in letters; of a longer path, only the file name is shown."""
+
+
 _NUMBER = re.compile(r"_\d+$")
+
+
 _COMMENT = {"cpp": "//"}
 """Everything else is Python."""
+
+
+COMMENTS = {"llir": ";"}
+"""Comment prefix of a stage of a kernel's code, if it is not `//`."""
 
 
 def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
@@ -172,3 +191,28 @@ def _comment(text: str) -> str:
     """Cut text before a backslash or three quotes, which could end the comment or string that holds the code."""
     end = min((at for part in ("\\", "'''", '"""') if (at := text.find(part)) >= 0), default=None)
     return text if end is None else f"{text[:end].rstrip()} …"
+
+
+def configuration_text(built: Built, *, short: bool = False, unused: bool = False) -> str:
+    """Write `4 warps 1 stage XBLOCK=512`, or in short `4w 1s XBLOCK=512`."""
+    sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
+    warps = f"{built.warps}w" if short else fmt.count(built.warps, "warp")
+    stages = f"{built.stages}s" if short else fmt.count(built.stages, "stage")
+    limit = ""
+    if built.register_limit is not None:
+        limit = f"≤{built.register_limit}r" if short else f"at most {fmt.count(built.register_limit, 'register')}"
+    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes, limit) if part)
+
+
+def resources_text(each: Resources) -> str:
+    """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 blocks per SM (100% occupancy)`."""
+    built, occupancy = each.built, each.occupancy
+    shared = "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory"
+    parts = [_counted(built.registers, "register"), _counted(built.spills, "spill"), shared]
+    if occupancy is not None:
+        parts.append(f"{fmt.count(occupancy.blocks, 'block')} per SM ({occupancy.share:.0%} occupancy)")
+    return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in parts if part)}"
+
+
+def _counted(number: int | None, noun: str) -> str:
+    return f"{plural(noun)} not known" if number is None else f"{number} {named(number, noun)}"

@@ -6,7 +6,7 @@ from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import resources
-from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.reports import format as fmt
 
 

@@ -4,7 +4,7 @@ from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, T
 from ctrace.inspector.features.time.timing_view import Breakdown, crowd, fixed_costs
 from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.durations import digits, duration, times
+from ctrace.reports.format import digits, duration, times
 
 HEADS = {
     RatioVerdict.FASTER: "FASTER",

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from ctrace.cli import eject_package
+from ctrace.cli.eject_package import EjectRequest, ejected
 from ctrace.cli.main import joined
-from ctrace.cli.packages import eject_package
-from ctrace.cli.packages.eject_package import EjectRequest, ejected
 from ctrace.cli.view_run import Request
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.events.run_events import CallBegan
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
-from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
+from ctrace.inspector.features.check.pool import ENDED, STARTED
 from ctrace.inspector.runs.capture_request import Options
 
 

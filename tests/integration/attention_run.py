@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from ctrace.inspector.capture.capture_hooks import capturing
-from ctrace.inspector.capture.codegen.generate import Codegen
+from ctrace.inspector.capture.codegen.emit import Codegen
 from ctrace.inspector.capture.core.patch import patched
 from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 

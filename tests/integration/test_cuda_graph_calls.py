@@ -11,9 +11,9 @@ import pytest
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphEvent, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_fold import cuda_graphs_of
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import outlook, remedy, why_not_recorded
-from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
+from ctrace.inspector.findings.cuda_graph_view import outlook, remedy, why_not_recorded
+from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.raw import Raw
 
 torch = pytest.importorskip("torch")

@@ -203,7 +203,7 @@ NOT_RUN = {
     "ranks train.py --world 1024 --ranks 0,7,1023": "captures several ranks; tests/integration/test_cluster.py does",
     "ranks train.py --world 1024 -- --steps 2": "captures several ranks; tests/integration/test_cluster.py does",
     "run --world 1024 --rank 7 train.py": "the example has no ranks; tests/integration/test_cluster.py has some",
-    "serve": "serves until Ctrl-C; tests/cli/serving asks it",
+    "serve": "serves until Ctrl-C; tests/cli/test_report_server.py asks it",
     "serve --host 0.0.0.0": "serves until Ctrl-C",
     "serve --port 0 --open": "serves until Ctrl-C",
     "serve shared/.ctrace": "serves until Ctrl-C",

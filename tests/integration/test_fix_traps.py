@@ -15,7 +15,7 @@ from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover,
 from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import Runner, SearchBudget, new_server
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 

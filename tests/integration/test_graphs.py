@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNodeKind
-from ctrace.inspector.findings.graphs.text.ops import is_aten, op_name, operations
-from ctrace.inspector.findings.graphs.text.parse import parse
+from ctrace.inspector.findings.graphs.ops import is_aten, op_name, operations
+from ctrace.inspector.findings.graphs.parse import parse
 from ctrace.inspector.knowledge.words import known_ops, word
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store

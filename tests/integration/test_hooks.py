@@ -9,7 +9,7 @@ from tests.support.places import ROOT
 _GRAD = """
 import os, torch
 from torch._subclasses import FakeTensorMode
-from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
+from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 hooks = Hooks((9, 0))
 print("refused:", hooks.refused())
@@ -31,8 +31,8 @@ print("fork:", os.waitpid(pid, 0)[1])
 _REFUSED = """
 import torch
 from unittest.mock import patch
-from ctrace.inspector.features.gpus.child.torch_side import gpu_hooks
-from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
+from ctrace.inspector.features.gpus.child import gpu_hooks
+from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 for change in (
     patch.object(gpu_hooks, "_HOOKS", "_ZN2at5other"),

@@ -8,7 +8,7 @@ import pytest
 
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.gpus.child.compiling.compile_kernels import sources_of
+from ctrace.inspector.features.gpus.child.compile_kernels import sources_of
 from ctrace.inspector.findings.kernels.built_view import codes, resources
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.session.build import build
@@ -54,7 +54,7 @@ from pathlib import Path
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.features.gpus.child.compiling.compile_kernels import TritonCompiler
+from ctrace.inspector.features.gpus.child.compile_kernels import TritonCompiler
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 gpu = structs.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ctrace.inspector.features.gpus.child.choices.sdpa import CUDNN, EFFICIENT, FLASH, MATH, SdpaCall, chosen
+from ctrace.inspector.features.gpus.child.sdpa import CUDNN, EFFICIENT, FLASH, MATH, SdpaCall, chosen
 from tests.support.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.features.fix.repairs.trial_runs import new_server
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from tests.support.obligation_traps import ObligationTrap, class_traps, obligation_traps
 from tests.support.proofs import outcome_of
 from tests.support.traps import Trap, traps

@@ -8,7 +8,7 @@ from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.features.fix.reduction.finding import Sought
 from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
 from ctrace.inspector.features.fix.reduction.reduction_writing import written
-from ctrace.reports.json.repairs.repro_json import repro_data
+from ctrace.reports.json.repro_json import repro_data
 from ctrace.reports.reproducer import claim, render_issue, render_program
 
 ENVIRONMENT = Environment(torch="2.13.0", python="3.11.7", device="cpu")

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, FirstNonfinite, NotCompared, PathStep, Promises
 from ctrace.inspector.facts.findings import Danger
 from ctrace.inspector.facts.scenario_facts import Comparison, Rule
-from ctrace.inspector.findings.scenarios.silent_dangers import UNEXPLAINED, blamed
+from ctrace.inspector.findings.silent_dangers import UNEXPLAINED, blamed
 from tests.support.sessions import HEALTHY
 
 RELU = Culprit(

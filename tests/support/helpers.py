@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.session import Failure, Session
-from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.reader import Broken, LogEntry, parse, read
 from ctrace.inspector.session.build import build
 from tests.support.places import DATA

@@ -11,7 +11,7 @@ from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover,
 from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner, SearchBudget
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 
 _SECONDS = 120.0

@@ -35,7 +35,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 sys.path.insert(0, str(ROOT))
 
 from ctrace.inspector.facts.events.core import Ignored  # noqa: E402
-from ctrace.inspector.log.decode.dispatch import decode  # noqa: E402
+from ctrace.inspector.log.dispatch import decode  # noqa: E402
 from ctrace.inspector.log.reader import Broken, parse  # noqa: E402
 from ctrace.inspector.runs.capture import capture  # noqa: E402
 from ctrace.inspector.runs.capture_request import Options  # noqa: E402

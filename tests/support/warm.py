@@ -4,7 +4,7 @@ To import both takes four of the five seconds of a small model's capture. So a s
 `WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. So do
 measurements, the processes that try a kernel, and the process in which `ctrace repro` tries candidates. The capture is
 real; only its process did not start anew. A new process still runs whatever could observe the difference:
-files that ctrace would not fork either (`inspector/runs/forks/suitable.py`), captures for a target GPU, and captures
+files that ctrace would not fork either (`inspector/runs/suitable.py`), captures for a target GPU, and captures
 with other variables that torch reads while it is imported.
 """
 
@@ -25,10 +25,10 @@ from typing import IO, Any, cast
 from ctrace.inspector.features.time.timing_request import TimingRequest
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
+from ctrace.inspector.runs import suitable
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.forks import suitable
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
@@ -136,7 +136,7 @@ def use() -> None:
         "ctrace.inspector.runs.capture",
         "ctrace.inspector.features.fix.repairs.trial_runs",
         "ctrace.inspector.features.time.measuring",
-        "ctrace.inspector.features.check.jobs.pool",
+        "ctrace.inspector.features.check.pool",
         "ctrace.inspector.runs.tasks",
         "ctrace.inspector.features.fix.reduction.reduction_trials",
     )

@@ -50,11 +50,11 @@ def apply(
 ) -> None:
     """Apply an ejected kernel to a model: check all results, then measure."""
     from ctrace.cli.console import check_output
-    from ctrace.cli.packages.package_runs import applied_package, apply_exit_code
+    from ctrace.cli.package_runs import applied_package, apply_exit_code
     from ctrace.cli.show import show_either
     from ctrace.inspector.runs.capture_request import Options
-    from ctrace.reports.json.packages.package_results import render_apply_json
-    from ctrace.reports.terminal.packages.applied import apply_screen
+    from ctrace.reports.json.package_results import render_apply_json
+    from ctrace.reports.terminal.kernel_files_screen import apply_screen
 
     check_output(output)
     options = Options(

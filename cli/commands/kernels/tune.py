@@ -53,10 +53,10 @@ def tune(
     from rich.console import RenderableType
 
     from ctrace.cli.console import check_output
-    from ctrace.cli.packages.package_runs import tuned_packages
+    from ctrace.cli.package_runs import tuned_packages
     from ctrace.cli.show import show_either
-    from ctrace.reports.json.packages.package_results import render_tune_json
-    from ctrace.reports.terminal.packages.tuning_screen import tune_screen
+    from ctrace.reports.json.package_results import render_tune_json
+    from ctrace.reports.terminal.kernel_files_screen import tune_screen
 
     check_output(output)
     found = tuned_packages(folder, gpu, most, tuple(kernels or ()), timeout, is_written=not dry_run)

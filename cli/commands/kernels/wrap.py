@@ -34,13 +34,13 @@ def wrap(
 ) -> None:
     """Write a PyTorch operator (triton_op) around your own Triton kernel."""
     from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.packages.package_runs import refuse_existing, wrap_result
+    from ctrace.cli.package_runs import refuse_existing, wrap_result
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
     from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
     from ctrace.reports.escape import patch_document
     from ctrace.reports.json.printer import render
-    from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
+    from ctrace.reports.terminal.kernel_files_screen import wrap_screen
 
     check_output(output)
     refuse_existing(output)

@@ -166,7 +166,7 @@ _CHANGES: dict[str, Callable[[AttentionCall], AttentionCall]] = {
 
 
 def chosen_kernel(call: AttentionCall) -> int:
-    """Ask torch for its choice; for a target GPU, `gpus/child/choices/sdpa.py` answers."""
+    """Ask torch for its choice; for a target GPU, `gpus/child/sdpa.py` answers."""
     import torch
 
     return int(

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.core.nn_modules import modules_of
+from ctrace.inspector.capture.core.node_lines import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When

@@ -30,12 +30,11 @@ from msgspec.structs import asdict, replace
 
 from ctrace.inspector.capture.core.node_lines import stacks_of
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.fusion.buffers import Buffers
 from ctrace.inspector.capture.fusion.extents import ElementSet, hint, of_dep, of_layout
 from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers, computed
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
 from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionRecord, ScheduledNode
-from ctrace.inspector.facts.fusion_facts import Access, NodeKind
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, NodeKind
 
 
 class Touch(Struct, frozen=True):
@@ -47,6 +46,88 @@ class Touch(Struct, frozen=True):
     """Torch's name, which changes with each in-place write."""
     write: bool
     pattern: ElementSet
+
+
+class Buffers:
+    """Looks up buffers by the scheduler's names, each only once."""
+
+    def __init__(self, scheduler: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        self._real: dict[str, str] = scheduler.mutation_real_name
+        self._layouts: dict[str, Any] = {}
+        self._whole: dict[str, ElementSet] = {}
+        self._parts: dict[frozenset[ElementSet], int] = {}
+        self._graph = V.graph
+
+    def real(self, name: str) -> str:
+        """Return the name of a buffer's storage: its own name, or that of the buffer that it mutates or is part of."""
+        # Inductor gives each in-place write a new name (scheduler.py, 2.13, `mutation_real_name`).
+        name = self._real.get(name, name)
+        holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
+        return holder.get_name() if holder is not None else name
+
+    def whole(self, name: str) -> ElementSet:
+        """Return all elements of a buffer, or none if it is not a tensor."""
+        name = self.real(name)
+        if name not in self._whole:
+            layout = self._layout(name)
+            self._whole[name] = (
+                ElementSet(0, 0) if layout is None else of_layout(layout.size, layout.stride, layout.offset)
+            )
+        return self._whole[name]
+
+    def size(self, name: str, patterns: Iterable[ElementSet]) -> int:
+        """Return the bytes of some elements of a buffer, at most its size."""
+        layout = self._layout(name)
+        if layout is None:
+            return 0
+        # Patterns may overlap, and their sum may exceed the buffer.
+        elements = min(sum(pattern.elements for pattern in patterns), self.whole(name).elements)
+        return int(elements * layout.dtype.itemsize)
+
+    def part(self, patterns: Iterable[ElementSet]) -> int:
+        """Return a number that identifies a set of elements."""
+        return self._parts.setdefault(frozenset(patterns), len(self._parts))
+
+    def outputs(self) -> list[str]:
+        """Return the names of the graph part's outputs: its results, and the inputs that it changes."""
+        names = [*self._graph.get_output_names(), *self._graph.mutated_inputs]
+        return list(dict.fromkeys(name for each in names if self._layout(name := self.real(each)) is not None))
+
+    def inputs(self) -> list[str]:
+        """Return the names of the graph part's input tensors."""
+        return [name for name in self._graph.graph_inputs if self._layout(name) is not None]
+
+    def table(self, names: Iterable[str]) -> tuple[Buffer, ...]:
+        """Return the description of each buffer."""
+        inputs, outputs = {*self._graph.graph_inputs, *self._graph.constants}, set(self.outputs())
+        return tuple(self._described(name, inputs, outputs) for name in names)
+
+    def _described(self, name: str, inputs: set[str], outputs: set[str]) -> Buffer:
+        layout, role = self._layout(name), BufferRole.INNER
+        if name in inputs:
+            role = BufferRole.INPUT
+        elif name in outputs:
+            role = BufferRole.OUTPUT
+        if layout is None:
+            return Buffer(name, role, dtype="", shape=(), stride=(), device="")
+        return Buffer(
+            name=name,
+            role=role,
+            dtype=str(layout.dtype).removeprefix("torch."),
+            shape=tuple(map(str, layout.size)),
+            stride=tuple(map(str, layout.stride)),
+            device=str(layout.device),
+            bytes=None if _depends_on_data(layout) else self.whole(name).elements * layout.dtype.itemsize,
+        )
+
+    def _layout(self, name: str) -> Any:
+        if name not in self._layouts:
+            buffer: Any = self._graph.try_get_buffer(name)
+            layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
+            self._layouts[name] = layout if hasattr(layout, "size") else None
+        return self._layouts[name]
 
 
 def touches(node: Any, buffers: Buffers) -> list[Touch]:
@@ -314,6 +395,8 @@ _WITHOUT_ARITHMETIC = frozenset(
     )
 )  # fmt: skip
 """Operations that move or compare values."""
+
+
 _ON_CPU = "_for_cpu"
 """Suffix of an attention op for the CPU; torch has a formula only for the op without the suffix."""
 
@@ -392,3 +475,9 @@ def _on_floats(call: Any) -> bool:
     values = [*tree_leaves(call.meta.get("val", 0.0)), *(node.meta.get("val", 0.0) for node in call.all_input_nodes)]
     tensors = (each for each in tree_leaves(values) if isinstance(each, torch.Tensor | float))
     return any(isinstance(each, float) or each.is_floating_point() or each.is_complex() for each in tensors)
+
+
+def _depends_on_data(layout: Any) -> bool:
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(free_unbacked_symbols([*layout.size, *layout.stride]))

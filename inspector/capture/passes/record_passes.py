@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from msgspec import Struct, field
 
-from ctrace.inspector.capture.core.nn_modules import modules_of
+from ctrace.inspector.capture.core.node_lines import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When

@@ -14,7 +14,6 @@ from ctrace.inspector.diagnosis.rules import (
     counter_rules,
     failures,
     general,
-    grad_mode,
     long_loops,
     memo_rules,
     numbers,
@@ -22,7 +21,6 @@ from ctrace.inspector.diagnosis.rules import (
     output_rules,
     place_rules,
     recompile_rules,
-    result_rules,
     shape_rules,
     sizes,
     training,
@@ -33,9 +31,9 @@ from ctrace.inspector.diagnosis.rules import (
 Rule = Callable[[DiagnosisScene], Iterator[Candidate]]
 
 RULES: tuple[Rule, ...] = (
-    result_rules.wrong_results,
+    failures.wrong_results,
     failures.failures,
-    grad_mode.unused_gradients,
+    training.unused_gradients,
     construct_rules.variables,
     construct_rules.new_leaves,
     construct_rules.detached,

@@ -1,4 +1,7 @@
-"""Advice on a run that raised: the line, whether eager works, and the smallest change that avoids the error."""
+"""Advice on a run that raised, or whose results are wrong.
+
+For an error: the line, whether eager works, and the smallest change that avoids the error.
+"""
 
 import ast
 import re
@@ -13,22 +16,41 @@ from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind, DimPolicy, ShapedTensor
 from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.findings.graphs.attention_view import wrong
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.text import parsed
 
 _VIOLATION = "ConstraintViolationError"
+
+
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
+
+
 _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
+
+
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
+
+
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
+
+
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
+
+
 _RAISED = re.compile(r"\braised:\s*\n(?P<type>\w[\w.]*): (?P<what>[^\n]+)")
 """The error of a backend (_dynamo/exc.py:BackendCompilerFailed, 2.11 to 2.13)."""
+
+
 _NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
 """The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
+
+
 _GB = re.compile(r"/gb/gb(?P<number>\d{4})\.html")
 """Torch's link to the page of a graph break (_dynamo/exc.py, 2.11 to 2.13)."""
+
+
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
@@ -395,3 +417,14 @@ def backend_failures(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _exception(reason: str) -> str:
     match = re.search(r"\b(?:[A-Z]\w*(?:Error|Exception)|Unsupported): [^\n]{1,160}", reason)
     return match[0].rstrip(" .") if match else ""
+
+
+def wrong_results(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer how to fix wrong results, with priority over everything that is only slow."""
+    for cause in scene.causes:
+        fixes = [each.fix for each in scene.dangers(cause) if each.fix]
+        if fixes:
+            yield Candidate(fixes[0], (cause.id,), worth=100)
+    for answer in wrong(scene.session):
+        ids = tuple(cause.id for cause in scene.causes if cause.why == answer.why)
+        yield Candidate(answer.fix, ids, worth=100)

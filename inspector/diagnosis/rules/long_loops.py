@@ -1,22 +1,47 @@
-"""Advice on a loop that makes most of a graph, because Dynamo writes each of its passes into it."""
+"""Advice on a loop that makes most of a graph, because Dynamo writes each of its passes into it.
+
+The body of the loop moves to a function, which can be compiled once instead of once for each pass.
+"""
 
 import ast
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import PurePath
 
+from msgspec import Struct
+
+from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.attribute_changes import compile_statements
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.loop_bodies import moved_body
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import parsed
 
 _LONG = 16
+
+
 _MANY_OPS = 100
+
+
 _SHARE = 0.5
 """From so many passes, ops, and so large a share of its graph on, a loop is named: compile time grows with each op."""
+
+
 _IN_TORCH = "/torch/nn/"
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+_STEPS = ("step", "one_step", "loop_step")
+"""Names for the new function."""
 
 
 def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -83,3 +108,177 @@ def _called_in(scene: DiagnosisScene, loop: Unrolled) -> list[str]:
                     case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                         found.setdefault(f"model.{name}", None)
     return [path for path in found if path in known and _IN_TORCH not in known[path].file.replace("\\", "/")]
+
+
+class MovedBody(Struct, frozen=True):
+    """A file in which the body of a loop is a function, and the function around the loop runs eagerly."""
+
+    text: str
+    name: str
+    """The new function, as the loop calls it."""
+    first: int
+    last: int
+    """The lines that moved."""
+
+
+def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
+    """Return a file with the body of the loop at a line in a function; None: this body cannot be moved as it is.
+
+    What reads the loop's variable stays in the loop, and so does what stores the results of a pass: an index that
+    changes, or a list that grows, would compile the function again.
+    """
+    functions, tree = functions_at(text, line), parsed(text)
+    if not functions or tree is None:
+        return None
+    function = functions[-1]
+    loops = (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While))
+    loop = next((node for node in loops if node.lineno == line), None)
+    if loop is None or loop.orelse or function.decorator_list:
+        return None
+    parts = _parts(loop)
+    if parts is None:
+        return None
+    before, inside, after, values = parts
+    local = _local(function)
+    given = _read_first([*inside, *values], local - {"self"})
+    kept = _stored(inside) & (_loaded_outside(function, loop, inside) | set(given) | _loaded(after))
+    made = [f"value_{number}" for number in range(1, len(values) + 1)]
+    taken = local | _attributes(tree)
+    new = next((name for name in _STEPS if name not in taken), "")
+    if not new or taken & {*made}:
+        return None
+    returned = [*sorted(kept), *made]
+    if not returned or not given:
+        return None
+    is_method = bool(function.args.args) and function.args.args[0].arg == "self"
+    lines = text.split("\n")
+    head = lines[function.lineno - 1]
+    indent = head[: len(head) - len(head.lstrip())]
+    parameters = ["self", *given] if is_method else given
+    first, last = inside[0].lineno, inside[-1].end_lineno or inside[-1].lineno
+    body = [textwrap.dedent("\n".join(lines[first - 1 : last]))]
+    body += [f"{name} = {ast.unparse(value)}" for name, value in zip(made, values, strict=True)]
+    body.append(f"return {', '.join(returned)}")
+    step = [f"def {new}({', '.join(parameters)}):", *textwrap.indent("\n".join(body), "    ").split("\n"), ""]
+    name = f"self.{new}" if is_method else new
+    start = lines[loop.body[0].lineno - 1]
+    pad = start[: len(start) - len(start.lstrip())]
+    stored = _with_values(after, made)
+    passes = [*map(ast.unparse, before), f"{', '.join(returned)} = {name}({', '.join(given)})", *stored]
+    written = [pad + each for each in "\n".join(passes).split("\n")]
+    eager = f"{indent}@{torch}.compiler.disable(recursive=False)"
+    moved = [
+        *lines[: function.lineno - 1],
+        *(f"{indent}{each}" if each else "" for each in step),
+        eager,
+        *lines[function.lineno - 1 : loop.body[0].lineno - 1],
+        *written,
+        *lines[loop.body[-1].end_lineno or loop.body[-1].lineno :],
+    ]
+    result = "\n".join(moved)
+    is_valid = parsed(result) is not None
+    return MovedBody(result, name, first, last) if is_valid else None
+
+
+_Parts = tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt], list[ast.expr]]
+
+
+def _parts(loop: ast.For | ast.While) -> _Parts | None:
+    """Return what stays first, what moves, what stays last, and the values that the last part stores."""
+    index = (
+        {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        if isinstance(loop, ast.For)
+        else set()
+    )
+    body = list(loop.body)
+    before: list[ast.stmt] = []
+    while body and isinstance(body[0], ast.Assign) and _loaded([body[0]]) & index:
+        before.append(body.pop(0))
+    after: list[ast.stmt] = []
+    values: list[ast.expr] = []
+    while body and (value := _stores(body[-1])) is not None and not _names(value) & index:
+        after.insert(0, body.pop())
+        if not isinstance(value, ast.Name):
+            values.insert(0, value)
+    for node in (each for statement in body for each in ast.walk(statement)):
+        if isinstance(node, (*_LEAVING, *_SCOPES)) or (isinstance(node, ast.Name) and node.id in index):
+            return None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
+            return None
+    return (before, body, after, values) if body else None
+
+
+_GROWING = frozenset(("append", "extend", "insert", "update", "setdefault"))
+
+
+def _stores(statement: ast.stmt) -> ast.expr | None:
+    """Return the value that a statement puts into a list or a tensor; None: it does something else."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(), attr="append"), args=[value], keywords=[])):
+            return value
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name())], value=value):
+            return value
+    return None
+
+
+def _with_values(after: Iterable[ast.stmt], made: list[str]) -> list[str]:
+    """Write the statements that store the results of a pass, with the names that the results have in the loop."""
+    names, written = iter(made), []
+    for statement in after:
+        value = _stores(statement)
+        assert value is not None
+        name = value.id if isinstance(value, ast.Name) else next(names)
+        match statement:
+            case ast.Expr(value=ast.Call(func=func)):
+                written.append(f"{ast.unparse(func)}({name})")
+            case ast.Assign(targets=[target]):
+                written.append(f"{ast.unparse(target)} = {name}")
+    return written
+
+
+def _local(function: _Function) -> set[str]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    extra = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return {each.arg for each in (*every, *extra)} | _stored(function.body)
+
+
+def _read_first(nodes: Iterable[ast.stmt | ast.expr], local: set[str]) -> list[str]:
+    """Return the local variables that are read before they are certainly assigned, in order."""
+    known: set[str] = set()
+    found: dict[str, None] = {}
+    for node in nodes:
+        found |= dict.fromkeys(sorted((_names(node) & local) - known))
+        if isinstance(node, ast.Assign):
+            known |= _stored([node])
+    return list(found)
+
+
+def _loaded_outside(function: _Function, loop: ast.AST, inside: list[ast.stmt]) -> set[str]:
+    """Return the names that the function reads elsewhere than in the part that moves."""
+    mine = {id(node) for statement in inside for node in ast.walk(statement)}
+    every = (node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    test = {id(node) for node in ast.walk(loop.test)} if isinstance(loop, ast.While) else set()
+    return {node.id for node in every if id(node) not in mine or id(node) in test}
+
+
+def _loaded(statements: Iterable[ast.stmt]) -> set[str]:
+    return set().union(*map(_names, statements))
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names that a piece of code reads; an augmented assignment reads its target."""
+    read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    augmented = (each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign))
+    return read | {each.id for each in augmented if isinstance(each, ast.Name)}
+
+
+def _stored(statements: Iterable[ast.stmt]) -> set[str]:
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _attributes(tree: ast.Module) -> set[str]:
+    """Return the names of functions and attributes in a file, among which a new function must not be."""
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return found | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

@@ -59,4 +59,4 @@ class CacheKeyed(Record, frozen=True):
     cache: str
     key: str
     components: tuple[str, ...]
-    """As torch words them; `log/decode/decode_compile_time.py` reads them."""
+    """As torch words them; `log/decode_compile_time.py` reads them."""

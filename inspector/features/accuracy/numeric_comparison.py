@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError, TargetError
 from ctrace.inspector.facts.accuracy_facts import Accuracy, NotCompared
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
-from ctrace.inspector.findings.scenarios.silent_dangers import UNEXPLAINED, blamed
+from ctrace.inspector.findings.silent_dangers import UNEXPLAINED, blamed
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.options import check_options

@@ -19,9 +19,9 @@ from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.features.cluster.collective_waste import Waste, wasted
+from ctrace.inspector.findings.graphs.bytes import item_bytes, number
+from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, FxNode, TensorType
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
-from ctrace.inspector.findings.graphs.text.bytes import item_bytes, number
-from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph, FxNode, TensorType
 from ctrace.inspector.knowledge.words.counting import count
 
 _COLLECTIVE = re.compile(r"torch\.ops\.(?:_c10d_functional|_dtensor|c10d|symm_mem)\.(?P<op>\w+?)_?\.\w+")

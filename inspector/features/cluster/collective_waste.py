@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph, FxNode
+from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, FxNode
 
 _GROUP = re.compile(r"""['"]([^'"]*)['"]""")
 _ALL_REDUCE = re.compile(r"\.all_reduce_?\.")

@@ -19,7 +19,7 @@ from ctrace.inspector.facts.compile_time import (
 from ctrace.inspector.facts.events.compile_time_events import CacheStored
 from ctrace.inspector.facts.events.core import SpanMarked
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.log.decode.decode_compile_time import parts_of
+from ctrace.inspector.log.decode_compile_time import parts_of
 from ctrace.inspector.log.log_marks import marks_of
 from ctrace.inspector.log.raw import Raw
 

@@ -1,4 +1,4 @@
-"""Compare cache keys by their components."""
+"""Compare cache keys by their components, which a large log keeps until a view needs them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -6,10 +6,14 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyDifference, KeyPart
-from ctrace.inspector.findings.compile_time.components import components_of
+from ctrace.inspector.log.decode_compile_time import components_in
 
 _CONTEXT = 30
+
+
 _SHOWN = 90
+
+
 _BEYOND = ("a different value, with the same text in torch's log", "a different value")
 
 
@@ -86,3 +90,14 @@ def _cut(text: str | None, begin: int) -> str | None:
     if begin:
         piece = f"… {piece}"
     return f"{piece} …" if len(text) > begin + _SHOWN else piece
+
+
+def components_of(lookup: CacheLookup) -> tuple[KeyPart, ...]:
+    """Return the components of a look-up's key.
+
+    Raises:
+        RunError: they are in a log that changed since it was read.
+    """
+    if lookup.components or lookup.record is None:
+        return lookup.components
+    return components_in(lookup.record.read())

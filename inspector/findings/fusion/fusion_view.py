@@ -11,7 +11,7 @@ from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled, instead
-from ctrace.inspector.findings.graphs.text.ops import is_view, operations
+from ctrace.inspector.findings.graphs.ops import is_view, operations
 
 
 class Called(Struct, frozen=True):

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
 
 _PLAIN = re.compile(r"PlainAOTInput\(idx=(\d{1,6})\)")
 _NAMED = re.compile(r"(?:Param|Buffer)AOTInput\(target='([^']+)'\)")

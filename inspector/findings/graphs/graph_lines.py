@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind
 
 
 class LineGroup(Struct, frozen=True):

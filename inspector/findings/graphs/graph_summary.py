@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.aliases import Aliases, Shares, aliases
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode
 from ctrace.inspector.findings.graphs.graph_inputs import GraphInput, aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
+from ctrace.inspector.findings.graphs.ops import counted, operations
 from ctrace.inspector.findings.graphs.saved_tensors import Recomputed, SavedByForward, kept, recomputed
-from ctrace.inspector.findings.graphs.text.aliases import Aliases, Shares, aliases
-from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
-from ctrace.inspector.findings.graphs.text.ops import counted, operations
 
 
 class StageRow(Struct, frozen=True):

@@ -10,8 +10,8 @@ from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Module, Printed
 from ctrace.inspector.facts.kernels import Stage as Part
 from ctrace.inspector.facts.session import Compilation, Session
-from ctrace.inspector.findings.graphs.text.fx import FxGraph
-from ctrace.inspector.findings.graphs.text.parse import input_names, parse
+from ctrace.inspector.findings.graphs.fx import FxGraph
+from ctrace.inspector.findings.graphs.parse import input_names, parse
 
 _INDUCTOR_ATEN = (GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
 _ID = "\n # graph id: "

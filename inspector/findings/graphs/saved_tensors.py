@@ -6,11 +6,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.findings.graphs.bytes import Memory, memory_of
+from ctrace.inspector.findings.graphs.fx import FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_inputs import GraphInput
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.text.bytes import Memory, memory_of
-from ctrace.inspector.findings.graphs.text.fx import FxNode, FxNodeKind
-from ctrace.inspector.findings.graphs.text.ops import is_view, memory_root, operations
+from ctrace.inspector.findings.graphs.ops import is_view, memory_root, operations
 
 _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 

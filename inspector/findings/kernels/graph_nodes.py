@@ -15,9 +15,9 @@ from msgspec import Struct
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Kernel, Launch
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.text.fx import CALLS, FxGraph
-from ctrace.inspector.findings.graphs.text.ops import op_name
+from ctrace.inspector.findings.graphs.ops import op_name
 
 _COMPILED = re.compile(r"^(\w+) = async_compile\.")
 _NODE = re.compile(r"^#   %(\w+) .*= call_(?:function|method|module)\[")

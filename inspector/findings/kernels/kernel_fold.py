@@ -19,7 +19,7 @@ from ctrace.inspector.facts.fusion_facts import Fusion, Node
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
-from ctrace.inspector.findings.graphs.text.integers import calculated
+from ctrace.inspector.findings.graphs.bytes import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
 from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.log.raw import Raw, WrittenPart

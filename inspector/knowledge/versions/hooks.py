@@ -146,7 +146,7 @@ _CHOICES = (
         "the choice that the scheduler takes",
         "autotuning/record_autotuning",
     ),
-    Hook("torch._inductor.*.use_*_template", "the templates that torch does not try", "autotuning/untried"),
+    Hook("torch._inductor.*.use_*_template", "the templates that torch does not try", "autotuning/record_autotuning"),
     Hook("torch._inductor.runtime.benchmarking.*", "each run that torch times", "autotuning/samples"),
 )
 _KERNELS = (

@@ -1,4 +1,4 @@
-"""Counts with nouns: the one place that forms plurals."""
+"""Counts and bytes as text: the one place that forms plurals, and that chooses the unit of bytes."""
 
 _HISSING = ("s", "x", "z", "ch", "sh")
 
@@ -18,3 +18,12 @@ def named(number: int, noun: str, several: str = "") -> str:
 def count(number: int, noun: str, several: str = "") -> str:
     """Return `1 graph`, `2 graphs`, `no graphs`."""
     return f"{number or 'no'} {named(number, noun, several)}"
+
+
+def memory(size: int) -> str:
+    """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
+    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1023.95 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"

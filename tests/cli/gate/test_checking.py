@@ -13,7 +13,7 @@ from ctrace.cli.gate.checking import NotUpdatedError, _broken_already, checked, 
 from ctrace.cli.gate.reports import Reports
 from ctrace.inspector.errors import PolicyError, RunError
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock
+from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.files.writing import append_whole, write_new
 from tests.support import outcomes
 from tests.support.gated import lock_of, outcome_of, seen_of, state_with

@@ -12,9 +12,9 @@ from ctrace.inspector import api
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
-from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock
-from ctrace.inspector.features.check.lock.seen import LockOfTests
+from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.seen import LockOfTests
 from tests.support.sessions import HEALTHY, PARTIAL
 
 NODE = "tests/test_net.py::test_net"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.check.jobs.from_trace import traced
+from ctrace.inspector.features.check.from_trace import traced
 from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
 from ctrace.inspector.features.compare.ranks.job import read_job
 from ctrace.inspector.log.folders import choose, logs_in, whole

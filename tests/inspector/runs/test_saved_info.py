@@ -9,7 +9,7 @@ import pytest
 
 from ctrace.inspector.errors import LockError, RunError, SettingsError
 from ctrace.inspector.facts.outcome import Target
-from ctrace.inspector.features.check.lock.lock_file import load_lock
+from ctrace.inspector.features.check.lock_file import load_lock
 from ctrace.inspector.files.typed_json import read_text, typed
 from ctrace.inspector.runs.capture_request import PIPES, CaptureRequest, Options
 from ctrace.inspector.runs.settings import settings_at

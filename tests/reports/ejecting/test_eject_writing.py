@@ -26,8 +26,8 @@ from ctrace.reports.ejecting.eject_writing import (
 )
 from ctrace.reports.ejecting.op_file import op_file
 from ctrace.reports.ejecting.texts import text
-from ctrace.reports.json.packages.ejecting_json import Ejected
-from ctrace.reports.terminal.kernels.ejected import ejected_screen
+from ctrace.reports.json.package_results import Ejected
+from ctrace.reports.terminal.kernel_files_screen import ejected_screen
 from tests.support.ejecting import session
 from tests.support.golden import drawn
 

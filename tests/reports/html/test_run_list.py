@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from ctrace.cli.serving.report_server import application, listening
+from ctrace.cli.report_server import application, listening
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs.store import Store
 from tests.support.places import DATA

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.autotuning.autotuning_view import autotuning_document
+from ctrace.inspector.findings.autotuning_view import autotuning_document
 from ctrace.reports.json.printer import render
 from tests.support import autotuned
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import FxGraph
 from ctrace.inspector.findings.graphs.graph_lines import of_line
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
-from ctrace.inspector.findings.graphs.text.fx import FxGraph
-from ctrace.reports.dot import dot_text
 from ctrace.reports.json import graphs_json as json_graphs
-from ctrace.reports.svg import svg_text
+from ctrace.reports.svg import dot_text, svg_text
 from tests.support.printed import HOSTILE, trained
 
 EDGE = re.compile(r"  n\d+_\d+ -> n\d+_\d+;")

@@ -10,7 +10,7 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaG
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.time.timing_differences import timing_document
 from ctrace.inspector.features.time.timing_model import Timings
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
+from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
 from ctrace.reports.json.printer import render
 from tests.support import sessions, timings
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from ctrace.inspector.facts.autotuning import Untried
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.autotuning.autotuning_view import autotuning_document
+from ctrace.inspector.findings.autotuning_view import autotuning_document
 from ctrace.reports.terminal.autotuning_screen import autotuning_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import autotuned

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
-from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import cuda_graphs_document
+from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.widgets import led

@@ -29,11 +29,9 @@ from ctrace.inspector.features.workshop.triton_ops.triton_op_model import (
     WrapResult,
 )
 from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
-from ctrace.reports.json.packages.package_results import render_apply_json, render_edit_json, render_tune_json
+from ctrace.reports.json.package_results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.printer import render
-from ctrace.reports.terminal.packages.applied import apply_screen
-from ctrace.reports.terminal.packages.tuning_screen import tune_screen
-from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
+from ctrace.reports.terminal.kernel_files_screen import apply_screen, tune_screen, wrap_screen
 from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import ROOT

@@ -56,8 +56,7 @@ from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     written,
     written_owner,
 )
-from ctrace.inspector.features.bytecode.rewrites.stackstate import called
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep, called_by
+from ctrace.inspector.features.bytecode.rewrites.stackwalk import WalkStep, called, called_by
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.source.stacks import resumed
 

@@ -1,11 +1,16 @@
-"""The commented `ctrace.yaml` that `ctrace check --init` writes."""
+"""What `ctrace check --init` writes: a commented `ctrace.yaml`, and with `--github` a workflow."""
 
+import json
+import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 from msgspec.structs import asdict
 
+from ctrace.inspector.errors import PolicyError
 from ctrace.inspector.features.check.policy.policy_model import CPU
 from ctrace.inspector.runs.capture_request import Options
 
@@ -17,6 +22,8 @@ version: 1
 # What to check: paths from here, with * or :name, or package.module:name.
 models:
 """
+
+
 _REST = """\
 #  - path: pkg.models:tiny        # a model with different settings
 #    scenarios: [training]
@@ -26,10 +33,14 @@ _REST = """\
 
 # Ways to call each model: options of ctrace explain. By default one, base.
 """
+
+
 _SCENARIOS = """\
 #scenarios:
 #  base: {}
 """
+
+
 _OTHER_SCENARIOS = """\
 #  training: {train: true}
 #  sizes:
@@ -45,7 +56,11 @@ _OTHER_SCENARIOS = """\
 
 # What to generate code for. ctrace targets lists the GPUs; none is required.
 """
+
+
 _TARGETS = "#targets: [cpu, h100]\n"
+
+
 _LIMITS = """
 # Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
@@ -63,12 +78,16 @@ _LIMITS = """
 #  culprits: 0            # operations with wrong results, with accuracy: true
 #  peak_bytes: 2GiB       # computed peak of a step's memory, with memory: true
 """
+
+
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
 #  missed_bytes: 1MiB     # what missed fusions would save
 #  cuda_graph_skips: 0    # with mode: reduce-overhead, for a GPU
 #  cuda_graph_rerecordings: 0  # in the log of a run on a GPU
 """
+
+
 _END = """
 # Allowed sites, and why: by gb id, place (* for any text), part of the line.
 #allow:
@@ -80,18 +99,57 @@ _END = """
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
+
+
 _ACCURACY = """
 # true: build the kernels of each model, and compare them with eager in float64.
 # Needs a C++ compiler; an operation whose result is wrong fails the check.
 """
+
+
 _MEMORY = """
 # true: follow the memory of a step of each model; a higher computed peak than
 # in the lock fails the check.
 """
+
+
 _TIMEOUT = "#timeout: 600\n"
+
+
 _GUARDS = """
 # false: graphs with symbolic sizes are not lowered to record Inductor's guards.
 # Faster, but recompilations that these guards cause are not shown.
+"""
+
+
+_NAME = Path(".github", "workflows", "ctrace.yml")
+
+
+_TEXT = """\
+# Fails a pull request that makes a model compile worse: ctrace.yaml is the policy, ctrace.lock the accepted state.
+name: ctrace
+on: [pull_request]
+permissions:
+  contents: read
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    env:
+      # The runner has no GPU. pip takes torch's small CPU build if the repository variable TORCH_CPU_INDEX has the
+      # address after --index-url in the command that "Get started" on PyTorch's site prints for CPU (Settings > Secrets
+      # and variables > Actions > Variables). While it is not set, pip installs 2 GB of CUDA.
+      PIP_EXTRA_INDEX_URL: ${{{{ vars.TORCH_CPU_INDEX }}}}
+    steps:
+      - uses: actions/checkout@v5
+      - uses: actions/setup-python@v6
+        with:
+          python-version: "{python}"
+      - name: Install torch and what the models need
+        run: |
+          python -m pip install {packages}
+      - uses: OWNER/ctrace@v0.1.0  # OWNER: where your copy of ctrace lives
+        with:
+          policy: {policy}
 """
 
 
@@ -144,3 +202,30 @@ def _flow(value: Any) -> str:
 def _listed(models: Sequence[str]) -> list[str]:
     """Return the lines of a YAML list, quoted where necessary."""
     return yaml.safe_dump(list(models), allow_unicode=True, width=1 << 16).splitlines()
+
+
+def workflow_path(policy: Path) -> Path:
+    """Return the place of the workflow: in the repository around the policy, or else beside the policy.
+
+    Raises:
+        PolicyError: there is such a file already.
+    """
+    folder = policy.absolute().parent
+    root = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+    path = Path(os.path.relpath(root / _NAME))
+    if path.exists():
+        raise PolicyError(f"{path} already exists", "edit it, or leave out --github")
+    return path
+
+
+def workflow_text(workflow: Path, policy: Path, torch: str) -> str:
+    """Return the workflow: the Python and the torch of this machine, whose state the lock has."""
+    root = workflow.absolute().parents[2]
+    required = root / "requirements.txt"
+    version = torch.partition("+")[0]  # the build for CPUs is enough, and so is any other
+    packages = [f'"torch=={version}"', *(["-r requirements.txt"] if required.is_file() else [])]
+    return _TEXT.format(
+        python="{}.{}".format(*sys.version_info),
+        packages=" ".join(packages),
+        policy=json.dumps(Path(os.path.relpath(policy, root)).as_posix()),
+    )

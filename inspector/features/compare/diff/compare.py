@@ -46,9 +46,8 @@ from ctrace.inspector.features.compare.diff.memory_changes import growth_of, mem
 from ctrace.inspector.features.compare.diff.node_changes import without_numbers
 from ctrace.inspector.features.compare.diff.site_changes import site_changes
 from ctrace.inspector.features.compare.diff.worse_side import judge
-from ctrace.inspector.findings.compile_time.components import components_of
-from ctrace.inspector.findings.compile_time.keys import differences
-from ctrace.inspector.findings.graphs.text.scan import pieces
+from ctrace.inspector.findings.compile_time.keys import components_of, differences
+from ctrace.inspector.findings.graphs.scan import pieces
 from ctrace.inspector.findings.guards.guard_view import about
 from ctrace.inspector.findings.guards.printed_tree import parse
 from ctrace.inspector.findings.site_matching import paired

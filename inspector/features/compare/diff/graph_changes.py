@@ -10,8 +10,8 @@ from ctrace.inspector.facts.session import Compilation, Graph, Session
 from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, What, edited
 from ctrace.inspector.features.compare.diff.node_changes import NodeChange, fingerprint, graph_changes
 from ctrace.inspector.features.compare.diff.site_changes import place, root_of
+from ctrace.inspector.findings.graphs.fx import FxGraph
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled
-from ctrace.inspector.findings.graphs.text.fx import FxGraph
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.source.relative_paths import relative_path

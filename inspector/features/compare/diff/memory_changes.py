@@ -15,7 +15,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, GrownLine, MemoryGrowth, What, edited
 from ctrace.inspector.features.compare.diff.site_changes import place
 from ctrace.inspector.findings.site_matching import paired
-from ctrace.inspector.knowledge.words.byte_sizes import memory
+from ctrace.inspector.knowledge.words.counting import memory
 
 _LITTLE = 0.01
 """The share of the larger peak below which a line, or a measured peak, counts as equal."""

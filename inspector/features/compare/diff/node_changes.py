@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 
 from msgspec import Struct
 
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind, TensorType
-from ctrace.inspector.findings.graphs.text.ops import op_name, overload
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, TensorType
+from ctrace.inspector.findings.graphs.ops import op_name, overload
 from ctrace.inspector.source.source_names import user_name
 
 _WORD = re.compile(r"[^\W\d][\w.]*")

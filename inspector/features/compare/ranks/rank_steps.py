@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.events.core import SpanMarked
 from ctrace.inspector.findings.compile_time.compile_time_fold import Timeline, timeline
-from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.log_marks import Marks

@@ -21,7 +21,7 @@ from ctrace.inspector.features.compare.ranks.job import Divergence, Job, items_i
 from ctrace.inspector.features.compare.ranks.rank_choice import RankQuestions, rank_questions
 from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Summary, summary_of
 from ctrace.inspector.features.compare.ranks.sent_in_order import first_difference_in_order
-from ctrace.inspector.findings.target.rank_classes import RankClasses
+from ctrace.inspector.findings.rank_classes import RankClasses
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.virtual_world import parse_mesh
 

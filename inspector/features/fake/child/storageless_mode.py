@@ -2,30 +2,43 @@
 
 A tensor is known or unknown. Unknown are parameters, random numbers, uninitialized memory, and what is computed from
 them; these tensors have no storage (`address_range.py`). Known is what the program computes from its own constants,
-such as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same in
-every run. So `.item()` of a known tensor answers as always, and only a question about an unknown value stops.
+such as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same
+in every run. So `.item()` of a known tensor answers as always, and only a question about an unknown value stops.
 
 The mode stands below autograd and above the kernels. It ignores compile internals, as the one that counts ops does
 (`capture/dynamo/op_counts.py`), so that Dynamo compiles as without it.
+
+Of collectives, nothing is sent, and a result is the tensor that would receive it. A process group, torch's fake one
+too, reads the memory of what it sends. Its operators name what they write to first, and return that with a work to
+wait for (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to 2.13).
 """
 
 from typing import Any
 
 from ctrace.inspector.features.fake.child.address_range import has_no_memory, storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
-from ctrace.inspector.features.fake.child.unsent_collectives import NAMESPACE, unsent
 
 _MOST_KNOWN = 1 << 20
 """The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
+
+
 _NO_FAKE_KERNEL = "no fake impl registered"
 """What torch says of an operator of `torch.library.custom_op` (2.11 to 2.13, _library/custom_ops.py)."""
+
+
 _INDEPENDENT = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"))
 """Ops that read no value of their argument."""
+
+
 _UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"))
 """Ops whose result has no value before something is written to it."""
 
+
 _TRACING = "torch._subclasses."
 """The package of fake and functional tensors."""
+
+
+NAMESPACE = "c10d"
 
 
 class KnownValues:
@@ -310,3 +323,11 @@ def _mode(values: KnownValues) -> Any:
             return values.dispatch(func, args, kwargs or {})
 
     return _Storageless()
+
+
+def unsent(func: Any, args: Any) -> Any:
+    """Return what an operator of `NAMESPACE` returns, as if it were done."""
+    from torch._C._distributed_c10d import FakeWork
+
+    results = [FakeWork().boxed() if "Work" in str(each.type) else args[0] for each in func._schema.returns]
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,6 +1,6 @@
 """Run a target with a change, in a separate process: capture it, or observe it for a proof. No file on disk changes.
 
-A capture is a fork of a process that has imported torch, where that is safe; see `runs/forks/suitable.py`.
+A capture is a fork of a process that has imported torch, where that is safe; see `runs/suitable.py`.
 """
 
 import os
@@ -21,7 +21,7 @@ from ctrace.inspector.files.scratch import delete, new_scratch_folder, scratch
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.forks.fork_client import ForkServer
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.output_tail import OutputTail
 from ctrace.inspector.runs.store import Store

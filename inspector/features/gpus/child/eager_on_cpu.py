@@ -13,9 +13,9 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
+from ctrace.inspector.features.gpus.child.devices import is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.features.gpus.child.stand_ins import StandIns
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import as_the_target
-from ctrace.inspector.features.gpus.child.torch_side.devices import is_cpu, is_gpu, on_cpu, the_gpu
 
 _ON_CPU = "put on the CPU: this machine has no such GPU"
 

@@ -8,9 +8,9 @@ import copy
 from collections import Counter
 from typing import Any
 
-from ctrace.inspector.features.gpus.child.choices.flex import save_for_backward
+from ctrace.inspector.features.gpus.child.devices import CPU, Literal
 from ctrace.inspector.features.gpus.child.dtensors import is_dtensor, moved_dtensor
-from ctrace.inspector.features.gpus.child.torch_side.devices import CPU, Literal
+from ctrace.inspector.features.gpus.child.flex import save_for_backward
 
 GPU = "cuda:0"
 _MARKS = ("_dynamo_static_input_type",)

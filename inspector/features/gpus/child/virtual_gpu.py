@@ -8,13 +8,14 @@ Terms
 -----
 - The *target* is the GPU that code is emitted for, with its facts from `inspector/knowledge/gpus/`.
 - An *answer* is what replaces a function that asks for the device: its capability, its properties, how many there are.
-- A *choice* is code of torch that decides by the device, such as which attention kernel a call gets (`choices/`).
+- A *choice* is code of torch that decides by the device, such as which attention kernel a call gets (`sdpa.py`,
+  `convolution.py`, `padding.py`, `flex.py`).
 - To *present* the GPU is to have all answers in place, in the block that compiles one graph.
 
 Steps, each undone at the end of the block
 ------------------------------------------
 1. Record the program's TF32 settings if they have changed, since kernels depend on them.
-2. Make the C++ side of torch accept a device that is not there (`torch_side/gpu_hooks.py`).
+2. Make the C++ side of torch accept a device that is not there (`gpu_hooks.py`).
 3. Forget what torch has cached about this machine (`_CACHED`); without that, the answers would come too late.
 4. Replace the functions that ask. Each is replaced alone: if a release has moved one, the run says which answer is
    missing, and the others still hold.
@@ -22,11 +23,16 @@ Steps, each undone at the end of the block
    that torch computes while it compiles on the CPU.
 6. Decide torch's choices as the target's torch would, or leave them open where only the device can tell.
 
-Example
--------
-`ctrace kernels --target h100 model.py` on a laptop: Inductor asks `torch.cuda.get_device_capability()` and gets (9, 0),
-asks `get_device_properties()` for the number of multiprocessors to decide whether templates are worth trying, and
-Triton asks the driver what to compile for and gets `sm_90`. The kernels are those of an H100; none was launched.
+Example ------- `ctrace kernels --target h100 model.py` on a laptop: Inductor asks
+`torch.cuda.get_device_capability()` and gets (9, 0), asks `get_device_properties()` for the number of multiprocessors
+to decide whether templates are worth trying, and Triton asks the driver what to compile for and gets `sm_90`. The
+kernels are those of an H100; none was launched.
+
+Two small answers stand in this module. The random generator: if forward and backward must draw the same numbers
+(dropout inside a checkpointed attention), AOTAutograd passes a copy of the device's generator to both (2.11 to 2.13,
+_functorch/partitioners.py and _inductor/ir.py); emitting code draws no numbers and reads only the generator's device.
+The speed: Inductor looks up a GPU by name in its table (2.11 to 2.13, _inductor/analysis/device_info.py), and derives
+missing numbers from the driver's clocks (_inductor/utils.py: `get_device_tflops`, `get_gpu_dram_gbps`).
 """
 
 import importlib
@@ -40,13 +46,11 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.features.gpus.child.choices.convolution import convolved_as_on
-from ctrace.inspector.features.gpus.child.choices.padding import padding_left_open
-from ctrace.inspector.features.gpus.child.choices.sdpa import attention_as_on
-from ctrace.inspector.features.gpus.child.torch_side.constants import constants_on_cpu
-from ctrace.inspector.features.gpus.child.torch_side.generators import one_generator
-from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
-from ctrace.inspector.features.gpus.child.torch_side.gpu_speed import as_fast_as
+from ctrace.inspector.features.gpus.child.constants import constants_on_cpu
+from ctrace.inspector.features.gpus.child.convolution import convolved_as_on
+from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
+from ctrace.inspector.features.gpus.child.padding import padding_left_open
+from ctrace.inspector.features.gpus.child.sdpa import attention_as_on
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.torch_names import ALLOCATOR_CHECK
 
@@ -290,3 +294,41 @@ def _forget() -> None:
 
     create: Any = DeviceProperties.create
     create.cache_clear()
+
+
+@contextmanager
+def one_generator() -> Iterator[None]:
+    """Provide one default CUDA generator in the block."""
+    import torch
+
+    with patched(torch.cuda, "default_generators", (_generator(),)):
+        yield
+
+
+def _generator() -> Any:
+    import torch
+
+    class Generator(torch.Generator):
+        @property
+        def device(self) -> Any:  # type: ignore[override]  # writable in the stubs, read-only in C++
+            return torch.device("cuda", 0)
+
+        def clone_state(self) -> Any:
+            return Generator()
+
+    return Generator()
+
+
+@contextmanager
+def as_fast_as(gpu: TargetGpu) -> Iterator[None]:
+    """Answer with the clock of `gpu` when torch would run `nvidia-smi`."""
+    import torch._utils_internal as internal
+
+    def max_clock_rate() -> int:
+        if gpu.clock is None:
+            msg = f"the clock of {gpu.name} is unknown"
+            raise RuntimeError(msg)
+        return round(gpu.clock / 1e6)
+
+    with patched(internal, "max_clock_rate", max_clock_rate):
+        yield

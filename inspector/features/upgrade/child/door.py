@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.upgrade.child.called_functions import record_calls
-from ctrace.inspector.features.upgrade.child.earlier_functions import put_back
+from ctrace.inspector.features.upgrade.child.earlier_functions import put_back, record_calls
 from ctrace.inspector.runs.capture_request import CaptureRequest, TorchSetting
 
 

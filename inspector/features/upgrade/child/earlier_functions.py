@@ -1,16 +1,23 @@
-"""Run functions of torch with the code that they have in another torch."""
+"""Record which of torch's functions run, and run some with the code that they have in another torch."""
 
 import gc
 import importlib
+import os
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.capture_request import TorchSource
 
 _NESTED = ".<locals>."
+
+
 _KINDS = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -59,3 +66,28 @@ def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
         if isinstance(each, CodeType):
             yield each.co_qualname, each
             yield from _codes(each)
+
+
+def record_calls(file: Path) -> None:
+    """Append a line for each of torch's functions that is called from now on: its file below torch's folder, its name.
+
+    At once, not at the end: kernels are generated in a fork, which ends without exit functions.
+    """
+    import torch
+
+    home = f"{Path(torch.__file__ or '').parent}/"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    # By identity: the hash of a code object reads all its constants, and this runs for each call of the process.
+    codes: dict[int, CodeType] = {}
+
+    def called(frame: FrameType, _event: str, _value: Any) -> None:
+        code = frame.f_code
+        if id(code) in codes:
+            return
+        codes[id(code)] = code
+        if code.co_filename.startswith(home):
+            with suppress(OSError):  # the program has closed it
+                os.write(descriptor, f"{code.co_filename.removeprefix(home)}\t{code.co_qualname}\n".encode())
+
+    threading.setprofile(called)
+    sys.setprofile(called)

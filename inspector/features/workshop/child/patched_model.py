@@ -2,23 +2,48 @@
 
 Both sides have a backend of their own, so that Dynamo keeps their code apart and both can be timed in turn. Inductor's
 caches of graphs are off, because a hit would run no pass.
+
+The operator is checked against the part of the graph that it replaces, on the values that the model computes there.
+The graph before a pass defines what the operator must return. Both graphs run op by op, in eager, with the inputs of
+the model's own call; a node that both have shows which value the operator stands for.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.errors import telling_line
+from ctrace.inspector.features.workshop.child.checks import copied
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
+from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_long
+from ctrace.inspector.features.workshop.child.kernel_sides import OperatorOutcome, called_each
 from ctrace.inspector.features.workshop.child.package_passes import Passes, PassRewrite
-from ctrace.inspector.features.workshop.child.regions import check_rewrite
 from ctrace.inspector.features.workshop.kernel_packages.package_model import KERNEL_SECONDS, RegionCheck
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.tasks import FailedTask
 
 _MOST_SIZES = 8
 """How many sizes of a graph's inputs are checked."""
+
+
+_SUMS = ("aten.sum.", "aten.mean.")
+
+
+_ROUNDOFF = 2.0**-24
+"""Of float32, in which Inductor adds up float16 and bfloat16, too."""
+
+
+_CHECK = "check the kernel first: ctrace kernels edit DIR --once"
+
+
+_MOST_ROUNDINGS = 32.0
+"""Errors of n additions in a row grow as the root of n; more than this would hide what a kernel leaves out."""
 
 
 class CompiledPart(Struct):
@@ -140,3 +165,206 @@ class CompiledSide:
         frame, number = int(now.frame_id or 0), int(now.frame_compile_id or 0)
         self.compiled_of[frame] = max(self.compiled_of.get(frame, 0), number + 1)
         return f"{frame}/{max(number - self._before.get(frame, 0), 0)}"
+
+
+class Standing(Struct, frozen=True):
+    """An output of an operator's call, and the node of the original graph that has the same value."""
+
+    call: str
+    output: int | None
+    """Index of the output; None if the operator returns one tensor."""
+    node: str
+
+
+def check_rewrite(
+    rewrite: PassRewrite, inputs: list[Any], operators: Mapping[str, Operator], seconds: float
+) -> dict[str, RegionCheck]:
+    """Run the graph before and after the pass, and compare each call of an operator; by the node's name.
+
+    `place` of each check is the index of the call in the rewrite. A kernel that takes longer ends the process.
+    """
+    import torch
+
+    standing = list(_standings(rewrite))
+    wanted = {each.node for each in standing}
+    with torch.no_grad():
+        expected = _values(rewrite, rewrite.before, inputs, wanted)
+        noise, unknown = _noise(rewrite, inputs, wanted, expected)
+        calls = _Calls(rewrite, operators, seconds)
+        calls.run(inputs)
+    found = {}
+    for index, name in enumerate(rewrite.calls):
+        own = [each for each in standing if each.call == name]
+        check = _compare_each(index, calls.results.get(name, ()), own, expected, noise)
+        found[name] = replace(check, note=check.note or unknown) if check.wrong is not None else check
+    return found
+
+
+def _compare_each(
+    index: int,
+    results: Iterable[OperatorOutcome],
+    standing: list[Standing],
+    expected: Mapping[str, Any],
+    noise: Mapping[str, float],
+) -> RegionCheck:
+    """Compare what each configuration of the kernel returned; return the first wrong one, else the least exact one."""
+    checks = [_compare(index, each, standing, expected, noise) for each in results]
+    if not checks:
+        return RegionCheck(index, "fallback", equal=False, largest=0.0, note="the call did not run")
+    return next((each for each in checks if not each.equal), max(checks, key=lambda each: each.largest or 0.0))
+
+
+def _compare(
+    index: int,
+    result: OperatorOutcome,
+    standing: list[Standing],
+    expected: Mapping[str, Any],
+    noise: Mapping[str, float],
+) -> RegionCheck:
+    if result.raised or result.value is None:
+        return RegionCheck(index, result.kind, equal=False, largest=None, note=result.raised or result.note)
+    largest, wrong = 0.0, None
+    for each in standing:
+        value = result.value if each.output is None else result.value[each.output]
+        title = "the output" if each.output is None else f"output {each.output}"
+        by, element = first_difference(
+            f"{title} ({each.node})", expected[each.node], value, noise=noise.get(each.node, 0.0)
+        )
+        largest = max(largest, by)
+        wrong = wrong or element
+    note = result.note or (
+        "" if standing else "no value of the graph stands for its result: only the model is compared"
+    )
+    return RegionCheck(index, result.kind, wrong is None and not result.is_outside, finite(largest), wrong, note)
+
+
+def _standings(rewrite: PassRewrite) -> Iterator[Standing]:
+    """Find which values of the original graph the operators' outputs replace: by the users that both graphs have."""
+    originals = {node.name: node for node in rewrite.before.nodes}
+    seen = set()
+    for node in rewrite.after.nodes:
+        original = originals.get(node.name)
+        if original is None:
+            continue
+        for now, was in zip(_leaves(node), _leaves(original), strict=False):
+            place = _output_of(now, rewrite.calls)
+            if place is not None and now.name != was.name and (place, was.name) not in seen:
+                seen.add((place, was.name))
+                yield Standing(*place, was.name)
+
+
+def _leaves(node: Any) -> list[Any]:
+    from torch import fx
+
+    found: list[Any] = []
+    fx.node.map_arg((node.args, node.kwargs), found.append)
+    return found
+
+
+def _output_of(node: Any, calls: tuple[str, ...]) -> tuple[str, int | None] | None:
+    """Return the operator's call that a node is the output of."""
+    if node.name in calls:
+        return node.name, None
+    if getattr(node.target, "__name__", "") == "getitem" and getattr(node.args[0], "name", "") in calls:
+        return node.args[0].name, int(node.args[1])
+    return None
+
+
+def _values(
+    rewrite: PassRewrite,
+    graph: Any,
+    inputs: list[Any],
+    wanted: set[str],
+    converted: Callable[[Any], Any] | None = None,
+    *,
+    is_rounded: bool = False,
+) -> dict[str, Any]:
+    """Run a graph op by op, and return the values of the wanted nodes.
+
+    Args:
+        converted: converts each argument of an op first.
+        is_rounded: change each sum by what its order may change in float32, which follows from the sum of magnitudes.
+    """
+    from torch import fx
+    from torch.utils import _pytree
+
+    found: dict[str, Any] = {}
+
+    class Kept(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            value = super().run_node(n)
+            if n.name in wanted:
+                found[n.name] = _copied(value)
+            return value
+
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            if converted is not None:
+                args, kwargs = _pytree.tree_map(converted, (args, kwargs))
+            value = super().call_function(target, args, kwargs)
+            if is_rounded and str(target).startswith(_SUMS):
+                each = min(math.sqrt(args[0].numel() / max(value.numel(), 1)), _MOST_ROUNDINGS)
+                value = value + _ROUNDOFF * each * target(args[0].abs(), *args[1:], **kwargs)
+            return value
+
+    Kept(fx.GraphModule(rewrite.module, graph)).run(*map(_copied, inputs))
+    return found
+
+
+def _noise(
+    rewrite: PassRewrite, inputs: list[Any], wanted: set[str], expected: Mapping[str, Any]
+) -> tuple[dict[str, float], str]:
+    """Return how far the graph's own values are from those in float64: where values cancel, rounding is all they are.
+
+    A graph that cannot run in float64, because an op takes one dtype only, gets no allowance; the text says so.
+    """
+    import torch
+
+    def widened(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.detach().to(torch.float64) if is_float else value
+
+    try:
+        # Each op's arguments, because the graph makes constants in its own dtypes, and some ops take one dtype only.
+        exact = _values(rewrite, rewrite.before, inputs, wanted, widened)
+    except Exception as error:  # any op may refuse float64
+        why = telling_line(kind_and_message(error))[:200]
+        return {}, f"rounding errors are not known, because the graph does not run in float64: {why}"
+    noise = {name: noise_of(expected[name], exact[name]) for name in wanted if name in exact and name in expected}
+    rounded = _values(rewrite, rewrite.before, inputs, wanted, widened, is_rounded=True)
+    return {name: max(value, noise_of(rounded[name], exact[name])) for name, value in noise.items()}, ""
+
+
+class _Calls:
+    """Runs the graph after the pass, and calls the operators with guards around their tensors."""
+
+    def __init__(self, rewrite: PassRewrite, operators: Mapping[str, Operator], seconds: float) -> None:
+        self._seconds = seconds
+        self._rewrite = rewrite
+        self._operators = operators
+        self.results: dict[str, list[OperatorOutcome]] = {}
+
+    def run(self, inputs: list[Any]) -> None:
+        from torch import fx
+
+        names = dict(zip(self._rewrite.calls, self._rewrite.operators, strict=True))
+        outer = self
+
+        class Called(fx.Interpreter):
+            def run_node(self, n: Any) -> Any:
+                if n.name not in names:
+                    return super().run_node(n)
+                args, kwargs = self.fetch_args_kwargs_from_env(n)
+                operator = outer._operators[names[n.name]]
+                with limited(
+                    outer._seconds, lambda: FailedTask(f"{operator.name}: {too_long(outer._seconds)}", _CHECK)
+                ):
+                    outer.results[n.name] = list(called_each(operator, args, kwargs))
+                return super().run_node(n)
+
+        Called(fx.GraphModule(self._rewrite.module, self._rewrite.after)).run(*map(_copied, inputs))
+
+
+def _copied(value: Any) -> Any:
+    import torch
+
+    return copied(value) if isinstance(value, torch.Tensor) else value

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
 from ctrace.inspector.features.workshop.ejecting.region import Region, RegionStep
 from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, renamed
-from ctrace.inspector.findings.graphs.text.fx import At
+from ctrace.inspector.findings.graphs.fx import At
 
 _MODULES = frozenset(("torch", "math", "operator"))
 _PRIMS = {

@@ -23,7 +23,7 @@ from ctrace.inspector.features.workshop.ejecting.region import (
 )
 from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, renamed, symbols_of
 from ctrace.inspector.features.workshop.ejecting.triton_source import TritonKernel, plain_triton
-from ctrace.inspector.findings.graphs.text.fx import FxNode
+from ctrace.inspector.findings.graphs.fx import FxNode
 
 _LONGEST = 60
 _LETTERS = ("n", "m", "k", "l", "p", "q")

@@ -13,10 +13,10 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.ejecting.cpp_source import is_loaded, is_loaded_first
 from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
 from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, are_equal, symbols_of
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_inputs import aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, FxNodeKind
-from ctrace.inspector.findings.graphs.text.ops import is_view, op_name
+from ctrace.inspector.findings.graphs.ops import is_view, op_name
 
 _RANDOM = re.compile(r"inductor_(?:random|randint|lookup_seed|seeds?)\b|philox|\brand|bernoulli|native_dropout\b")
 _DTYPES = {

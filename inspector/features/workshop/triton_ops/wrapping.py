@@ -15,7 +15,7 @@ from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import ModelTarget, resolve
 from ctrace.inspector.runs.tasks import TaskError, run_task
 
-_CHILD = "ctrace.inspector.features.workshop.child.triton_ops.triton_ops_main"
+_CHILD = "ctrace.inspector.features.workshop.child.triton_ops_main"
 
 
 def read_only(text: str) -> WrapResult:

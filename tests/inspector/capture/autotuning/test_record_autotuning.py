@@ -13,7 +13,7 @@ from ctrace.inspector.capture.autotuning.record_autotuning import autotuning
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.autotuning import ChoiceStatus, TunedOperation
 from ctrace.inspector.facts.wire import Record, payload_of
-from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_of
+from ctrace.inspector.findings.autotuning_fold import tuned_of
 from ctrace.inspector.log.raw import Raw
 from tests.support.helpers import decoded
 

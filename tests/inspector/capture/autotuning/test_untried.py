@@ -12,7 +12,7 @@ import torch
 from torch._inductor import config, utils
 from torch._inductor.virtualized import V
 
-from ctrace.inspector.capture.autotuning.untried import RefusedTemplates
+from ctrace.inspector.capture.autotuning.record_autotuning import RefusedTemplates
 from ctrace.inspector.capture.core.recorder import Recorder
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 from torch._inductor import config
 
 from ctrace.inspector.capture.codegen import emit
-from ctrace.inspector.capture.codegen.elsewhere import Elsewhere
+from ctrace.inspector.capture.codegen.emit import Elsewhere
 from ctrace.inspector.capture.core.recorder import Recorder
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
-from ctrace.inspector.diagnosis.loop_bodies import moved_body
+from ctrace.inspector.diagnosis.rules.long_loops import moved_body
 from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.facts.diagnosis import ApplyKind
 from ctrace.inspector.facts.graph_facts import Unrolled

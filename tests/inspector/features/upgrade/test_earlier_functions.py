@@ -12,8 +12,7 @@ from types import ModuleType
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.upgrade.child.called_functions import record_calls
-from ctrace.inspector.features.upgrade.child.earlier_functions import put_back
+from ctrace.inspector.features.upgrade.child.earlier_functions import put_back, record_calls
 from ctrace.inspector.features.upgrade.torch_functions import called_functions
 from ctrace.inspector.runs.capture_request import TorchSource
 

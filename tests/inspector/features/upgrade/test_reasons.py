@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.upgrade.change_direction import worse
 from ctrace.inspector.features.upgrade.reasons import (
     Difference,
     Key,
@@ -22,6 +21,7 @@ from ctrace.inspector.features.upgrade.reasons import (
 )
 from ctrace.inspector.features.upgrade.torch_functions import TorchFunction
 from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
+from ctrace.inspector.features.upgrade.upgrade_search import worse
 from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
 from ctrace.reports.wording.upgrade_wording import reason_text
 

@@ -16,8 +16,8 @@ from ctrace.inspector.findings.guards.guard_view import by_line, by_object, guar
 from ctrace.inspector.findings.guards.guarded_tensors import tensor_guards
 from ctrace.inspector.findings.kernels.built_view import text_of
 from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
-from ctrace.inspector.log.decode.decode_compile_time import LOOKUPS
-from ctrace.inspector.log.decode.dispatch import _DECODERS, STAGES
+from ctrace.inspector.log.decode_compile_time import LOOKUPS
+from ctrace.inspector.log.dispatch import _DECODERS, STAGES
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.build import build
 from ctrace.reports.json.built_json import built_data

@@ -33,7 +33,7 @@ $L__func_begin0:
 	ex2.approx.f32 	%r2, %r1;
 	.loc	2 169 15                       // helpers.py:169:15 @[ helpers.py:182:29 @[ k.py:7:9 ] ]
 	mul.f32 	%r3, %r2, %r2;
-	.loc	3 9 9                          // elsewhere.py:9:9
+	.loc	3 9 9                          // generate.py:9:9
 	nop;
 	.loc	1 8 4
 	st.global.b32 	[%rd6], %r3;

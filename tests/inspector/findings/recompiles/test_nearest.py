@@ -1,7 +1,7 @@
 import pytest
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.findings.recompiles.nearest import other_reason
+from ctrace.inspector.findings.recompiles.recompile_view import other_reason
 
 SIZE = "0/1: tensor 'x' size mismatch at index 2. expected 16, actual 17"
 

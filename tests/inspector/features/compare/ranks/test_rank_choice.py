@@ -9,7 +9,7 @@ from ctrace.inspector.facts.cluster_facts import ClusterFacts, MeshDim, MeshMade
 from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
 from ctrace.inspector.features.compare.ranks.rank_choice import rank_questions
 from ctrace.inspector.features.compare.ranks.world_job import named_ranks
-from ctrace.inspector.findings.target.rank_classes import RankClasses, alike
+from ctrace.inspector.findings.rank_classes import RankClasses, alike
 
 
 def mesh(*sizes: int, names: tuple[str, ...]) -> MeshMade:

@@ -11,7 +11,7 @@ from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
 from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, SearchBudget
-from ctrace.reports.wording.fix_wording import answer
+from ctrace.reports.terminal.fix_screen import answer
 from tests.inspector.diagnosis.scenes import broken, ran
 
 BRANCH = (

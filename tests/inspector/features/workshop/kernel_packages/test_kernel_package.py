@@ -35,7 +35,7 @@ from ctrace.inspector.features.workshop.kernel_packages.watching import (
     speed,
     stamp_of,
 )
-from ctrace.reports.wording.editing_wording import check_line
+from ctrace.reports.wording.kernel_packages import check_line
 
 KERNEL = '''\
 import triton

@@ -1,1 +1,0 @@
-"""Commands on kernel packages, from the command line to their child processes."""

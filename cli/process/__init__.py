@@ -1,1 +1,0 @@
-"""What the command has from its process: standard streams and signals."""

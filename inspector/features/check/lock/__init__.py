@@ -1,1 +1,0 @@
-"""`ctrace.lock`: its records of how models compiled. Start in `lock_file.py`."""

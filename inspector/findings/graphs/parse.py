@@ -1,0 +1,531 @@
+"""Parse the text of a printed graph line by line, so that damaged lines do not affect others.
+
+Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen`, `_PyTreeCodeGen` and `_tensor_annotation`,
+for annotations such as `f32[2, s77][s77, 1]cpu` (2.11 to 2.13).
+
+Parse the statement of one node: `mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(a, b);  a = None`.
+
+How each kind of node is printed: fx/graph.py, `CodeGen._gen_python_code`, `emit_node` (2.11 to 2.13).
+"""
+
+import re
+from collections.abc import Container
+from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, Output, TensorType
+from ctrace.inspector.findings.graphs.scan import all_names_in, closing, left_open, names_in, pieces, splits_at
+
+_ANNOTATED = r"(?P<name>[^\W\d]\w*)(?: ?: ?(?:\"(?P<annotation>[^\"\n]*)\"|(?P<type>[^\"=]+?)))?"
+_STATEMENT = re.compile(rf"{_ANNOTATED} = (?P<value>.*)", re.DOTALL)
+_FREED = re.compile(r";  (?:[^\W\d]\w* = )+None$")
+_IN_PLACE = re.compile(rf"(?P<done>.+);  {_ANNOTATED} = (?P<same>.+)", re.DOTALL)
+_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_ON_SELF = re.compile(r"(?:getattr\()*self\b")
+_USUAL = re.compile(
+    r"([^\W\d]\w*): \"([^\"\n]*)\" = "
+    r"(?:(torch(?:\.[^\W\d]\w*)++)\(((?:[^()\[\]{}\"'\n]|\[[^()\[\]{}\"'\n]*+\])*+)\)|([^\W\d]\w*)\[(\d+)\])"
+    r"(?:;  (?:[^\W\d]\w* = )+None)?"
+)
+"""A call of an op whose arguments have no strings and no nested brackets, or an item of a tuple: most statements."""
+_ARGUMENT = re.compile(r", ([^\W\d]\w*): \"([^\"=\\\n]*)\"")
+_ARGUMENTS = re.compile(rf"self(?:{_ARGUMENT.pattern.replace('(', '(?:')})*+")
+_PLACEHOLDER = re.compile(rf"\*{{0,2}}{_ANNOTATED}")
+_UNARY = {"-": "neg", "+": "pos", "~": "invert"}
+_BINARY = {
+    " == ": "eq", " != ": "ne", " <= ": "le", " >= ": "ge", " << ": "lshift", " >> ": "rshift", " ** ": "pow",
+    " // ": "floordiv", " < ": "lt", " > ": "gt", " + ": "add", " - ": "sub", " * ": "mul", " / ": "truediv",
+    " % ": "mod", " & ": "and_", " | ": "or_", " ^ ": "xor", " @ ": "matmul",
+}  # fmt: skip
+_CHANGING = {
+    " += ": "iadd", " &= ": "iand", " //= ": "ifloordiv", " <<= ": "ilshift", " %= ": "imod", " *= ": "imul",
+    " @= ": "imatmul", " |= ": "ior", " **= ": "ipow", " >>= ": "irshift", " -= ": "isub", " /= ": "itruediv",
+    " ^= ": "ixor",
+}  # fmt: skip
+_OPERATOR = "operator."
+
+
+class NodeStatement(Struct, frozen=True):
+    """The parts of a statement that assigns to a node: its name, its annotation, and its value."""
+
+    name: str
+    annotation: str
+    value: str
+    change: str = ""
+    """For an in-place operation, the statement of the operation, which torch prints before the name."""
+
+
+class NodeCall(Struct, frozen=True):
+    """What a node does; `args` is the text of its arguments."""
+
+    kind: FxNodeKind
+    target: str
+    args: str = ""
+
+
+@lru_cache(maxsize=20_000)
+def usual(text: str) -> tuple[str, str, str, str, tuple[str, ...]] | None:
+    """Parse a statement of the usual form in one step, which several stages of a graph have; None: of another form.
+
+    Return its name, annotation, target, arguments, and the names that may be nodes that it reads; they are what
+    `statement` and `call` return, unless a node has the name `torch`.
+    """
+    match = _USUAL.fullmatch(text)
+    if match is None or match[5] == "self":
+        return None
+    name, annotation, target, args, whole, at = match.groups()
+    if target is None:
+        target, args = f"{_OPERATOR}getitem", f"{whole}, {at}"
+    return name, annotation, target, args, tuple(dict.fromkeys(all_names_in(args)))
+
+
+def plain_arguments(text: str) -> list[tuple[str, str]] | None:
+    """Parse the arguments of a graph's function to names and annotations; None: one has another form."""
+    return _ARGUMENT.findall(text) if _ARGUMENTS.fullmatch(text) else None
+
+
+def statement(text: str) -> NodeStatement | None:
+    """Split a line into its parts; return None if it is not the statement of a node."""
+    if text.endswith("None"):
+        text = _FREED.sub("", text)
+    if match := _STATEMENT.fullmatch(text):
+        return NodeStatement(match["name"], match["annotation"] or "", match["value"])
+    if match := _IN_PLACE.fullmatch(text):
+        return NodeStatement(match["name"], match["annotation"] or "", match["same"], match["done"])
+    return None
+
+
+def call(parts: NodeStatement, known: Container[str]) -> NodeCall | None:
+    """Parse what a statement does, or return None if that fails; `known` has the names of earlier nodes."""
+    if parts.change:
+        return _changed(parts.change)
+    value = parts.value
+    if _ON_SELF.match(value) and "self" not in known:
+        return _of_module(value)
+    return _called(value, known) or _attribute(value, known) or _item(value) or _operation(value)
+
+
+def _called(value: str, known: Container[str]) -> NodeCall | None:
+    path = _PATH.match(value)
+    if path is None or not value.startswith("(", path.end()) or closing(value, path.end()) != len(value) - 1:
+        return None
+    target, args = path[0], value[path.end() + 1 : -1]
+    first, _, method = target.partition(".")
+    if method and first in known:
+        return NodeCall(FxNodeKind.CALL_METHOD, method, f"{first}, {args}" if args else first)
+    return NodeCall(FxNodeKind.CALL_FUNCTION, target, args)
+
+
+def _attribute(value: str, known: Container[str]) -> NodeCall | None:
+    path = _PATH.fullmatch(value)
+    first, _, name = value.partition(".")
+    return (
+        NodeCall(FxNodeKind.CALL_FUNCTION, "getattr", f"{first}, '{name}'")
+        if path and name and first in known
+        else None
+    )
+
+
+def _item(value: str) -> NodeCall | None:
+    if not value.endswith("]"):
+        return None
+    path = _PATH.match(value)
+    if path is None or not value.startswith("[", path.end()) or closing(value, path.end()) != len(value) - 1:
+        return None
+    return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}getitem", f"{path[0]}, {value[path.end() + 1 : -1]}")
+
+
+def _operation(value: str) -> NodeCall | None:
+    for sign, name in _BINARY.items():
+        at = splits_at(value, sign)
+        if at > 0:
+            left, right = value[:at], value[at + len(sign) :]
+            return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{left}, {right}")
+    name = _UNARY.get(value[:1], "")
+    return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, value[1:]) if name and len(value) > 1 else None
+
+
+def _changed(text: str) -> NodeCall | None:
+    for sign, name in _CHANGING.items():
+        at = splits_at(text, sign)
+        if at > 0:
+            return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{text[:at]}, {text[at + len(sign) :]}")
+    at = splits_at(text, " = ")
+    item = _item(text[:at]) if at > 0 else None
+    return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}setitem", f"{item.args}, {text[at + 3 :]}") if item else None
+
+
+def _of_module(value: str) -> NodeCall | None:
+    """Parse `self.a.b`, `getattr(self.layers, "0").weight`, and calls of these."""
+    parts: list[str] = []
+    open_ = 0
+    rest = value
+    while rest.startswith("getattr("):
+        open_, rest = open_ + 1, rest.removeprefix("getattr(")
+    rest = rest.removeprefix("self")
+    while rest:
+        if match := re.match(r"\.([^\W\d]\w*)", rest):
+            parts.append(match[1])
+        elif open_ and (match := re.match(r', "([^"\n]*)"\)', rest)):
+            parts.append(match[1])
+            open_ -= 1
+        else:
+            break
+        rest = rest[match.end() :]
+    target = ".".join(parts)
+    if open_ or not parts:
+        return None
+    if not rest:
+        return NodeCall(FxNodeKind.GET_ATTR, target)
+    is_call = rest.startswith("(") and closing(rest, 0) == len(rest) - 1
+    return NodeCall(FxNodeKind.CALL_MODULE, target, rest[1:-1]) if is_call else None
+
+
+def placeholder(text: str) -> NodeStatement | None:
+    """Parse one argument of a graph's function: a name, an annotation, a default."""
+    name, _, default = text.partition(" = ")
+    match = _PLACEHOLDER.fullmatch(name.strip())
+    return NodeStatement(match["name"], match["annotation"] or "", default) if match else None
+
+
+_TENSOR = re.compile(
+    r"(?P<dtype>[A-Za-z]\w*)\[(?P<sizes>[^\[\]]*)\](?:\[(?P<strides>[^\[\]]*)\])?(?P<device>(?:\w+(?::\d+)?)?)"
+)
+_WRAPPED = re.compile(rf"(?P<class>\w+)\((?P<tensor>{_TENSOR.pattern})(?:, .*)?\)")
+_SYMBOL = re.compile(r"Sym\((?P<expression>.*)\)")
+
+
+@lru_cache(maxsize=20_000)
+def annotation(text: str) -> tuple[TensorType | None, str]:
+    """Parse an annotation to a tensor's type or a number's expression; return neither if it has another form."""
+    if match := _TENSOR.fullmatch(text):
+        return _tensor(match, ""), ""
+    if match := _SYMBOL.fullmatch(text):
+        return None, match["expression"]
+    if match := _WRAPPED.fullmatch(text):
+        return _tensor(match, match["class"]), ""
+    return None, ""
+
+
+def _tensor(match: re.Match[str], wrapper: str) -> TensorType:
+    strides = match["strides"]
+    return TensorType(
+        dtype=match["dtype"],
+        sizes=_sizes(match["sizes"]),
+        strides=None if strides is None else _sizes(strides),
+        device=match["device"],
+        wrapper=wrapper,
+    )
+
+
+def _sizes(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", ")) if "(" not in text and text else pieces(text)
+
+
+_NODE = re.compile(r"^ +[^\W\d]\w*: \"[^\"\n]*\" = .*", re.MULTILINE)
+_CLASS = re.compile(r"(?P<indent> *)class (?P<name>.+)\(torch\.nn\.Module\):$")
+_PLACE = re.compile(r"#(?P<before>.*?) File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)")
+_TAG = re.compile(r"(?:recompute:|ac_graph_id: \d+ -) (?P<tag>\w+)")
+_NO_PLACE = "No stacktrace found for following nodes"
+_TREE = re.compile(r"(?P<names>.*), = (?:fx_pytree\.tree_flatten_spec|self\._in_shuffle_graph)\(.*\)$")
+_DECLARED = re.compile(r"[^\W\d]\w*(?: ?: ?\"[^\"]*\"| : [\w.]+);?(?: |$)(?!=)")
+_LIST = ("args_iter = iter(args_list)", "args_list.clear()")
+_TAKEN = re.compile(r"(?P<name>[^\W\d]\w*) = next\(args_iter\)")
+_RENAMED = re.compile(r"(?P<name>[^\W\d]\w*) = (?P<target>[^\W\d]\w*)")
+_UNFLATTEN = "pytree.tree_unflatten("
+_DEEPEST = 50
+"""The deepest nesting of graphs to parse; torch's graphs nest up to three deep."""
+_LONGEST = 200
+"""The most lines that one statement may have."""
+
+
+class _Block(Struct):
+    """The class that torch prints for one graph, with its lines without indentation."""
+
+    name: str
+    indent: int
+    lines: list[str] = field(default_factory=list)
+    blocks: list["_Block"] = field(default_factory=list)
+
+
+def parse(text: str) -> FxGraph | None:
+    """Parse a printed graph; return None if the text has no graph."""
+    block = _outermost(text)
+    return _Reader(block).graph() if block else None
+
+
+def input_names(text: str) -> tuple[str, ...]:
+    """Return the names of a printed graph's inputs, as `parse` reads them, without parsing the rest."""
+    first = _NODE.search(text)
+    for part in (text[: first.end()], text) if first else (text,):
+        block = _outermost(part)
+        reader = _Reader(block) if block else None
+        names = reader.input_names() if reader else ()
+        if reader and reader.has_nodes:  # of a damaged graph, the part may have none
+            break
+    return names
+
+
+def _outermost(text: str) -> _Block | None:
+    """Return the first graph of a text, with the graphs inside of it."""
+    top: list[_Block] = []
+    open_: list[_Block] = []
+    for line in text.splitlines():
+        head = _CLASS.match(line) if line.endswith("(torch.nn.Module):") else None
+        if head is None:
+            if open_:
+                open_[-1].lines.append(line.strip())
+            continue
+        block = _Block(head["name"], len(head["indent"]))
+        while open_ and (open_[-1].indent >= block.indent or len(open_) > _DEEPEST):
+            open_.pop()
+        (open_[-1].blocks if open_ else top).append(block)
+        open_.append(block)
+    return top[0] if top else None
+
+
+class _Reader:
+    """Parses one graph's lines."""
+
+    def __init__(self, block: _Block) -> None:
+        self._block = block
+        self._lines = block.lines
+        self._next = 0
+        self._inputs: dict[str, FxNode] = {}
+        """Placeholders, keyed by name; a line of the body may rename one."""
+        self._declared: dict[str, FxNode] = {}
+        """The placeholders in a tree of inputs, with their types."""
+        self._nodes: list[FxNode] = []
+        self._known: set[str] = set()
+        self._outputs: tuple[Output, ...] = ()
+        self._unread: list[str] = []
+        self._at: At | None = None
+        self._tag = ""
+
+    def input_names(self) -> tuple[str, ...]:
+        self._head()
+        while self._next < len(self._lines) and not self._nodes:
+            self._step()
+        return tuple(node.name for node in self._inputs.values())
+
+    @property
+    def has_nodes(self) -> bool:
+        return bool(self._nodes)
+
+    def graph(self) -> FxGraph:
+        self._head()
+        while self._next < len(self._lines):
+            self._step()
+        nodes = (*self._inputs.values(), *self._nodes)
+        graphs = tuple(_Reader(block).graph() for block in self._block.blocks)
+        return FxGraph(self._block.name, nodes, self._outputs, graphs, tuple(self._unread))
+
+    def _head(self) -> None:
+        """Parse `def forward(self, x: "f32[2]"):`, which may have one line per argument."""
+        while self._next < len(self._lines) and not self._lines[self._next].startswith("def "):
+            self._next += 1
+        head, described = "", {}
+        while self._next < len(self._lines):
+            line, comment = _parted(self._lines[self._next])
+            self._next += 1
+            if comment and (parts := placeholder(line.rstrip(","))):
+                described[parts.name] = comment
+            head += f"{line} "
+            if line.endswith(":") and left_open(head) <= 0:
+                break
+        body = head[head.find("(") + 1 : head.rfind(")")]
+        if (plain := plain_arguments(body)) is not None:
+            for name, annotated in plain:
+                type_, symbol = annotation(annotated)
+                comment = described.get(name, "")
+                node = FxNode(name, FxNodeKind.PLACEHOLDER, name, type=type_, symbol=symbol, described=comment)
+                self._inputs[name] = node
+            self._known.update(self._inputs)
+            return
+        for text in pieces(body):
+            if text != "self":
+                self._add_input(text, described)
+
+    def _add_input(self, text: str, described: dict[str, str]) -> None:
+        if (node := _input(text, described)) is None:
+            self._unread.append(text)
+        else:
+            self._inputs[node.target] = node
+            self._known.add(node.name)
+
+    def _step(self) -> None:
+        line = self._lines[self._next]
+        self._next += 1
+        self._line(line)
+
+    def _line(self, line: str) -> None:
+        if line.startswith("#"):
+            self._comment(line)
+        elif line.startswith("return "):
+            self._return(line)
+        elif line and line != "pass" and (self._nodes or not self._is_about_inputs(line)):
+            self._statement(line)
+
+    def _comment(self, line: str) -> None:
+        if (found := _place(line)) is not None:
+            self._at, self._tag = found
+
+    def _is_about_inputs(self, line: str) -> bool:
+        """Parse the line that unpacks a graph's tree or list of inputs into names, which precedes all nodes."""
+        if match := _TREE.match(line):
+            self._flatten(pieces(match["names"]))
+        elif match := _RENAMED.fullmatch(line):
+            return self._rename(match["name"], match["target"])
+        elif match := _TAKEN.fullmatch(line):
+            self._inputs.pop("args_list", None)
+            self._add_input(match["name"], {})
+        else:
+            return line in _LIST or self._declare(line)
+        return True
+
+    def _declare(self, line: str) -> bool:
+        if not _DECLARED.match(line):
+            return False
+        text, comment = _parted(line)
+        for part in text.split("; "):
+            if part and (node := _input(part.rstrip(";"), {})):
+                self._declared[node.target] = replace(node, described=comment)
+        return True
+
+    def _flatten(self, names: tuple[str, ...]) -> None:
+        self._inputs.clear()
+        self._known.clear()
+        for name in names:
+            self._add_input(name, {})
+            if name in self._declared:
+                self._inputs[name] = self._declared[name]
+
+    def _rename(self, name: str, target: str) -> bool:
+        node = self._inputs.get(target)
+        if node is None or node.name != target:
+            return False
+        self._inputs[target] = replace(node, name=name)
+        self._known.discard(target)
+        self._known.add(name)
+        return True
+
+    def _statement(self, line: str) -> None:
+        known = self._known
+        if (found := usual(line)) is not None and "torch" not in known:
+            name, annotated, target, args, names = found
+            type_, symbol = annotation(annotated)
+            uses = tuple([each for each in names if each in known])
+            self._nodes.append(
+                FxNode(
+                    name=name,
+                    kind=FxNodeKind.CALL_FUNCTION,
+                    target=target,
+                    args=args,
+                    uses=uses,
+                    type=type_,
+                    symbol=symbol,
+                    at=self._at,
+                    tag=self._tag,
+                )
+            )
+            known.add(name)
+            return
+        parts, made = self._read(line)
+        lines = 1
+        while made is None and self._goes_on(line) and lines < _LONGEST:
+            line = f"{line}\n{self._lines[self._next]}"
+            self._next, lines = self._next + 1, lines + 1
+            parts, made = self._read(line)
+        if parts is None or made is None:
+            self._unread.append(line)
+            return
+        type_, symbol = annotation(parts.annotation)
+        uses = names_in(made.args, self._known)
+        node = FxNode(
+            name=parts.name,
+            kind=made.kind,
+            target=made.target,
+            args=made.args,
+            uses=uses,
+            type=type_,
+            symbol=symbol,
+            at=self._at,
+            tag=self._tag,
+        )
+        self._nodes.append(node)
+        self._known.add(parts.name)
+
+    def _read(self, line: str) -> tuple[NodeStatement | None, NodeCall | None]:
+        parts = statement(line)
+        return parts, call(parts, self._known) if parts else None
+
+    def _goes_on(self, line: str) -> bool:
+        """Whether the statement goes on in the next line, because brackets are open."""
+        if self._next >= len(self._lines):
+            return False
+        following = self._lines[self._next]
+        is_new = following.startswith(("# ", "return ")) or statement(following) is not None
+        return not is_new and left_open(line) > 0
+
+    def _return(self, line: str) -> None:
+        """Parse the return statement, on one line or with one line per value."""
+        text, depth = "", 0
+        comments: dict[int, str] = {}
+        self._next -= 1
+        while self._next < len(self._lines):
+            part, comment = _parted(self._lines[self._next])
+            self._next += 1
+            if comment:
+                comments[len(comments)] = comment
+            text += f"{part} "
+            depth += left_open(part)
+            if depth <= 0:
+                break
+        text = text.removeprefix("return").strip()
+        items = _items(text)
+        described = comments if len(comments) == len(items) else {}
+        self._outputs = tuple(Output(item, described.get(at, "")) for at, item in enumerate(items))
+        self._nodes.append(FxNode("output", FxNodeKind.OUTPUT, "output", text, names_in(text, self._known)))
+
+
+@lru_cache(maxsize=20_000)
+def _place(line: str) -> tuple[At | None, str] | None:
+    """Parse a comment about the nodes below it, which several stages of a graph have; None: it is another comment."""
+    match = _PLACE.match(line)
+    if match is None and _NO_PLACE not in line:
+        return None
+    tag = _TAG.search(match["before"] if match else line)
+    at = match and At(match["file"], int(match["line"][:9]), match["function"], match["code"])
+    return at, tag["tag"] if tag else ""
+
+
+def _parted(line: str) -> tuple[str, str]:
+    """Split a line from torch's trailing comment."""
+    at = line.find("  # ")
+    return (line, "") if at < 0 else (line[:at].rstrip(), line[at + 4 :])
+
+
+def _input(text: str, described: dict[str, str]) -> FxNode | None:
+    parts = placeholder(text)
+    if parts is None:
+        return None
+    type_, symbol = annotation(parts.annotation)
+    return FxNode(
+        parts.name,
+        FxNodeKind.PLACEHOLDER,
+        parts.name,
+        parts.value,
+        type=type_,
+        symbol=symbol,
+        described=described.get(parts.name, ""),
+    )
+
+
+def _items(text: str) -> tuple[str, ...]:
+    """List the returned values, without the tree that contains them."""
+    if text.startswith(_UNFLATTEN):
+        text = next(iter(pieces(text[len(_UNFLATTEN) : -1])), "")
+    is_several = text[:1] in ("(", "[") and closing(text, 0) == len(text) - 1
+    return pieces(text[1:-1]) if is_several else (text,)

@@ -1,1 +1,0 @@
-"""Parse the graphs that torch prints into nodes, ops, types and sizes. Start in `parse.py`."""

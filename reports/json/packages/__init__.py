@@ -1,1 +1,0 @@
-"""Kernel packages and operators as JSON: ejected, applied, tuned, edited, wrapped."""

@@ -1,1 +1,0 @@
-"""JSON of `ctrace fix` and `ctrace repro`."""

@@ -1,1 +1,0 @@
-"""Screens of `ctrace bytecode`. Start in `bytecode_screen.py`."""

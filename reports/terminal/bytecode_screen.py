@@ -1,0 +1,366 @@
+"""Screen of `ctrace bytecode`: how Dynamo rewrote each function, as a diff or as Python if proven equal.
+
+The diff of bytecode is unified or side by side.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from textwrap import wrap
+
+from msgspec import Struct
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_view import (
+    CompiledFunction,
+    DiffRow,
+    Explained,
+    FunctionCode,
+    explained,
+    function_codes,
+    instruction,
+    line_of,
+    rows,
+)
+from ctrace.inspector.features.bytecode.decompile.reconstruct import FunctionSource, NotReconstructed, reconstruct
+from ctrace.inspector.features.bytecode.outline import outline
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import MOST, headline, more, section
+
+_THEME = "ansi_dark"
+
+
+_INDENT = 2
+
+
+_FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
+"""Kinds of insertions that the description explains without the instructions."""
+
+
+_FEW = 2
+"""The most instructions that such an insertion may have to be shown in full."""
+
+
+_SHOWN = 3
+"""How many insertions of one kind in a row to show before the rest is counted."""
+
+
+_MANY = 6
+"""The most insertions of one kind in a row that are all shown."""
+
+
+_LINES = 4
+"""The most lines of one text to show."""
+
+
+_MORE: dict[PieceKind | None, str] = {
+    PieceKind.INPUT: "inputs",
+    PieceKind.PASS: "values for the resume function",
+    PieceKind.CHANGE: "side effects",
+}
+
+
+_NAME = 24
+
+
+_NARROW_NAME = 18
+
+
+def sources(session: Session, chosen: Iterable[CompiledFunction], width: int) -> Iterator[RenderableType]:
+    """Show the new code of each function as Python source, and say once how ctrace checked it."""
+    checked: dict[str, None] = {}
+    for compiled in chosen:
+        each = explained(session, compiled)
+        yield title(session, each)
+        yield Text(fmt.one_line("; ".join(outline(session, each)), 600), style="dim")
+        match reconstruct(each.codes.after):
+            case FunctionSource(text=text, how_checked=how):
+                checked[how] = None
+                yield _python(text, width - _INDENT)
+            case NotReconstructed(why):
+                yield Text(f"No source: {fmt.one_line(why)} The bytecode instead:", style="yellow")
+                lines = session.listings.get(each.codes.before.file, "").splitlines()
+                yield from diff_lines(each, lines, DiffLayout(width, beside=False, all_of_it=False, line=None))
+    for how in checked:
+        yield Text(f"\nHow it was checked: {how}", style="dim")
+
+
+def _python(text: str, width: int) -> RenderableType:
+    lines = map(fmt.plain, fmt.without_unique_part(text).splitlines())
+    shown = "\n".join(part for line in lines for part in _broken(line, width))
+    from rich.syntax import Syntax  # with Pygments, which is slow to import
+
+    code = Syntax(shown, "python", theme=_THEME, background_color="default", word_wrap=True)
+    return Padding(code, (0, 0, 0, _INDENT))
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    """Break a long line after commas, where it stays valid Python."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    while len(line) > width:
+        end = line.rfind(", ", len(indent), width)
+        if end < 0 or line.lstrip().startswith("#"):
+            break
+        yield line[: end + 1]
+        line = indent + line[end + 2 :]
+    yield line
+
+
+SIDE_BY_SIDE = 120
+"""The screen width from which old and new code are shown side by side."""
+
+
+_FUNCTIONS = 12
+
+
+_RECOMPILES = 3
+
+
+_MARKS = "- original code, + added by Dynamo"
+
+
+_COLUMNS = "columns: line, offset, opcode, argument, meaning"
+
+
+_MISSING = (
+    "\nNo bytecode in this log: torch's own logs (TORCH_TRACE) and logs of older ctrace versions have none. "
+    "Capture it with `ctrace bytecode TARGET`."
+)
+
+
+_NOTHING = "\nNo bytecode: nothing was compiled."
+
+
+class Selection(Struct, frozen=True):
+    """What to show of a run, and how."""
+
+    chosen: tuple[CompiledFunction, ...]
+    """The selected compilations."""
+    whole: bool
+    """Whether the user selected nothing, so that the screen shows a summary and the first diff."""
+    line: int | None = None
+    all_of_it: bool = False
+    side_by_side: bool | None = None
+    """None: side by side if the screen is wide enough."""
+    source: bool = False
+    """Show Python source where it is proven equal."""
+
+
+def bytecode_screen(session: Session, selection: Selection, width: int) -> Iterator[RenderableType]:
+    """Show the functions and the selected diffs."""
+    yield headline(session)
+    if not session.codes:
+        yield Text(_MISSING if session.compilations else _NOTHING)
+        return
+    functions = function_codes(session)
+    if selection.source:
+        yield from sources(session, selection.chosen if selection.all_of_it else selection.chosen[:MOST], width)
+        yield from more(
+            0 if selection.all_of_it else len(selection.chosen), "compilation", "--graph ID, --function NAME or --all"
+        )
+        return
+    if selection.whole:
+        yield from _summary(session, functions, selection.all_of_it)
+    shown = selection.chosen if selection.all_of_it or not selection.whole else selection.chosen[:1]
+    beside = width >= SIDE_BY_SIDE if selection.side_by_side is None else selection.side_by_side
+    layout = DiffLayout(width, beside, selection.all_of_it, selection.line)
+    for compiled in shown:
+        yield from _diff(session, explained(session, compiled), layout)
+    if len(shown) < len(selection.chosen):
+        left = fmt.count(len(selection.chosen) - len(shown), "more diff")
+        yield Text(f"\n{left}: see --graph ID, --function NAME or --all", style="dim")
+
+
+def _summary(session: Session, functions: tuple[FunctionCode, ...], all_of_it: bool) -> Iterator[RenderableType]:
+    yield section("Functions that Dynamo rewrote")
+    most = len(functions) if all_of_it else _FUNCTIONS
+    for function in functions[:most]:
+        yield Text.assemble(" ", (fmt.one_line(function.name, 60), "bold"), f"  {_place(session, function)}")
+        yield from _compilations(session, function, 3, all_of_it)
+        for resume in function.resumes:
+            yield Text(f"   after the graph break at line {resume.resumes_at}")
+            yield from _compilations(session, resume, 5, all_of_it)
+    if len(functions) > most:
+        yield Text(f" and {fmt.count(len(functions) - most, 'more function')}: see --all", style="dim")
+
+
+def _place(session: Session, function: FunctionCode) -> str:
+    return fmt.place(function.file, function.line, session.environment.cwd)
+
+
+def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[RenderableType]:
+    most = len(function.compiled) if all_of_it else _RECOMPILES
+    for number, each in enumerate(function.compiled[:most]):
+        steps = "; ".join(outline(session, explained(session, each)))
+        recompiled = "recompiled" if number else ""
+        counts = f"{each.before} → {each.after} instructions"
+        facts = " · ".join(part for part in (counts, recompiled) if part)
+        line = Text(" " * indent)
+        line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
+        yield line
+        if steps and not number:
+            yield Padding(Text(fmt.one_line(steps, 600), style="dim"), (0, 0, 0, indent + 5))
+    if len(function.compiled) > most:
+        more = fmt.count(len(function.compiled) - most, "more time", "more times")
+        yield Text(f"{' ' * (indent + 5)}and {more}: see --all", style="dim")
+
+
+class DiffLayout(Struct, frozen=True):
+    """How a diff is laid out."""
+
+    width: int
+    beside: bool
+    all_of_it: bool
+    line: int | None
+    """Show only this source line."""
+
+
+def _diff(session: Session, each: Explained, layout: DiffLayout) -> Iterable[RenderableType]:
+    yield title(session, each)
+    yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_MARKS}; {_COLUMNS}", style="dim")
+    source = session.listings.get(each.codes.before.file, "").splitlines()
+    yield from diff_lines(each, source, layout)
+
+
+def diff_lines(each: Explained, source: Sequence[str], layout: DiffLayout) -> Iterator[Text]:
+    """Write a diff, line by line."""
+    shown = [row for row in rows(each) if layout.line is None or line_of(each, row) == layout.line]
+    if not shown:
+        yield Text(f"  nothing for line {layout.line}", style="dim")
+    drawing = _Drawing(each, source, layout)
+    for kept, run in groupby(shown, key=lambda row: row.before is not None and row.after is not None):
+        members = list(run)
+        if kept:
+            yield from drawing.kept(members)
+        else:
+            left = list(drawing.removed([row for row in members if row.after is None]))
+            right = list(drawing.added([row for row in members if row.before is None]))
+            yield from drawing.joined(left, right)
+            drawing.restart(bool(right))
+
+
+def title(session: Session, each: Explained) -> Text:
+    """Name a compilation, after an empty line."""
+    at = each.compiled.compilation
+    resumes = f", after the graph break at line {at.resumes_at}" if at.resumes_at is not None else ""
+    name = each.codes.before.qualname if at.resumes_at is None else at.function
+    return Text.assemble(
+        "\n",
+        (f"{at.id} {fmt.one_line(name, 60)}", "bold"),
+        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
+    )
+
+
+class _Drawing:
+    """Draws rows, and tracks the current source line."""
+
+    def __init__(self, each: Explained, source: Sequence[str], layout: DiffLayout) -> None:
+        self._each, self._source, self._layout = each, source, layout
+        self._line: int | None = None
+        self._half = (layout.width - 3) // 2 if layout.beside else layout.width
+
+    def kept(self, members: list[DiffRow]) -> Iterator[Text]:
+        """Draw instructions that are in both the old and the new code."""
+        for piece, run in groupby(members, key=lambda row: row.piece):
+            own = piece is not None and piece.kind is PieceKind.OWN
+            yield from self.joined([], list(self._purpose(piece, 0)) if own else [])
+            for row in run:
+                yield from self.joined(self._heading(row), [])
+                left = [self._instruction(row, old=True)] if self._layout.beside else []
+                yield from self.joined(left, [self._instruction(row)])
+
+    def restart(self, interrupted: bool) -> None:
+        """Repeat the source line if instructions of the new code came in between."""
+        if interrupted:
+            self._line = None
+
+    def removed(self, members: list[DiffRow]) -> Iterator[Text]:
+        """Draw instructions of the old code, by source line."""
+        for piece, run in groupby(members, key=lambda row: row.piece):
+            group = list(run)
+            folded = self._is_folded(piece, len(group))
+            yield from self._purpose(piece, len(group) if folded else 0)
+            for row in group if not folded else ():
+                yield from self._heading(row)
+                yield self._instruction(row)
+
+    def added(self, members: list[DiffRow]) -> Iterator[Text]:
+        """Draw instructions of the new code, each piece below its purpose."""
+        found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
+        for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
+            group = list(same)
+            foldable = kind not in (None, PieceKind.OTHER) and not self._layout.all_of_it
+            many = foldable and len(group) > _MANY
+            for piece, run in group[: _SHOWN if many else len(group)]:
+                yield from self._piece(piece, run)
+            if many:
+                left = group[_SHOWN:]
+                number = sum(len(run) for _, run in left)
+                yield from self._text(
+                    f"▸ … {_MORE.get(kind, kind)}: {len(left)} more, {number} instructions: see --all"
+                )
+
+    def _piece(self, piece: BytecodePiece | None, run: list[DiffRow]) -> Iterator[Text]:
+        folded = self._is_folded(piece, len(run))
+        yield from self._purpose(piece, len(run) if folded else 0)
+        if not folded:
+            yield from map(self._instruction, run)
+
+    def _purpose(self, piece: BytecodePiece | None, folded: int) -> Iterator[Text]:
+        """Write the purpose of a piece of new code, and how many of its instructions are hidden."""
+        if piece is not None:
+            hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
+            yield from self._text(f"▸ {piece.text}{hidden}")
+
+    def _is_folded(self, piece: BytecodePiece | None, number: int) -> bool:
+        return piece is not None and not self._layout.all_of_it and piece.kind in _FOLDED and number > _FEW
+
+    def joined(self, left: list[Text], right: list[Text]) -> Iterator[Text]:
+        """Put two columns side by side, or one below the other."""
+        if not self._layout.beside:
+            yield from (*left, *right)
+            return
+        for one, other in zip_longest(left, right):
+            cell = one.copy() if one is not None else Text()
+            cell.truncate(self._half, overflow="ellipsis", pad=True)
+            line = Text.assemble(cell, (" │ ", "dim"), other or "")
+            line.truncate(self._layout.width, overflow="ellipsis")
+            line.no_wrap = True
+            yield line
+
+    def _heading(self, row: DiffRow) -> list[Text]:
+        """Write the source line where its first instruction of the old code begins."""
+        line = line_of(self._each, row)
+        if line is None or line == self._line:
+            return []
+        self._line = line
+        source = self._source[line - 1].strip() if 0 < line <= len(self._source) else ""
+        return [_cut(Text(fmt.plain(f"{line:>7} | {source}"), style="bold"), self._half)]
+
+    def _text(self, text: str) -> list[Text]:
+        lines = wrap(fmt.one_line(text), self._half, subsequent_indent="  ", max_lines=_LINES, placeholder="…")
+        return [Text(line, style="cyan", no_wrap=True) for line in lines]
+
+    def _instruction(self, row: DiffRow, *, old: bool = False) -> Text:
+        mark, style = _LOOKS[(row.before is not None, row.after is not None)]
+        number = line_of(self._each, row)
+        row = DiffRow(row.before, None, row.piece) if old else row
+        each = instruction(self._each, row)
+        line = "" if number is None else str(number)
+        arg = "" if each.arg is None else str(each.arg)
+        name = _NAME if self._half >= 70 else _NARROW_NAME
+        about = fmt.one_line(fmt.without_unique_part(each.text), 200)
+        text = f"{mark} {line:>5} {each.offset:>5} {fmt.one_line(each.opname, 40):<{name}} {arg:>4} {about}"
+        return _cut(Text(text.rstrip(), style=style), self._half)
+
+
+_LOOKS = {(True, True): (" ", "dim"), (True, False): ("-", "red"), (False, True): ("+", "green")}
+
+
+def _cut(text: Text, width: int) -> Text:
+    text.no_wrap = True
+    text.truncate(width, overflow="ellipsis")
+    return text

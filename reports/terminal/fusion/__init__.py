@@ -1,1 +1,0 @@
-"""Screens of `ctrace fusion`. Start in `fusion_screen.py`."""

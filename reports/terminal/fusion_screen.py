@@ -1,0 +1,336 @@
+"""Screen of `ctrace fusion`: bytes, rounds and missed fusions of each graph part.
+
+`--rounds` shows every pair that was tried, in order, and why; `--nodes` every node.
+
+For `ctrace explain`, all of it in a few lines.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound, Node, Refusal
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.fusion_view import Called, UserNames, called, ops_lowered
+from ctrace.inspector.findings.fusion.missed_fusions import Missed, MissedKind, alike, not_fused, top_missed
+from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, rounds, unranked
+from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
+from ctrace.inspector.session.summary import fusion_totals
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.target_screen import basis_line
+from ctrace.reports.terminal.widgets import MOST, hanging, headline, item
+from ctrace.reports.wording.fusion_wording import (
+    bytes_text,
+    kinds_text,
+    lines_text,
+    ops_text,
+    order_text,
+    score_text,
+    shared_text,
+    short_name,
+    totals_text,
+)
+
+_LABEL = 12
+
+
+_NODES = 40
+
+
+_LOOPS = 18
+
+
+_COLUMNS = ("  node", "kind", "loops", "read", "written")
+
+
+def fusion_screen(
+    session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
+) -> Iterator[RenderableType]:
+    """Draw the screen."""
+    yield headline(session)
+    if not found:
+        yield nothing(session)
+        return
+    shown = found if all_of_it else found[:MOST]
+    for each in shown:
+        yield part_head(session, each)
+        yield from _facts(session, each)
+        yield from _missed(each, all_of_it=all_of_it, verbose=verbose)
+    if len(shown) < len(found):
+        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
+    yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
+    yield from basis_line(session)
+
+
+def nothing(session: Session) -> Text:
+    """Say that there was nothing to fuse, and why if known."""
+    backend = session.environment.backend
+    because = f"; the backend is {fmt.one_line(backend, 40)}" if backend and "inductor" not in backend else ""
+    return Text(f"\nNothing to fuse: no graph went through Inductor's scheduler{because}.", style="dim")
+
+
+def part_head(session: Session, fusion: Fusion) -> Text:
+    """Name a graph part, with its nodes before and after fusion."""
+    known = {each.id: each for each in session.compilations}
+    function = f"  {fmt.one_line(known[fusion.graph].function, 30)}," if fusion.graph in known else ""
+    return Text.assemble(
+        "\n",
+        (f"{fmt.plain(fusion.graph)}{function} stage {fusion.stage}", "bold"),
+        (f"  {fmt.count(fusion.before, 'node')} to {fusion.after}", "dim"),
+    )
+
+
+def _facts(session: Session, fusion: Fusion) -> Iterator[RenderableType]:
+    found = totals(fusion)
+    if found is None:
+        yield fact("bytes", "not recorded: an older ctrace wrote this log")
+    else:
+        yield fact("bytes", totals_text(found))
+        yield fact("before", _before(session, fusion))
+    for name, each in rounds(fusion):
+        yield fact(name, round_text(each))
+    if why := ending(fusion):
+        yield fact("end", why)
+    if found is not None:
+        yield fact("after", kinds_text(fusion.result))
+
+
+def _before(session: Session, fusion: Fusion) -> str:
+    ops = ops_lowered(session, fusion)
+    merged = f"; {fmt.count(ops, 'op')} lowered to {fmt.count(fusion.before, 'node')}" if ops else ""
+    return f"{kinds_text(fusion.nodes)}{merged}"
+
+
+def round_text(each: FusionRound) -> str:
+    """Summarize a round as `7 nodes to 6: 12 pairs tried, 3 fusible, 1 fused`."""
+    counts = [f"{fmt.count(len(each.fused), 'pair')} fused"]
+    if each.tried is not None:
+        counts = [f"{fmt.count(each.tried, 'pair')} tried"]
+        counts += [f"{len(each.candidates) or 'none'} fusible"] if each.tried else []
+        counts += [f"{len(each.fused)} fused"] if each.candidates or each.fused else []
+    return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(counts)}"
+
+
+def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+    if totals(fusion) is None:
+        return
+    pairs = not_fused(fusion)
+    kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
+    shown = kinds if all_of_it else kinds[:MOST]
+    if shown:
+        yield Text(" Not fused, at the cost of extra memory traffic:", style="bold")
+    for kind in shown:
+        yield missed_item(fusion, kind, verbose=verbose)
+    for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
+        yield Padding(Text(line, style="dim"), (0, 0, 0, 12))
+
+
+def _left_out(missed: tuple[Missed, ...], more: int, hidden: int, *, all_of_it: bool) -> Iterator[str]:
+    calls = [each for each in missed if not each.is_possible]
+    if more:
+        yield f"and {fmt.count(more, 'more kind of pair', 'more kinds of pairs')}: see --all"
+    if calls and not all_of_it:
+        number = fmt.count(len(calls), "pair of library calls shares", "pairs of library calls share")
+        yield f"{number} data, too, at most {fmt.memory(calls[0].bytes)} each: see --all"
+    partial = sum(not each.bytes and each.is_possible for each in missed)
+    if partial and not all_of_it:
+        number = fmt.count(partial, "pair uses", "pairs use")
+        yield f"{number} parts of one tensor, perhaps not the same part: see --all"
+    if hidden:
+        yield f"{fmt.count(hidden, 'pair shares', 'pairs share')} no data"
+
+
+def node_label(each: Called, *, name: bool = False) -> Text:
+    """Name a node by its ops and lines; with `name`, also by torch's name."""
+    torch = f" {short_name(each.name)}" if name and each.ops else ""
+    return Text.assemble((ops_text(each), "bold"), (f" {lines_text(each.lines)}{torch}", "dim"))
+
+
+def pair_label(first: Called, second: Called, *, joiner: str = "+", name: bool = False) -> Text:
+    """Name both nodes of a pair."""
+    return Text.assemble(node_label(first, name=name), f" {joiner} ", node_label(second, name=name))
+
+
+def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
+    """Return a label with its value beside it."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(width=_LABEL, style="dim")
+    grid.add_column()
+    grid.add_row("", name, Text(value, style=style) if isinstance(value, str) else value)
+    return grid
+
+
+def missed_item(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> RenderableType:
+    """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
+    each = kind.example
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=11, justify="right", style="yellow")
+    grid.add_column()
+    size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
+    grid.add_row(size, Group(*_missed_lines(fusion, kind, verbose=verbose)))
+    return grid
+
+
+def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
+    each = kind.example
+    head = pair_label(called(each.first), called(each.second), joiner="→" if is_flow(each) else "&", name=verbose)
+    if kind.times > 1:
+        head.append(f"  {kind.times} times", style="dim")
+    yield head
+    yield Text(f"{shared_text(fusion, each.shared)}", style="dim")
+    yield Text(fmt.one_line(each.reason.sentence, 300))
+    if each.reason.fix:
+        yield Text(f"→ {fmt.one_line(each.reason.fix, 300)}", style="green")
+    if verbose:
+        yield Text(torch_words(each), style="dim")
+
+
+def is_flow(each: Missed) -> bool:
+    """Whether the second node reads what the first produces."""
+    return any(shared.produced for shared in each.shared)
+
+
+def torch_words(each: Missed) -> str:
+    """Write torch's own reason."""
+    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch logs no reason"
+
+
+def rounds_screen(
+    session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
+) -> Iterator[RenderableType]:
+    """Show the fused pairs of each round in order, and the refused pairs."""
+    yield headline(session)
+    if not found:
+        yield nothing(session)
+    for fusion in found:
+        yield part_head(session, fusion)
+        names = UserNames(fusion)
+        for name, each in rounds(fusion):
+            yield Text.assemble((f" {name}", "bold"), (f"  {round_text(each)}", "dim"))
+            yield from _fused(each, names, MOST if not all_of_it else len(each.candidates) + len(each.fused))
+            yield from _refused(each, names, all_of_it=all_of_it, verbose=verbose)
+        yield Text.assemble((" end", "bold"), (f"  {ending(fusion) or 'not known'}", "dim"))
+
+
+def _fused(each: FusionRound, names: UserNames, most: int) -> Iterator[RenderableType]:
+    pairs = [*(_candidate(one, names) for one in ranked(each))]
+    pairs += [
+        _row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in unranked(each)
+    ]
+    yield from pairs[:most]
+    if len(pairs) > most:
+        yield Text(f"{'':12}and {fmt.count(len(pairs) - most, 'more pair')}: see --all", style="dim")
+
+
+def _candidate(one: Ranked, names: UserNames) -> RenderableType:
+    first, second = one.fused or (one.candidate.first, one.candidate.second)
+    facts = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
+    facts += [text] if (text := order_text(one)) else []
+    lines = pair_label(names.of(first), names.of(second), name=True), Text("; ".join(facts), style="dim")
+    if one.fused:
+        return _row("fused", *lines)
+    return _row("joined" if one.is_joined else "not fused", *lines)
+
+
+def _row(word: str, *lines: Text) -> RenderableType:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=11, justify="right", style="green" if word == "fused" else "dim")
+    grid.add_column()
+    grid.add_row(word, Group(*lines))
+    return grid
+
+
+def _refused(each: FusionRound, names: UserNames, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+    """Show refused pairs by reason, the most frequent first."""
+    by_title: dict[str, list[Refusal]] = defaultdict(list)
+    for one in each.refused:
+        if one.first != one.second:  # two nodes that were fused earlier in the round count as one
+            by_title[_title(one.reason)].append(one)
+    for title, refused in sorted(by_title.items(), key=lambda found: -len(found[1])):
+        lines = [Text(f"{title}: {fmt.count(len(refused), 'pair')}")]
+        for one in refused[: len(refused) if all_of_it else 2]:
+            label = pair_label(names.of(one.first), names.of(one.second), name=True)
+            lines.append(Text("  ").append_text(label))
+            if verbose:
+                lines.append(Text(f"    torch: {fmt.one_line(one.reason, 200) or 'no reason'}", style="dim"))
+        yield _row("refused", *lines)
+
+
+def _title(reason: str) -> str:
+    return entries("fusion")[advice_on_refusal(reason) if reason else "unknown"].title
+
+
+def nodes_screen(
+    session: Session, found: tuple[Fusion, ...], width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show the nodes before the first round and after the last."""
+    yield headline(session)
+    if not found:
+        yield nothing(session)
+    for fusion in found:
+        yield part_head(session, fusion)
+        if not fusion.nodes:
+            yield Text(" This log does not record the nodes: an older ctrace wrote it.", style="dim")
+            continue
+        for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
+            yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
+            yield _nodes(nodes if all_of_it else nodes[:_NODES], width)
+            if len(nodes) > _NODES and not all_of_it:
+                yield Text(f"   and {fmt.count(len(nodes) - _NODES, 'more node')}: see --all", style="dim")
+
+
+def _nodes(nodes: Sequence[Node], width: int) -> RenderableType:
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for column in _COLUMNS:
+        made.add_column(column, no_wrap=True, justify="right" if column in ("read", "written") else "left")
+    made.add_column("ops and lines", no_wrap=True, overflow="ellipsis")
+    left = width - sum(_widths(nodes)) - 2 * len(_COLUMNS)
+    for node in nodes:
+        made.add_row(*_cells(node), _what(node, left))
+    return made
+
+
+def _widths(nodes: Sequence[Node]) -> list[int]:
+    """Return the widths of all columns but the last, without the gaps."""
+    rows = [_cells(each) for each in nodes]
+    return [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+
+
+def _cells(node: Node) -> tuple[str, ...]:
+    sizes = fmt.memory(node.read), fmt.memory(node.written)
+    return f"  {fmt.one_line(short_name(node.name), 14)}", str(node.kind), fmt.one_line(node.loops, _LOOPS), *sizes
+
+
+def _what(node: Node, width: int) -> str:
+    each = called(node)
+    return fmt.one_line(f"{ops_text(each)}  {lines_text(each.lines)}", max(width, 8))
+
+
+def fusion_title(session: Session) -> str:
+    """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
+    found = fusion_totals(session)
+    return (
+        f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
+        if found
+        else ""
+    )
+
+
+def fusion_lines(session: Session) -> Iterator[RenderableType]:
+    """Show the bytes that all kernels move, and the most expensive missed fusion, if known."""
+    if (found := session_totals(session)) is not None:
+        graphs = f"; the sum of {len(session.graphs)} graphs, each run once" if len(session.graphs) > 1 else ""
+        yield item(Text(f"{bytes_text(found)}{graphs}", style="dim"))
+    if (top := top_missed(session)) is not None:
+        each = top[1]
+        first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
+        where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
+        flow, common = f"`{first}` writes it, `{second}` reads it back", f"`{first}` and `{second}` both read it"
+        head = f"{fmt.memory(each.bytes)} extra memory traffic: {flow if is_flow(each) else common}"
+        yield item(Group(Text.assemble((head, "yellow"), (where, "dim")), hanging(f"not fused: {each.reason.title}")))

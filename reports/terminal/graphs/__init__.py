@@ -1,1 +1,0 @@
-"""Screens of `ctrace graphs`. Start in `graphs_screen.py`."""

@@ -1,0 +1,204 @@
+"""Screen of `ctrace graphs`: each graph's stages, inputs, outputs, and tensors saved for the backward."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.aliases import Shares
+from ctrace.inspector.findings.graphs.graph_inputs import GraphInput
+from ctrace.inspector.findings.graphs.graph_summary import Changed, Overview, Result, StageRow, overview
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
+from ctrace.inspector.findings.graphs.ops import counted
+from ctrace.inspector.findings.graphs.passes_view import runs
+from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.attention_screen import attention_lines
+from ctrace.reports.terminal.widgets import MOST, headline, item
+from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
+
+_TOP = 6
+"""How many ops a line names."""
+_BIGGEST = 5
+"""How many saved tensors to list for a graph."""
+_OUTPUTS = 4
+_PLACE = 30
+"""How many letters a place may have in a narrow column."""
+_PARAMETERS = ("parameter", "buffer")
+_SHARES = {
+    Shares.VIEW_OF_MADE: "a view of a result",
+    Shares.VIEW_OF_MADE_SAVED: "a view of a result",
+    Shares.VIEW_OF_OUTPUT: "a view of another output",
+}
+
+
+def graphs_screen(
+    session: Session, found: tuple[CompiledGraph, ...], width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show each graph."""
+    yield headline(session)
+    if not found:
+        yield Text("\nNo graphs: torch printed none in this run.", style="dim")
+        return
+    shown = found if all_of_it else found[:MOST]
+    for each in shown:
+        yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
+    if len(shown) < len(found):
+        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph')}: see --all", style="dim")
+    one = found[0]
+    which = f" --graph {one.id}" if len(found) > 1 else ""
+    yield Text(f"\nNode by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
+
+
+def _graph(session: Session, view: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    at, cwd = view.each.compilation, session.environment.cwd
+    place = fmt.place(at.file, at.resumes_at or at.line, cwd)
+    yield Text.assemble("\n", (f"{view.each.id}  {fmt.plain(at.function)}", "bold"), (f"  {place}", "dim"))
+    yield _stages(view.rows, width, all_of_it=all_of_it)
+    for name, value in _facts(view):
+        yield _fact(name, value)
+    if view.kept is not None:
+        yield from _kept(view.kept, view, cwd, width, all_of_it=all_of_it)
+    yield from _passed(session, view.each.id)
+    yield from attention_lines(session, view.each.id)
+    for note in view.notes:
+        yield item(Text(fmt.one_line(note), style="yellow"))
+
+
+def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
+    found = runs(session, graph)
+    changed = [each.title for run in found for each in run.changed]
+    idle = sum(len(run.idle) for run in found)
+    if changed:
+        names = [f"{name} ×{times}" if times > 1 else name for name, times in Counter(changed).items()]
+        shown = fmt.listed((fmt.one_line(name, 40) for name in names), MOST)
+        yield _fact("passes", f"{shown}; {idle} changed nothing (see --passes)")
+
+
+def _stages(rows: tuple[StageRow, ...], width: int, *, all_of_it: bool) -> RenderableType:
+    shown = [row for row in rows if all_of_it or not row.staged.label.startswith("before_")]
+    name = max((len(row.staged.label) for row in shown), default=0)
+    text = Text(f"{'stage':<{name}}  nodes   ops  most frequent ops", style="dim")
+    for row in shown:
+        head = f"\n{row.staged.label:<{name}}  {row.nodes:>5}  {row.ops:>4}  "
+        most = _most(row)
+        most.truncate(max(width - len(head), 10), overflow="ellipsis")
+        text = Text.assemble(text, head, most)
+    return item(text)
+
+
+def _most(row: StageRow) -> Text:
+    if row.same_as:
+        is_own = row.same_as == f"before_{row.staged.label}"
+        return Text("its passes changed nothing" if is_own else f"the same as {row.same_as}", style="dim")
+    return Text(counts_text(row.counts, _TOP))
+
+
+def _facts(view: Overview) -> Iterator[tuple[str, str]]:
+    yield "inputs", _inputs(view.inputs)
+    if view.changed is None:
+        yield "mutated", "not known: the log has no entry of AOTAutograd"
+    elif view.changed:
+        yield "mutated", fmt.listed(map(_change, view.changed), MOST)
+    yield "outputs", fmt.listed((_result(each, view.each.values) for each in view.results), _OUTPUTS) or "none"
+
+
+def _inputs(inputs: tuple[GraphInput, ...]) -> str:
+    own = [each for each in inputs if each.role not in _PARAMETERS]
+    named = [f"{fmt.one_line(each.name, 60)}{_typed(each)}" for each in own]
+    counts = [fmt.count(number, role) for role in _PARAMETERS if (number := sum(each.role == role for each in inputs))]
+    return ", ".join([*([fmt.listed(named, MOST)] if named else []), *counts]) or "none"
+
+
+def _typed(each: GraphInput) -> str:
+    if each.node.type is not None:
+        return f" {type_text(each.node.type)}"
+    return f" (number {fmt.one_line(each.node.symbol)})" if each.node.symbol else ""
+
+
+def _change(each: Changed) -> str:
+    role = f" ({each.role})" if each.role in _PARAMETERS else ""
+    what = "in place" if each.data else "its sizes or strides"
+    return f"{fmt.one_line(each.name, 60)}{role} {what}"
+
+
+def _result(each: Result, values: Mapping[str, str]) -> str:
+    type_ = f" {type_text(each.node.type, values)}" if each.node and each.node.type else ""
+    text = f"{fmt.one_line(each.text, 40)}{type_}"
+    if each.base:
+        return f"{text} ({'is' if each.shares is Shares.INPUT else 'a view of'} {fmt.one_line(each.base, 60)})"
+    return f"{text} ({_SHARES[each.shares]})" if each.shares in _SHARES else text
+
+
+def _fact(name: str, value: str, style: str = "") -> RenderableType:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=10, style="dim")
+    grid.add_column()
+    grid.add_row(name, Text(value, style=style))
+    return item(grid)
+
+
+def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    yield _fact("saved", _kept_words(kept, view))
+    made = [each for each in kept.saved if each.is_made]
+    shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
+    if shown:
+        yield item(_biggest(shown, view.each.values, cwd, width))
+    if len(shown) < len(made):
+        yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
+    if view.recomputed is not None and (view.recomputed.nodes or view.recomputed.views):
+        names = counts_text(counted(view.recomputed.nodes), _TOP)
+        views = f" ({fmt.count(view.recomputed.views, 'view')} too)" if view.recomputed.views else ""
+        ops = (
+            f"{fmt.count(len(view.recomputed.nodes), 'op')} of the forward: {names}"
+            if names
+            else "no op of the forward"
+        )
+        yield _fact("recomputed", f"in the backward: {ops}{views}")
+
+
+def _kept_words(kept: SavedByForward, view: Overview) -> str:
+    """Summarize the saved tensors: how many the forward made, and how many are inputs."""
+    made = [each for each in kept.saved if each.is_made]
+    numbers = sum(each.memory is None for each in kept.saved)
+    there = len(kept.saved) - len(made) - numbers
+    size = "size not known" if kept.made is None else fmt.memory(kept.made)
+    size += depends_text(kept.symbols, view.each.graphs.symbols)
+    parts = [f"for the backward: {fmt.count(len(made), 'intermediate tensor')}{f', {size}' if made else ''}"]
+    if there:
+        parts.append(f"{there} inputs or views of inputs" if there > 1 else "1 input or view of an input")
+    if numbers:
+        parts.append(fmt.count(numbers, "number"))
+    return "; ".join(parts)
+
+
+def _biggest(saved: list[SavedTensor], values: Mapping[str, str], cwd: str, width: int) -> RenderableType:
+    named = [_named(each, values) for each in saved]
+    column = max(map(len, named))
+    lines = []
+    for each, name in zip(saved, named, strict=True):
+        size = "?" if each.memory is None or each.memory.bytes is None else fmt.memory(each.memory.bytes)
+        line = Text.assemble(f"{size:>10}  {name:<{column}}  ", (_where(each, cwd), "dim"))
+        line.truncate(width - 1, overflow="ellipsis")
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+def _named(each: SavedTensor, values: Mapping[str, str]) -> str:
+    type_ = each.node.type
+    return f"{fmt.one_line(each.node.name, 24)} {type_text(type_, values) if type_ else ''}"
+
+
+def _where(each: SavedTensor, cwd: str) -> str:
+    """Name the source line that made the saved memory, and what else the memory is used for."""
+    at = each.root.at or each.node.at
+    words = [place_text(at, cwd, _PLACE) if at else "no source line"]
+    if each.root is not each.node:
+        words.insert(0, f"view of {fmt.one_line(each.root.name, 24)},")
+    if each.is_returned:
+        words.insert(0, "also an output,")
+    return " ".join(words)

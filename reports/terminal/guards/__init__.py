@@ -1,1 +1,0 @@
-"""Screens of `ctrace guards`. Start in `guards_screen.py`."""

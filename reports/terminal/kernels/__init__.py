@@ -1,1 +1,0 @@
-"""Screens of `ctrace kernels`: tables, one kernel in detail, what was built. Start in `tables.py`."""

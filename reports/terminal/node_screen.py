@@ -1,0 +1,215 @@
+"""Screens that show the nodes of a graph: at one stage, of one line at all stages, or counted by op."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode
+from ctrace.inspector.findings.graphs.graph_inputs import traced_inputs
+from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups
+from ctrace.inspector.findings.graphs.graph_summary import notes
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
+from ctrace.inspector.findings.graphs.ops import counted, operations
+from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
+from ctrace.inspector.knowledge.words import word
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.attention_screen import places
+from ctrace.reports.terminal.widgets import MOST, item, section, table
+from ctrace.reports.wording.graphs_wording import call_text, input_words, output_words, place_text, result_text
+
+_MOST_NODES = 80
+_MOST_OUTPUTS = 12
+_HANGING = 6
+_GLUE = "\ue000"
+"""Stands for a non-breaking space: a private letter, which `plain` removes from all text of a log."""
+
+
+def stage_screen(
+    session: Session, each: CompiledGraph, staged: Staged, width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show one graph at one stage, with the source line above each group of nodes."""
+    graph = staged.graph
+    yield _title(each, staged, session.environment.cwd)
+    if graph is None:
+        yield Text("ctrace cannot read a graph in this text. Here is what torch printed.", style="yellow")
+        yield Text(fmt.plain(staged.printed.text))
+        return
+    for note in notes(each):
+        if note.startswith(f"{staged.label}: "):
+            yield Text(fmt.one_line(note), style="yellow")
+    names = [one.name for one in traced_inputs(session, each)]
+    named = {node.name: name for node, name in zip(graph.placeholders(), names, strict=False) if staged.is_traced}
+    named |= {node.name: input_words(node.described, names) for node in graph.placeholders() if not staged.is_traced}
+    made = origins(session, each.id)
+    yield from _Stage(graph, names, named, made, session.environment.cwd, width, all_of_it=all_of_it).lines()
+
+
+def _title(each: CompiledGraph, staged: Staged, cwd: str) -> RenderableType:
+    at = each.compilation
+    counts = ""
+    if graph := staged.graph:
+        nodes = sum(1 for _ in graph.everything())
+        counts = f"  {fmt.count(nodes, 'node')}, {fmt.count(len(operations(graph)), 'op')}"
+    place = fmt.place(at.file, at.resumes_at or at.line, cwd)
+    head = f"{each.id}  {fmt.plain(at.function)}, stage {staged.label}"
+    return Text.assemble((head, "bold"), counts, (f"  {place}", "dim"))
+
+
+class _Stage:
+    """Draws one graph at one stage."""
+
+    def __init__(
+        self,
+        graph: FxGraph,
+        names: list[str],
+        named: dict[str, str],
+        made: dict[str, Origin],
+        cwd: str,
+        width: int,
+        *,
+        all_of_it: bool,
+    ) -> None:
+        self._graph = graph
+        self._names = names
+        self._named = named
+        """Names of inputs, keyed by node."""
+        self._made = made
+        """The pass that made each node."""
+        self._cwd = cwd
+        self._width = width
+        self._all = all_of_it
+        self._left = 10**9 if all_of_it else _MOST_NODES
+        self._device = _device(graph)
+
+    def lines(self) -> Iterator[RenderableType]:
+        yield from self._inputs()
+        for graph in self._graph.whole():
+            yield from self._body(graph)
+        if self._left < 0:
+            yield Text(f"\nand {fmt.count(-self._left, 'more node')}: see --all", style="dim")
+        yield from self._outputs()
+        if self._device and not self._all:
+            yield Text(f"\nAll on {fmt.plain(self._device)} unless noted. Strides only for tensors that are "
+                       "not contiguous.", style="dim")  # fmt: skip
+
+    def _inputs(self) -> Iterator[RenderableType]:
+        inputs = self._graph.placeholders()
+        if not inputs:
+            return
+        yield section("Inputs")
+        for node in inputs if self._all else inputs[:_MOST_OUTPUTS]:
+            yield self._line(node.name, fmt.one_line(self._named.get(node.name, "")), node)
+        if not self._all and len(inputs) > _MOST_OUTPUTS:
+            yield Text(f"   and {fmt.count(len(inputs) - _MOST_OUTPUTS, 'more input')}: see --all", style="dim")
+
+    def _body(self, graph: FxGraph) -> Iterator[RenderableType]:
+        if graph is not self._graph:
+            inputs = ", ".join(node.name for node in graph.placeholders())
+            yield section(f"Inside: {fmt.one_line(graph.name)}({fmt.one_line(inputs)})")
+        for group in groups(graph):
+            if self._left > 0:
+                origin = common_origin(self._made, (node.name for node in group.nodes)) if group.at is None else None
+                yield line_title(group.at, self._cwd, origin)
+            for node in group.nodes:
+                self._left -= 1
+                if self._left >= 0:
+                    yield self._line(node.name, call_text(node), node)
+        if graph is not self._graph and self._left >= 0:
+            returned = ", ".join(output.text for output in graph.outputs)
+            yield Text(f"   returns {fmt.one_line(returned, 200)}", style="dim")
+
+    def _outputs(self) -> Iterator[RenderableType]:
+        outputs = self._graph.outputs
+        yield section("Returns")
+        for output in outputs if self._all else outputs[:_MOST_OUTPUTS]:
+            words = output_words(output.described, self._names)
+            node = self._graph.node(output.text)
+            yield self._line(fmt.one_line(output.text, 60), words, node) if node else _plain_output(output.text, words)
+        if not self._all and len(outputs) > _MOST_OUTPUTS:
+            yield Text(f"   and {fmt.count(len(outputs) - _MOST_OUTPUTS, 'more output')}: see --all", style="dim")
+
+    def _line(self, name: str, call: str, node: FxNode) -> RenderableType:
+        tag = f"  {fmt.plain(node.tag)}" if node.tag else ""
+        return node_line(name, call, result_text(node, self._device, strides=self._all) + tag, self._width)
+
+
+def _plain_output(text: str, words: str) -> RenderableType:
+    return item(Text(f"  {fmt.one_line(text, 60)}  {words}", style="dim"))
+
+
+def line_title(at: At | None, cwd: str, origin: Origin | None = None) -> RenderableType:
+    """Write the source line above its nodes, after an empty line; if a pass made the nodes, name the pass."""
+    unknown = f"no source line{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
+    title = Text(place_text(at, cwd), style="cyan") if at else Text(unknown, style="dim")
+    return Group("", Padding(title, (0, 0, 0, 1)))
+
+
+def _origin_words(origin: Origin, cwd: str) -> str:
+    where = f" from {places(origin.lines, cwd)}" if origin.lines else ""
+    return f"torch's pass {fmt.one_line(origin.title, 60)}{where}"
+
+
+def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:
+    """Write `name  call  → result`, folded with an indent if it is too long."""
+    named = fmt.one_line(name, 60)
+    arrow = f"→ {result}".replace(" ", _GLUE) if result else ""
+    whole = "  ".join(part for part in (named, call, arrow) if part)
+    lines = wrap(whole, max(width - _HANGING, 30), subsequent_indent="    ", break_on_hyphens=False) or [named]
+    text = Text(f" {mark} {lines[0]}".replace(_GLUE, " "))
+    text.append("".join(f"\n   {line}" for line in lines[1:]).replace(_GLUE, " "))
+    text.stylize("bold", 3, 3 + len(named))
+    return text
+
+
+def _device(graph: FxGraph) -> str:
+    """Return the device that most tensors are on."""
+    devices = Counter(node.type.device for node in graph.everything() if node.type)
+    return devices.most_common(1)[0][0] if devices else ""
+
+
+def ops_screen(session: Session, each: CompiledGraph, staged: Staged) -> Iterator[RenderableType]:
+    """Count the ops of one stage, and describe each."""
+    yield _title(each, staged, session.environment.cwd)
+    if staged.graph is None:
+        yield Text("ctrace cannot read a graph in this text.", style="yellow")
+        return
+    shown = table("op", "times", "what it does")
+    shown.columns[1].justify = "right"
+    shown.columns[2].no_wrap = False
+    for op, times in counted(operations(staged.graph)):
+        meaning = word(op) or word(f"aten.{op}")
+        shown.add_row(fmt.one_line(op), str(times), Text(meaning, style="dim"))
+    yield item(shown)
+
+
+def line_screen(
+    session: Session, found: tuple[NodesAtLine, ...], width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show the nodes of one source line at every stage; `found` has at least one node."""
+    at = found[0].nodes[0].at
+    if at is not None:
+        yield Text(place_text(at, session.environment.cwd), style="bold")
+    before: tuple[str, tuple[tuple[str, str], ...]] | None = None
+    for each in found:
+        nodes = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
+        if nodes == before:
+            yield Text(f"\n{each.each.id}  {each.staged.label}  the same", style="dim")
+            continue
+        before = nodes
+        yield from _of_line(each, width, all_of_it=all_of_it)
+
+
+def _of_line(each: NodesAtLine, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    number = fmt.count(len(each.nodes), "node")
+    yield Text.assemble("\n", (f"{each.each.id}  {each.staged.label}", "bold"), (f"  {number}", "dim"))
+    device = _device(each.staged.graph) if each.staged.graph else ""
+    shown: Iterable[FxNode] = each.nodes if all_of_it else each.nodes[: 3 * MOST]
+    for node in shown:
+        yield node_line(node.name, call_text(node), result_text(node, device, strides=all_of_it), width)
+    if not all_of_it and len(each.nodes) > 3 * MOST:
+        yield Text(f"   and {fmt.count(len(each.nodes) - 3 * MOST, 'more node')}: see --all", style="dim")

@@ -1,1 +1,0 @@
-"""Screens of kernel packages and operators: applied, tuned, wrapped."""

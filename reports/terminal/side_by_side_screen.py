@@ -1,0 +1,197 @@
+"""Screens that compare the code of one program for several target GPUs."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.facts.fusion_facts import Fusion
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
+from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.kernels.bounds import whole
+from ctrace.inspector.findings.kernels.built_view import Resources
+from ctrace.inspector.findings.side_by_side import (
+    ComparedKernel,
+    ComparedPart,
+    One,
+    SourceComparison,
+    side_by_side,
+)
+from ctrace.inspector.findings.target_view import (
+    NEEDS_DEVICE,
+    left_open,
+    question_place,
+    question_sentence,
+    questions,
+)
+from ctrace.inspector.session.summary import fusion_totals, languages, sentence
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import MOST, WIDE, columned, hanging, headline, item, more, section
+from ctrace.reports.wording.kernels_wording import configuration_text
+from ctrace.reports.wording.target_wording import least_text, spills_text
+
+Targets = Mapping[str, Session]
+_UNKNOWN = "?"
+_COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">bound")
+_CONFIGURATIONS = 3
+_ROWS = 12
+_CODES = {
+    SourceComparison.SAME: "same code",
+    SourceComparison.DIFFERS: "code differs",
+    SourceComparison.LIBRARY: "library kernel",
+    SourceComparison.NOT_EVERYWHERE: "missing on some",
+    SourceComparison.NOT_KNOWN: "code not known",
+}
+
+
+def kernels_side_by_side(
+    targets: Targets, failed: Mapping[str, str], width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show the code of each kernel on each GPU, then the totals."""
+    yield from _heads(targets, failed)
+    for part in side_by_side(targets):
+        yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
+        shown = part.kernels if all_of_it else part.kernels[:_ROWS]
+        yield columned(width, _COLUMNS, [row for each in shown for row in _rows(each, width, all_of_it=all_of_it)])
+        if len(shown) < len(part.kernels):
+            left = fmt.count(len(part.kernels) - len(shown), "more kernel")
+            yield Text(f"and {left}: see --all", style="dim")
+    yield from _ending(targets, width)
+
+
+def explained_side_by_side(targets: Targets, failed: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+    """Show the kernels that differ between GPUs, then the totals."""
+    yield from _heads(targets, failed)
+    yield from _different(side_by_side(targets))
+    yield from _ending(targets, width)
+    yield Text(f"\nKernel by kernel: ctrace kernels --target {fmt.one_line(','.join(targets))}", style="dim")
+
+
+def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+    """Show nodes, rounds and bytes of each graph part for each GPU."""
+    yield from _heads(targets, failed)
+    found = {name: {(each.graph, each.stage): each for each in fusions(session)} for name, session in targets.items()}
+    rows: list[tuple[str, ...]] = []
+    for key in dict.fromkeys(key for of_one in found.values() for key in of_one):
+        rows.append((f"{fmt.one_line(key[0])} {key[1]}", *[""] * 5))
+        rows += [(f"  {fmt.one_line(name)}", *_fusion_cells(found[name].get(key))) for name in targets]
+    if rows:
+        yield Text()
+        yield columned(width, ("graph part", "", ">nodes", ">after", ">rounds", ">bytes"), rows)
+    yield Text(f"Kernels are generated, not run; bytes are computed. Times are {NEEDS_DEVICE}.", style="dim")
+
+
+def _fusion_cells(fusion: Fusion | None) -> tuple[str, ...]:
+    if fusion is None:
+        return ("no such graph part", "", "", "", "")
+    moved = totals(fusion)
+    rounds = sum(not each.reorder for each in fusion.rounds)
+    memory = _UNKNOWN if moved is None else fmt.memory(moved.fused)
+    return ("", str(fusion.before), str(fusion.after), str(rounds), memory)
+
+
+def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableType]:
+    """Show the verdict for each GPU, its sentence only once if all agree, and which GPUs could not be captured."""
+    sessions = list(targets.values())
+    same = len({sentence(each) for each in sessions}) == 1
+    for number, session in enumerate(sessions):
+        head = headline(session)
+        yield Text("\n").join(head.split("\n")[2:]) if same and number else head
+    for name, why in failed.items():
+        yield Text(f"{fmt.one_line(name, 30)}: not captured: {fmt.one_line(why, 300)}", style="bold red")
+
+
+def _sum(part: ComparedPart, targets: Targets) -> str:
+    bounds = [f"{name} {_least(part, name)}" for name in targets]
+    return fmt.one_line(f"lower bound with cold caches: {', '.join(bounds)}")
+
+
+def _least(part: ComparedPart, name: str) -> str:
+    return "has no such part" if name not in part.least else least_text(part.least[name]) or _UNKNOWN
+
+
+def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
+    """Yield a row that names the kernel, then a row for each configuration on each GPU."""
+    yield (fmt.one_line(each.name), _CODES[each.code], *[""] * 5)
+    for name, one in each.on.items():
+        shown = one.resources if all_of_it else one.resources[:_CONFIGURATIONS]
+        known = [_configuration(found, width) for found in shown] or [_nothing(one)]
+        for number, row in enumerate(known):
+            least = (least_text(one.least) or _UNKNOWN) if not number else ""
+            yield ("" if number else f"  {fmt.one_line(name, 30)}", *row, least)
+        if len(shown) < len(one.resources):
+            yield ("", f"and {len(one.resources) - len(shown)} more", *[""] * 5)
+
+
+def _configuration(found: Resources, width: int) -> tuple[str | Text, ...]:
+    built, occupancy = found.built, found.occupancy
+    numbers = (built.registers, built.spills)
+    registers, spills = (_UNKNOWN if number is None else str(number) for number in numbers)
+    shared = _UNKNOWN if built.shared is None else fmt.memory(built.shared)
+    marked = Text(spills, style="bold red" if built.spills else "")
+    return (
+        configuration_text(built, short=width < WIDE),
+        registers,
+        marked,
+        shared,
+        f"{occupancy.share:.0%}" if occupancy else _UNKNOWN,
+    )
+
+
+def _nothing(one: One) -> tuple[str, ...]:
+    """Return the row of a kernel that Triton did not compile; a library kernel has no such figures."""
+    return ("", *["" if one.kernel.language == "external" else _UNKNOWN] * 4)
+
+
+def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
+    found = [(part, each) for part in parts for each in part.different]
+    yield section("Kernels that differ between targets" if found else "All kernels are the same on all targets")
+    for part, each in found[:MOST]:
+        where = f"{part.graph} {part.stage}: {each.name}"
+        difference = (
+            f"only on {', '.join(each.on)}" if each.code is SourceComparison.NOT_EVERYWHERE else _CODES[each.code]
+        )
+        yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(difference)}", "yellow")))
+    yield from more(len(found), "kernel", "ctrace kernels")
+
+
+_FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
+    ("graphs", lambda session: str(len(session.graphs))),
+    ("kernels", lambda session: ", ".join(f"{number} {name}" for name, number in languages(session).items())),
+    ("fusion", lambda session: _fused(session)),
+    ("bytes", lambda session: fmt.memory(moved.fused) if (moved := session_totals(session)) else _UNKNOWN),
+    ("bound", lambda session: least_text(whole(session)) or _UNKNOWN),
+    ("spills", spills_text),
+    ("autotuning", lambda session: "; ".join(each.sentence for each in left_open(session)) or "none known"),
+)
+
+
+def _fused(session: Session) -> str:
+    found = fusion_totals(session)
+    return f"{fmt.count(found.before, 'node')} into {found.after}" if found else _UNKNOWN
+
+
+def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
+    """Show the totals, the program's queries about the device, and what the figures are based on."""
+    yield section("Totals")
+    yield _sums(targets, width)
+    found = dict.fromkeys(each for session in targets.values() for each in questions(session))
+    if found:
+        yield section("The program asks about the device")
+    for each in list(found)[:MOST]:
+        yield hanging(f"{question_place(each)}: {question_sentence(each)}")
+    yield from more(len(found), "question")
+    basis = f"Kernels are generated, not run; bytes, occupancy and bounds are computed. Times are {NEEDS_DEVICE}."
+    yield Text(f"\n{basis}", style="dim")
+
+
+def _sums(targets: Targets, width: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False, width=width)
+    table.add_column("", style="dim", no_wrap=True, width=max(len(name) for name, _ in _FACTS))
+    for name in targets:
+        table.add_column(fmt.one_line(name, 30), ratio=1)
+    for name, fact in _FACTS:
+        table.add_row(name, *(Text(fmt.one_line(fact(session))) for session in targets.values()))
+    return table

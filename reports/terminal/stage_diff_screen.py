@@ -1,0 +1,211 @@
+"""Screen of `ctrace graphs --diff`: how one stage differs from another.
+
+`--passes` shows what each pass changed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.facts.passes import Pass, Pattern
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
+from ctrace.inspector.findings.graphs.ops import op_name
+from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference, runs
+from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.attention_screen import places
+from ctrace.reports.terminal.node_screen import line_title, node_line
+from ctrace.reports.terminal.widgets import hanging, headline, item, section
+from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
+
+_WHY = {
+    WhyGone.MOVED: "moved to the backward",
+    WhyGone.DUPLICATE: "duplicates",
+    WhyGone.VIEW: "views",
+    WhyGone.UNUSED: "unused",
+    WhyGone.OTHER: "",
+}
+
+
+_ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
+
+
+_MOST_LINES = 25
+
+
+_OPS = 6
+
+
+_PATTERNS = 4
+
+
+_SUBSYSTEMS = {
+    "pre_grad_passes": "pre-grad passes",
+    "joint_graph_passes": "joint passes",
+    "post_grad_passes": "post-grad passes",
+}
+
+
+def diff_screen(
+    session: Session, each: CompiledGraph, diff: StageDiff, width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show what changed, by source line."""
+    cwd = session.environment.cwd
+    at = each.compilation
+    head = f"{each.id}  {fmt.plain(at.function)}  {diff.before.label} → {diff.after.label}"
+    yield Text.assemble((head, "bold"), (f"  {fmt.place(at.file, at.resumes_at or at.line, cwd)}", "dim"))
+    if diff.is_lowering:
+        yield from _lowering(diff, cwd, width, all_of_it=all_of_it)
+    else:
+        yield from _changes(diff, cwd, width, all_of_it=all_of_it)
+    passed = between(session, each, diff.before, diff.after)
+    if passed:
+        yield section("Passes in between")
+        yield from passes_lines(session, passed)
+
+
+def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    changed = [line for line in diff.lowered if line.before or line.after]
+    same = len(diff.lowered) - len(changed)
+    decomposed = sum(bool(line.before and line.after) for line in changed)
+    changes = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
+    yield Text(f"{changes}, {fmt.count(same, 'line')} with the same ops." if same else f"{changes}.")
+    shown = changed if all_of_it else changed[:_MOST_LINES]
+    for line in shown:
+        yield line_title(line.at, cwd)
+        yield from _lowered(line, width, all_of_it=all_of_it)
+    yield from _left(len(changed) - len(shown))
+
+
+def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    before, after = counts_text(line.before), counts_text(line.after)
+    if before and after:
+        yield _indented(Text.assemble((before, "red"), "  became  ", (after, "green")))
+    elif after:
+        yield _indented(Text.assemble("added  ", (after, "green")))
+    else:
+        yield _indented(Text.assemble((before, "red"), "  gone from this line"))
+    if line.same:
+        yield _indented(Text(f"unchanged: {counts_text(line.same)}", style="dim"))
+    if all_of_it:
+        for node in line.nodes:
+            yield node_line(node.name, call_text(node), result_text(node), width)
+
+
+def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    changed = [line for line in diff.changes if line.is_change]
+    yield from _totals(diff)
+    shown = changed if all_of_it else changed[:_MOST_LINES]
+    for line in shown:
+        yield line_title(line.at, cwd)
+        yield from _change(line, width, all_of_it=all_of_it)
+    yield from _left(len(changed) - len(shown))
+
+
+def _totals(diff: StageDiff) -> Iterator[RenderableType]:
+    gone, new, other = totals(diff.changes)
+    same = sum(len(line.same) for line in diff.changes)
+    args = sum(len(line.other_args) for line in diff.changes)
+    if not (gone or new or other):
+        yield Text(f"No change: all {same + args} nodes are the same.")
+        return
+    yield Text(
+        f"{gone.total()} nodes removed, {new.total()} added, {other.total()} with another op; {same + args} kept"
+        + (f", {args} of them with new arguments." if args else ".")
+    )
+    for name, counts in (("removed", gone), ("added", new), ("changed", other)):
+        if counts:
+            yield item(Text.assemble((f"{name:<8} ", "dim"), counts_text(counts.most_common(), 12)))
+    why = Counter(each.why for line in diff.changes for each in line.gone)
+    reasons = [f"{times} {_WHY[reason]}" for reason, times in why.most_common() if _WHY[reason]]
+    if reasons:
+        yield item(Text.assemble(("why gone ", "dim"), ", ".join(reasons)))
+
+
+def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    if all_of_it:
+        yield from _nodes(line, width)
+        return
+    for reason in WhyGone:
+        gone = Counter(op_name(each.node) for each in line.gone if each.why is reason)
+        if gone:
+            note = f"  ({_WHY[reason]})" if _WHY[reason] else ""
+            yield _indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")))
+    if line.new:
+        new = Counter(map(op_name, line.new))
+        note = "  (constants)" if line.is_constant else ""
+        yield _indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")))
+    if line.other_op:
+        other = Counter(f"{op_name(old)} → {fmt.short_op(op_name(new))}" for old, new in line.other_op)
+        yield _indented(Text.assemble("~ ", counts_text(other.most_common(), 12)))
+
+
+def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
+    for each in line.gone:
+        yield node_line(each.node.name, f"{call_text(each.node)}{_reason(each)}", "", width, "-")
+    for node in line.new:
+        yield node_line(node.name, call_text(node), result_text(node), width, "+")
+    for old, new in (*line.other_op, *line.other_args):
+        yield node_line(new.name, f"{call_text(old)}  ⇒  {call_text(new)}", "", width, "~")
+
+
+def _reason(gone: GoneNode) -> str:
+    reason = f"duplicate of {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
+    return f"  ({reason})" if reason else ""
+
+
+def _indented(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, 3))
+
+
+def _left(number: int) -> Iterator[RenderableType]:
+    if number > 0:
+        yield Text(f"\nand {fmt.count(number, 'more line')}: see --all", style="dim")
+
+
+def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
+    """Show what each pass changed in one graph or in all graphs."""
+    yield headline(session)
+    yield section("What torch's passes changed, in order")
+    found = runs(session, graph_id)
+    yield from passes_lines(session, found)
+    if not found:
+        yield Text("No passes recorded: no graph went through Inductor, or the log does not record passes.")
+
+
+def passes_lines(session: Session, found: Iterable[PassRun]) -> Iterator[RenderableType]:
+    """Show what each pass changed, and count the passes that changed nothing."""
+    for run in found:
+        yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
+
+
+def _head(run: PassRun) -> Text:
+    subsystem = _SUBSYSTEMS.get(run.subsystem, fmt.one_line(run.subsystem, 40) or "other passes")
+    counts = f"{len(run.changed)} changed the graph, {len(run.idle)} did not"
+    return Text.assemble((f"{run.graph} {fmt.one_line(run.stage, 20)}: {subsystem}", "bold"), (f"  {counts}", "dim"))
+
+
+def _changed(each: Pass, cwd: str) -> RenderableType:
+    nodes = f"{each.before} → {each.after} nodes" if each.before != each.after else ""
+    parts = [nodes, fmt.listed(_differences(each), _OPS), "" if each.has_changed else "nothing changed"]
+    if each.has_changed and not any(parts):
+        parts.append("reordered" if each.moved else f"{fmt.count(each.rewired, 'node')} with new arguments")
+    head = hanging(f"{each.title}: {' · '.join(part for part in parts if part)}")
+    patterns = [Text(f"      {_pattern(pattern, cwd)}", style="dim") for pattern in each.patterns[:_PATTERNS]]
+    left = len(each.patterns) - _PATTERNS
+    rest = [Text(f"      and {fmt.count(left, 'more pattern')}: see --json", style="dim")] if left > 0 else []
+    return Group(head, *patterns, *rest)
+
+
+def _differences(each: Pass) -> list[str]:
+    return [f"{number:+d} {fmt.short_op(op)}" for op, number in difference(each).items()]
+
+
+def _pattern(pattern: Pattern, cwd: str) -> str:
+    where = f" at {places(pattern.lines, cwd)}" if pattern.lines else ""
+    times = f" ×{pattern.times}" if pattern.times > 1 else ""
+    return fmt.one_line(f"pattern {pattern.name}{times}{where}", 160)

@@ -1,1 +1,0 @@
-"""Screens of `--target` and `ctrace targets`. Start in `target_screen.py`."""

@@ -1,0 +1,137 @@
+"""Screens of a run with `--target`: the GPU, choices that autotuning makes on it, and queries about the device."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
+from ctrace.inspector.findings.target_view import (
+    NEEDS_DEVICE,
+    Open,
+    left_open,
+    open_sentence,
+    question_place,
+    question_sentence,
+    questions,
+    several,
+    target_of,
+    target_sentence,
+)
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section
+from ctrace.reports.wording.kernels_wording import lines_text
+
+_CANDIDATES = 4
+
+
+def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableType]:
+    """If nothing ran on the target GPU, say what is generated, what is computed and what is not measured."""
+    if target_of(session) is None:
+        return
+    computed = "; bytes, FLOPs and bounds are computed" if work else ""
+    yield Text(f"Kernels are generated, not run{computed}. Times are {NEEDS_DEVICE}.", style="dim")
+
+
+def code_note(session: Session) -> str:
+    """Return the note that follows the title of code for a target GPU; empty without `--target`."""
+    gpu = target_of(session)
+    return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)" if gpu else ""
+
+
+def emitted_for(session: Session) -> Iterator[RenderableType]:
+    """Name the target GPU on a screen that has no verdict."""
+    if line := target_sentence(session):
+        yield Text(fmt.one_line(line, 600), style="yellow")
+
+
+def nothing_compiled(session: Session) -> Text:
+    """Say that registers, spills and shared memory are not known."""
+    triton = "" if session.environment.triton else ": Triton is not installed"
+    return Text(f"\nResources not known: Triton compiled none of these kernels{triton}.", style="dim")
+
+
+def facts(session: Session) -> Iterator[RenderableType]:
+    """Show, for `explain`, bounds and spills, one line each."""
+    from ctrace.reports.wording.target_wording import kernel_facts
+
+    for line in kernel_facts(session):
+        yield item(Text(line, style="dim"))
+
+
+def in_short(session: Session) -> Iterator[RenderableType]:
+    """Show, for `explain`, what autotuning decides on the device, and what the program asks about it."""
+    if line := open_sentence(session):
+        yield section("Decided on the device, by autotuning")
+        yield item(Text(fmt.one_line(f"{line}: see ctrace kernels --all", 400)))
+    yield from questions_section(session)
+
+
+def questions_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+    """List where the program asks about the device."""
+    found = questions(session)
+    if not found:
+        return
+    yield section("The program asks about the device")
+    for each in found if all_of_it else found[:MOST]:
+        yield _question(each)
+    if not all_of_it:
+        yield from more(len(found), "question", "ctrace kernels --all")
+
+
+def _question(each: DeviceQuestion) -> RenderableType:
+    where = f"{question_place(each)} in {each.function}: "
+    style = "" if each.as_target else "yellow"
+    return item(Text.assemble((fmt.one_line(where, 120) + " ", "bold"), (fmt.one_line(question_sentence(each)), style)))
+
+
+def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+    """List the choices that torch makes by autotuning on the device, and what the generated code uses."""
+    compiled = several(session)
+    for kind in left_open(session):
+        yield section(f"Decided on the device, by autotuning: {fmt.one_line(kind.sentence, 100)}")
+        if all((each.graph, each.stage, each.subject) in compiled for each in kind.choices):
+            yield item(Text(f"all are compiled (see the resources); which is fastest is {NEEDS_DEVICE}"))
+        else:
+            yield from _kind(kind, all_of_it=all_of_it)
+
+
+def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
+    for each in kind.choices if all_of_it else kind.choices[:MOST]:
+        lines = f"  {fmt.one_line(lines_text(each.lines), 60)}" if each.lines else ""
+        head = fmt.one_line(f"{each.graph} {each.stage}: {each.subject}", 120)
+        yield item(Text.assemble((head, "bold"), (lines, "dim")))
+        taken = each.taken or ("all of them" if each.kind == "configuration" else "not known")
+        yield hanging(f"generated: {taken}; which is fastest is {NEEDS_DEVICE}")
+        if each.candidates:
+            yield from (hanging(line, "dim") for line in _candidates(each, all_of_it=all_of_it))
+    if not all_of_it:
+        yield from more(len(kind.choices), "choice", "--all")
+
+
+def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
+    """List the first candidates on one line, or each candidate on its own line, without the settings that all share."""
+    same = _same(each.candidates)
+    candidates = [_candidate(one, each.subject, same) for one in each.candidates]
+    number = fmt.count(len(candidates), "candidate")
+    if all_of_it and len(candidates) > 1:
+        yield f"{number}, Inductor's all with {' '.join(same)}:" if same else f"{number}:"
+        yield from candidates
+    else:
+        yield f"{number}: {fmt.listed(candidates, _CANDIDATES)}"
+
+
+def _same(candidates: tuple[TimedCandidate, ...]) -> tuple[str, ...]:
+    """Return the settings that all configured candidates share; none if there are fewer than two."""
+    settings = [one.configuration.split(", ") for one in candidates if one.configuration]
+    if len(settings) < 2:
+        return ()
+    return tuple(each for each in settings[0] if all(each in other for other in settings))
+
+
+def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
+    configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
+    if one.name == subject and configuration:
+        return configuration
+    return f"{one.name} ({configuration})" if configuration else one.name

@@ -1,0 +1,103 @@
+"""`ctrace bytecode` on screen."""
+
+import sys
+
+import pytest
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_view import function_codes
+from ctrace.reports.terminal.bytecode_screen import Selection, bytecode_screen
+from tests.support import sessions
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.helpers import recorded
+
+SESSION = recorded("rewritten")
+EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
+
+
+def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
+    found = tuple(each for function in function_codes(session) for each in function.all)
+    chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
+    selection = replace(Selection(chosen, whole=not ids), **more)
+    return drawn(bytecode_screen(session, selection, width), width)
+
+
+def _hostile() -> Session:
+    codes = {}
+    for id_, each in SESSION.codes.items():
+        instructions = tuple(replace(one, text=EVIL if one.text else "") for one in each.after.instructions)
+        constants = tuple(replace(one, text=EVIL) for one in each.after.constants)
+        after = replace(each.after, instructions=instructions, constants=constants)
+        codes[id_] = replace(each, after=after, before=replace(each.before, qualname=EVIL))
+    return replace(SESSION, codes=codes, listings=dict.fromkeys(SESSION.listings, EVIL * 60))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_summary_and_first_diff(width: int) -> None:
+    assert_golden(f"bytecode-{width}.txt", _screen(SESSION, width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_resume_function(width: int) -> None:
+    assert_golden(f"bytecode-resume-{width}.txt", _screen(SESSION, width, "2/0"))
+
+
+@pytest.mark.parametrize("width", [40, *WIDTHS])
+@pytest.mark.parametrize("session", [SESSION, _hostile()])
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(session: Session, width: int) -> None:
+    for line in _screen(session, width, all_of_it=True).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("letter", ["\x1b", "\u202e"])
+def test_foreign_text_cannot_control_the_terminal(letter: str, width: int) -> None:
+    assert letter not in _screen(_hostile(), width, all_of_it=True)
+
+
+def test_either_layout_can_be_selected() -> None:
+    assert "│" in _screen(SESSION, 80, "0/0", side_by_side=True)
+    assert "│" not in _screen(SESSION, 140, "0/0", side_by_side=False)
+
+
+def test_all_shows_every_instruction() -> None:
+    folded, whole = _screen(SESSION, 80, "0/0"), _screen(SESSION, 80, "0/0", all_of_it=True)
+    assert "(7 instructions)" in folded
+    assert "record_pregraph_bytecode_enter" not in folded
+    assert "record_pregraph_bytecode_enter" in whole
+
+
+def test_one_line() -> None:
+    shown = _screen(SESSION, 80, "0/0", line=17)
+    assert "y = x @ self.weight" in shown
+    assert "self.count" not in shown
+    assert "nothing for line 99" in _screen(SESSION, 80, "0/0", line=99)
+
+
+def test_a_log_without_bytecode_says_so() -> None:
+    assert "No bytecode" in _screen(sessions.HEALTHY)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_source_of_new_code(width: int) -> None:
+    drawn_source = _screen(SESSION, width, "0/0", source=True)
+    if sys.version_info[:2] == (3, 11):
+        assert_golden(f"bytecode-source-{width}.txt", drawn_source)
+    else:
+        assert "No source: It was recorded on Python 3.11" in drawn_source
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_source_of_foreign_text_is_harmless(width: int) -> None:
+    for line in _screen(_hostile(), width, source=True, all_of_it=True).splitlines():
+        assert len(line) <= width
+        assert not {"\x1b", "\u202e"} & set(line)
+
+
+def test_code_that_cannot_be_reconstructed_is_shown_as_bytecode() -> None:
+    codes = {id_: replace(each, after=replace(each.after, python="2.7")) for id_, each in SESSION.codes.items()}
+    shown = _screen(replace(SESSION, codes=codes), 80, "0/0", source=True)
+    assert "No source: It was recorded on Python 2.7" in shown
+    assert "LOAD_GLOBAL" in shown
