@@ -6,6 +6,7 @@ once. A fault of a graph changes a node after all passes. What was changed is ap
 """
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -91,17 +92,20 @@ class _Fault:
             file.write(json.dumps(what) + "\n")
 
     def choose(self, lowering: Any) -> None:
-        """Choose a node of the first graph of the wanted stage that has one for this kind of fault."""
+        """Choose a node of the first graph of the wanted stage; end the process if it has none for this kind."""
         from torch._inductor.virtualized import V
 
         is_backward = bool(V.graph.is_backward)
         if self._chosen is not None or is_backward is not (self._stage == "backward"):
             return
+        if self._kind == "text":
+            return
         fitting = [each for each in lowering.module.graph.nodes if self._fits(each)]
-        if fitting:
-            node = self._draw.choice(fitting)
-            self._chosen = node.name, str(node.target), node.meta.get("stack_trace")
-            self.add(node=node.name, op=str(node.target), stack=node.meta.get("stack_trace"), kind=self._kind)
+        if not fitting:
+            os._exit(1)  # each model has one graph of a stage: without a place in it, the rest of the run is of no use
+        node = self._draw.choice(fitting)
+        self._chosen = node.name, str(node.target), node.meta.get("stack_trace")
+        self.add(node=node.name, op=str(node.target), stack=node.meta.get("stack_trace"), kind=self._kind)
 
     def _fits(self, node: Any) -> bool:
         import torch

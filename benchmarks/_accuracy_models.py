@@ -335,44 +335,6 @@ class Casting(nn.Module):
             return self.inner(*args)
 
 
-class Rounding(nn.Module):
-    """A model in which one value is rounded to bfloat16 and back: Inductor leaves such a pair of casts out."""
-
-    def __init__(self, inner: nn.Module, place: str) -> None:
-        super().__init__()
-        self.inner, self.place = inner, place
-        if place not in ("input", "output"):
-            inner.get_submodule(place).register_forward_hook(lambda _module, _given, result: self.rounded(result))
-
-    def forward(self, first: Any, *others: Any) -> Any:
-        if self.place == "input":
-            first = self.rounded(first * 1.001)
-        result = self.inner(first, *others)
-        if self.place == "output":
-            result = self.rounded(result) * 1.5
-        return result
-
-    def rounded(self, value: Any) -> Any:
-        return value.to(torch.bfloat16).float()  # rounded
-
-
-def rounding_places(name: str) -> list[str]:
-    """Return where a value of a model can be rounded."""
-    kind, inputs = MODELS[name]
-    ends = ["output"] if not inputs()[0].is_floating_point() else ["input", "output"]
-    return ends + [path for path, module in kind().named_modules() if path and not isinstance(module, nn.Embedding)]
-
-
-def is_left_out(name: str, place: str) -> bool:
-    """Whether compiled code of plain torch leaves the rounding of a value out, so that results differ by far more."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    inner, inputs = made(name, "float32")
-    model, given = Rounding(inner, place), inputs()
-    eager, compiled = model(*given), torch.compile(model)(*given)
-    return bool((eager - compiled).abs().max() > 1e-4 * eager.abs().max())
-
-
 def made(name: str, dtype: str) -> tuple[nn.Module, Callable[[], tuple[Any, ...]]]:
     """Return a model and what makes its inputs; a dtype of 16 bits is that of autocast, and `tf32` that of products."""
     kind, inputs = MODELS[name]
@@ -390,5 +352,3 @@ if "ACCURACY_MODEL" in os.environ:  # what `benchmarks/accuracy.py` runs, with a
 
         _accuracy_faults.install(os.environ["ACCURACY_FAULT"])
     model, inputs = made(os.environ["ACCURACY_MODEL"], os.environ.get("ACCURACY_DTYPE", "float32"))
-    if "ACCURACY_ROUNDED" in os.environ:
-        model = Rounding(model, os.environ["ACCURACY_ROUNDED"])

@@ -7,8 +7,9 @@ says whether the fault changes a result at all. `--healthy` runs the same models
 each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
 `--issues` runs the models of `accuracy_issues/`, which torch.compile computes wrongly by an issue of PyTorch: plain
 torch says whether it still does, and the line that the issue or its fix blames has the comment `# blamed`.
-`--roundings` rounds one value of a healthy model to 16 bits and back, which Inductor leaves out: a culprit only with
-`--against eager`. `--bisector` gives the same faults to torch's `CompilerBisector`.
+`--roundings` runs chains in 16 bits (`_accuracy_chains.py`) whose one rounding in the middle a fused kernel leaves
+out, if plain torch says so: a culprit only with `--against eager`. `--bisector` gives the same faults to torch's
+`CompilerBisector`.
 
     .venv/bin/python benchmarks/accuracy.py --cases 40
     .venv/bin/python benchmarks/accuracy.py --healthy
@@ -36,6 +37,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "_accuracy_models.py"
+CHAINS = HERE / "_accuracy_chains.py"
 ISSUES = HERE / "accuracy_issues"
 NAMES = (
     "mlp", "conv_bn", "attention", "layer_norm", "softmax_loss", "rms_rope", "gated", "statistics", "embeddings",
@@ -142,29 +144,28 @@ def as_done(pool: ThreadPoolExecutor, work: Iterable[Callable[[], Any]]) -> Iter
         yield future.result()
 
 
-def roundings(options: argparse.Namespace, names: tuple[str, ...]) -> None:
-    """Round one value in a model, which Inductor leaves out, and ask with `--against eager` and without."""
-    import _accuracy_models
+def roundings(options: argparse.Namespace) -> None:
+    """Ask about chains with one lost rounding, with `--against eager` and without."""
+    import _accuracy_chains
 
-    text = MODELS.read_text().splitlines()
-    line = next(number for number, each in enumerate(text, 1) if each.endswith("# rounded"))
-    draw = random.Random(options.seed)
-    places = [(name, place) for name in names for place in _accuracy_models.rounding_places(name)]
-    draw.shuffle(places)
-    chosen = list(islice((each for each in places if _accuracy_models.is_left_out(*each)), options.cases))
+    places = _accuracy_chains.places()
+    random.Random(options.seed).shuffle(places)
+    chosen = list(islice((each for each in places if _accuracy_chains.is_left_out(each)), options.cases))
 
-    def one(name: str, place: str) -> dict[str, Any]:
-        environment = {"ACCURACY_MODEL": name, "ACCURACY_ROUNDED": place}
-        plain, strict = answer(environment), answer(environment, "--against", "eager")
+    def one(place: str) -> dict[str, Any]:
+        environment = {"ACCURACY_CHAIN": place}
+        plain, strict = answer(environment, model=CHAINS), answer(environment, "--against", "eager", model=CHAINS)
+        culprits = strict.get("culprits", [])
         return {
-            "model": name, "place": place, "line": line,
+            "place": place, "line": _accuracy_chains.rounded_line(place),
             "plain": [each["line"] for each in plain.get("culprits", [])], "plain_result": plain.get("result"),
-            "lines": [each["line"] for each in strict.get("culprits", [])], "result": strict.get("result"),
+            "lines": [each["line"] for each in culprits], "reason": [each["reason"] for each in culprits],
+            "remedy_error": [each["remedy_error"] for each in culprits],
             "failed": plain.get("failed") or strict.get("failed"),
         }  # fmt: skip
 
     with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
-        for row in as_done(pool, [partial(one, *each) for each in chosen]):
+        for row in as_done(pool, [partial(one, each) for each in chosen]):
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(row, flush=True)
@@ -291,7 +292,7 @@ def main() -> None:
     elif options.issues is not None:
         issues(options.out, options.issues)
     elif options.roundings:
-        roundings(options, names)
+        roundings(options)
     elif options.bisector:
         bisected(options, kinds, names)
     else:

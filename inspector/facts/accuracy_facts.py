@@ -42,7 +42,7 @@ class Culprit(Struct, frozen=True):
     remedy: str | None = None
     """A statement that makes this change."""
     remedy_error: Number | None = None
-    """The error with this change."""
+    """The error with this change; of the whole graph, if the culprit is a stage of the compiler."""
     dtype: str = ""
     """Of the wrong value, such as `float32`; empty: not known."""
     step: Integer | None = None

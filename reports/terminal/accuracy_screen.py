@@ -75,7 +75,8 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     for each in places[:MOST]:
         yield hanging(f"{KINDS[each.kind]}{short_name(each.name)}, {each.stage}: {off(each)}")
     if first.reason is not None:
-        without = f"; without it, off by {error_text(first.remedy_error)}" if first.remedy is not None else ""
+        whole = "" if first.kind in ("kernel", "external") else "the whole graph is "
+        without = f"; without it, {whole}off by {error_text(first.remedy_error)}" if first.remedy is not None else ""
         yield hanging(f"why: {first.reason}{without}")
     if first.remedy is not None:
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))

@@ -78,6 +78,74 @@ def test_a_wrong_pass_is_named(ctrace: Command, setting: str, kind: str) -> None
     assert result.code == 0, result.err
     (found,) = result.report["culprits"]
     assert (found["kind"], found["line"]) == (kind, 10)
+    assert found["reason"] == f"the pass that `{setting}` is set to"
+    assert found["remedy"] == f"torch._inductor.config.{setting} = None"
+    assert found["remedy_error"] < 1e-5
+
+
+DECOMPOSITION = """\
+import torch
+from torch._inductor.decomposition import decompositions
+
+def softplus(x, beta=1, threshold=20):
+    return torch.where(x > 1, x, torch.log1p(torch.exp(x)))
+
+decompositions[torch.ops.aten.softplus.default] = softplus
+
+@torch.compile
+def gain(x):
+    h = x * 2
+    h = torch.nn.functional.softplus(h)
+    return h.tanh()
+
+gain(torch.randn(8, 16, requires_grad=True)).sum().backward()
+"""
+
+
+def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command) -> None:
+    ctrace.write("train.py", DECOMPOSITION)
+    (found,) = ctrace("accuracy", "train.py", "--json").report["culprits"]
+    assert (found["kind"], found["line"]) == ("decomposition", 12)
+    assert found["reason"] == "the decomposition of aten.softplus in train.py:4"
+    assert found["remedy"] == "torch._inductor.decomposition.decompositions.pop(torch.ops.aten.softplus.default)"
+    assert found["remedy_error"] < 1e-5
+
+
+UNDECLARED = """\
+import torch
+
+@torch.library.custom_op("ours::halve", mutates_args=())
+def halve(x: torch.Tensor) -> torch.Tensor:
+    x.div_(2)
+    return x * 1.0
+
+@halve.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        h = torch.tanh(x)
+        halved = torch.ops.ours.halve(h)
+        late = h * 0.5
+        return self.linear(late) + halved
+
+model = Model().requires_grad_(False)
+
+def inputs():
+    return (torch.randn(8, 16),)
+"""
+
+
+def test_a_write_that_a_schema_leaves_out_is_the_reason(ctrace: Command) -> None:
+    ctrace.write("model.py", UNDECLARED)
+    (found,) = ctrace("accuracy", "model.py", "--json").report["culprits"]
+    assert (found["line"], found["ops"], found["remedy"]) == (19, ["ours.halve"], None)
+    assert found["reason"].startswith("ours.halve writes to `x`, which `mutates_args` leaves out")
 
 
 def test_the_first_nan_has_its_line(ctrace: Command) -> None:
@@ -103,6 +171,31 @@ def test_a_lost_rounding_counts_against_eager_only(ctrace: Command) -> None:
     (found,) = ctrace("accuracy", "model.py", "--json", "--against", "eager").report["culprits"]
     assert found["against"] == "eager"
     assert found["line"] in (10, 11)
+
+
+LOST = """\
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        h = {operation}
+        h = torch.relu(h)
+        return h + y
+
+model = Model()
+
+def inputs():
+    return tuple(torch.randn(2, 32, 64).bfloat16().unbind())
+"""
+
+
+@pytest.mark.parametrize(("operation", "name"), [("x * y", "aten.mul"), ("torch.nn.functional.silu(x)", "aten.silu")])
+def test_a_lost_rounding_is_that_of_the_first_operation_that_rounds(ctrace: Command, operation: str, name: str) -> None:
+    ctrace.write("model.py", LOST.format(operation=operation))
+    (found,) = ctrace("accuracy", "model.py", "--json", "--against", "eager").report["culprits"]
+    assert (found["line"], found["ops"]) == (5, [name])
+    assert found["reason"] == f"the fused kernel keeps {name} in float32, where eager rounds it to bfloat16"
+    assert (found["remedy"], found["remedy_error"]) == ("torch._inductor.config.emulate_precision_casts = True", 0.0)
 
 
 KEPT = """\

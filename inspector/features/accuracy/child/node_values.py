@@ -187,6 +187,13 @@ def operator_name(node: Any) -> str:
     return str(packet) if packet is not node.target else getattr(node.target, "__name__", str(node.target))
 
 
+def name_in_eager(node: Any) -> str:
+    """Return the operation that eager runs, where a node only converts the result of its decomposition."""
+    original = node.meta.get("original_aten")
+    is_cast = str(node.target).startswith("prims.convert_element_type")
+    return str(original.overloadpacket) if is_cast and hasattr(original, "overloadpacket") else operator_name(node)
+
+
 def _drops_nothing(node: Any) -> bool:
     """Whether an operation such as attention draws no random numbers: its probability of dropout is zero."""
     names = [each.name for each in node.target._schema.arguments]
@@ -232,6 +239,11 @@ _OF_TORCH = frozenset(
 _PURE = frozenset(("torch", "builtins", "_operator", "operator", "math", "itertools", "functools"))
 
 
+def is_of_torch(namespace: str) -> bool:
+    """Whether torch itself has the operators of a namespace."""
+    return namespace in _OF_TORCH
+
+
 def why_not_again(node: Any) -> str:
     """Say why a program might notice a second run of a node; empty: it does not."""
     target = node.target
@@ -244,7 +256,7 @@ def why_not_again(node: Any) -> str:
     if "c10d" in str(target) or "c10d" in str(getattr(target, "__module__", "")):
         return f"{name} communicates with other processes"
     if isinstance(namespace, str):
-        is_own = namespace not in _OF_TORCH
+        is_own = not is_of_torch(namespace)
     else:
         module = str(getattr(target, "__module__", None) or "torch")  # built-in functions of torch have none
         is_own = module.partition(".")[0] not in _PURE

@@ -18,9 +18,10 @@ from ctrace.inspector.facts.accuracy_facts import (
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
-from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
+from ctrace.inspector.features.accuracy.child.node_values import name_in_eager, needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
 from ctrace.inspector.features.accuracy.child.stage_graphs import BETWEEN, StageJudge, WrongStage, stage_of
+from ctrace.inspector.features.accuracy.child.stage_reasons import StageReasons
 from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
 
@@ -53,7 +54,9 @@ class Findings:
 
     def _found(self) -> Accuracy:
         culprits, pieces = self._culprits()
-        culprits = (*culprits, *self._wrong_stages())
+        reasons = StageReasons()
+        culprits = (*culprits, *self._wrong_stages(reasons))
+        pieces += reasons.tried
         left_out = {
             **self._judge.not_compared,
             **self._stages.not_compared,
@@ -106,7 +109,7 @@ class Findings:
                 self._located[culprit] = stored, finding
         return tuple(sorted(found.values(), key=_badness)), pieces
 
-    def _wrong_stages(self) -> Iterator[Culprit]:
+    def _wrong_stages(self, reasons: StageReasons) -> Iterator[Culprit]:
         """Yield what is wrong before the kernels: graphs that are wrong though each of their kernels is right."""
         of_kernels = {stored.graph.part for stored in self._judge.wrong}
         for graph in self._stages.wrong:
@@ -128,7 +131,7 @@ class Findings:
                     step=graph.step,
                 )
             if made is not None:
-                yield _stage_culprit(made)
+                yield _stage_culprit(reasons.explained(graph, made))
         yield from map(_stage_culprit, self._wrong_backwards)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
@@ -148,7 +151,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
     node = finding.node or stored.node
     file, line, function = place_of(node)
     nodes = [finding.node] if finding.node is not None else needed([stored.node, *stored.writes], stored.known)
-    ops = dict.fromkeys(operator_name(each) for each in nodes if each.op == "call_function")
+    ops = dict.fromkeys(name_in_eager(each) for each in nodes if each.op == "call_function")
     kind = "external" if stored.call.is_external else "kernel"
     error = stored.error if finding.error is None else finding.error
     eager_error = stored.eager_error if finding.eager_error is None else finding.eager_error
@@ -178,6 +181,7 @@ def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:
 
 def _stage_culprit(made: WrongStage) -> Culprit:
     file, line, function = place_of(made.node)
+    remedy_error = None if made.remedy_error is None else _finite(made.remedy_error)
     return Culprit(
         kind=made.kind,
         name=made.name,
@@ -192,6 +196,9 @@ def _stage_culprit(made: WrongStage) -> Culprit:
         eager_error=_finite(made.eager_error),
         against="float64",
         source=source_of(file, line),
+        reason=made.reason or None,
+        remedy=made.remedy or None,
+        remedy_error=remedy_error,
         step=made.step,
         dtype="" if made.node is None else _dtype(made.node.meta.get("val")),
     )

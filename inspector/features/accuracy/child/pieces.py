@@ -20,7 +20,7 @@ from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
-from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of
+from ctrace.inspector.features.accuracy.child.lost_roundings import is_short, lost_rounding, reason_of
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
     Values,
@@ -33,6 +33,8 @@ from ctrace.inspector.features.accuracy.child.node_values import (
 COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_random": True, "graph_partition": False,
              "freezing": False, "triton.cudagraphs": False}  # fmt: skip
 """Settings under which every kernel runs on its own inputs, and random numbers are those of eager."""
+COMPILING_AGAIN = {**COMPILING, "compile_threads": 1}
+"""Those for a part of a graph: a program has ended then, after which Python starts no threads."""
 _MOST_FALLBACKS = 10
 
 
@@ -120,10 +122,12 @@ class Piece:
                     node.op, node.target, fx.map_arg(node.args, argument), fx.map_arg(node.kwargs, argument), node.name
                 )
                 made[node].meta = {name: each for name, each in node.meta.items() if name not in _OF_GRAPH}
+                if settings.get("emulate_precision_casts") and _rounds_in_eager(node):
+                    made[node].meta[_BARRIER] = True
         graph.output(tuple(made[each] for each in outputs))
         module = fx.GraphModule(self.stored.graph.module, graph)
         arguments = [each.clone() for each in self.inputs.values()]
-        with config.patch({**COMPILING, **settings}), _falling_back(fallback):
+        with config.patch({**COMPILING_AGAIN, **settings}), _falling_back(fallback):
             results = compile_fx_inner(module, arguments, is_inference=True)([each.clone() for each in arguments])
         return dict(zip(outputs, results, strict=True))
 
@@ -137,6 +141,17 @@ class Piece:
             )
         except Exception:
             return None
+
+
+_BARRIER = "low_precision_pointwise_barrier"
+"""What tells Inductor to round around a node with `emulate_precision_casts` (2.13, fx/experimental/proxy_tensor.py:
+`_maybe_record_pointwise_barrier`). Torch notes it where it traces, so the nodes of a finished graph do not have it."""
+
+
+def _rounds_in_eager(node: Any) -> bool:
+    """Whether eager runs this operation by itself, on values or to a value of 16 bits: no part of a decomposition."""
+    is_whole = str(node.meta.get("original_aten", node.target)) == str(node.target)
+    return is_whole and any(map(is_short, (node, *node.all_input_nodes)))
 
 
 _OF_GRAPH = ("val", "tensor_meta", "example_value", "unbacked_bindings")

@@ -141,13 +141,14 @@ class ProgramComparison(Findings):
                 return original(model_, example_inputs_, inner_compile, config_patches, **others)
             settings = {**(config_patches or {}), **_SETTINGS}
 
-            def compile_it() -> Any:
+            def compile_it(graph: Any, inputs: Any, more: dict[str, Any]) -> Callable[..., Any]:
                 from torch._functorch import config as of_autograd
 
                 with self._compiling_here(), of_autograd.patch(enable_autograd_cache=False):
-                    return original(model_, example_inputs_, inner_compile, settings, **others)
+                    found: Callable[..., Any] = original(graph, inputs, inner_compile, {**settings, **more}, **others)
+                    return found
 
-            return self._stages.compiled(model_, compile_it, once=True)
+            return self._stages.compiled(model_, example_inputs_, compile_it, once=True)
 
         return compile_fx
 

@@ -15,7 +15,7 @@ What Dynamo itself made of the Python is wrong if the whole result is, and each 
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -79,6 +79,14 @@ class WrongStage(Struct, eq=False):
     scenario: str = ""
     step: int | None = None
     stage: str = "forward"
+    reason: str = ""
+    remedy: str = ""
+    remedy_error: float | None = None
+    """That of the whole graph, if it is compiled with the remedy."""
+
+
+Recompiling = Callable[[Any, Any, dict[str, Any]], Callable[..., Any]]
+"""Compiles a graph of Dynamo as it was compiled: a module, its inputs, and settings of Inductor on top."""
 
 
 class DynamoGraph(Struct, eq=False):
@@ -98,6 +106,10 @@ class DynamoGraph(Struct, eq=False):
     """Whether a result has another size or dtype than eager's."""
     places: list[int | None] = field(default_factory=list)
     """Which argument of the lowered graph each input is; None: not known."""
+    random: Any = None
+    """The state of the random numbers before the call."""
+    needs_gradient: list[bool] = field(default_factory=list)
+    compile_it: Recompiling | None = None
 
 
 class StageJudge(Listener):
@@ -131,24 +143,26 @@ class StageJudge(Listener):
         """Compile a graph of Dynamo."""
         from torch._inductor.compile_fx import compile_fx
 
-        return self.compiled(module, lambda: compile_fx(module, inputs, config_patches=self._settings))
+        def compile_it(module: Any, inputs: Any, settings: dict[str, Any]) -> Any:
+            return compile_fx(module, inputs, config_patches={**self._settings, **settings})
 
-    def compiled(self, module: Any, compile_it: Callable[[], Any], *, once: bool = False) -> Callable[..., Any]:
+        return self.compiled(module, inputs, compile_it)
+
+    def compiled(self, module: Any, inputs: Any, compile_it: Recompiling, *, once: bool = False) -> Callable[..., Any]:
         """Return a function that runs a compiled graph of Dynamo, and compares its calls while this judge is active.
 
         Args:
             once: whether to compare only the first call, and to leave the program's own tensors and operators alone.
         """
         import torch
-        from torch.utils import _pytree
 
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
         own = [value for _, value in _constants(kept)] if once else []
         refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "") if once else ""
         first = len(self._graphs())
-        compiled: Any = compile_it()
-        found = DynamoGraph(kept, self._graphs()[first:])
+        compiled: Any = compile_it(module, inputs, {})
+        found = DynamoGraph(kept, self._graphs()[first:], compile_it=compile_it)
         called: list[bool] = []
 
         def run(*args: Any) -> Any:
@@ -171,7 +185,7 @@ class StageJudge(Listener):
                 with modes_off() if once else nullcontext():
                     if once:
                         _copy_constants(kept)
-                    self._judge(found, before, [*_pytree.tree_leaves(result), *args], random)
+                    self._judge(found, before, result, args, random)
             except NotComputableError as error:
                 self.not_compared[name, str(error)] = None
             except Exception as error:
@@ -184,20 +198,22 @@ class StageJudge(Listener):
 
         return run
 
-    def _judge(self, found: DynamoGraph, before: list[Any], values: list[Any], random: Any) -> None:
+    def _judge(self, found: DynamoGraph, before: list[Any], result: Any, args: Sequence[Any], random: Any) -> None:
         import torch
+        from torch.utils import _pytree
 
         with torch.no_grad():
             states = RandomStates()
-            runs = _GraphRuns(found.module, before, random)
-            eager = runs.eager()
+            runs = GraphRuns(found.module, before, random)
+            eager, values = runs.eager(), [*_pytree.tree_leaves(result), *args]
             if not _has_eager_numbers() and states.torch_moved():
                 raise NotComputableError("it draws random numbers, and Inductor draws other ones")
-            wrong = _wrong_ones(eager, values, runs)
+            wrong = wrong_results(eager, values, runs)
             if wrong:
                 at = max(wrong, key=lambda each: wrong[each].ratio)
                 found.judged, found.scenario, found.step = wrong[at], self.scenario, self.step
-                found.inputs = before
+                found.inputs, found.random = before, random
+                found.needs_gradient = [bool(getattr(each, "requires_grad", False)) for each in args]
                 found.is_other_kind = any(_is_other_kind(eager[each], values[each]) for each in wrong)
                 first_input = len(eager) - len(before)
                 found.results = [each for each in wrong if each < first_input]
@@ -240,8 +256,8 @@ def _copy_constants(module: Any) -> None:
         setattr(attribute(module, holder) if holder else module, last, value.detach().clone())
 
 
-class _GraphRuns:
-    """A graph in other arithmetic, run when it is first needed."""
+class GraphRuns:
+    """A graph of Dynamo in other arithmetic, run when it is first needed."""
 
     def __init__(self, module: Any, inputs: list[Any], random: Any) -> None:
         self._module, self._inputs, self._random = module, inputs, random
@@ -274,7 +290,7 @@ class _GraphRuns:
             return [*_pytree.tree_leaves(self._module(*inputs)), *inputs]
 
 
-def _wrong_ones(eager: list[Any], values: list[Any], runs: Any) -> dict[int, ValueJudged]:
+def wrong_results(eager: list[Any], values: list[Any], runs: Any) -> dict[int, ValueJudged]:
     """Return the results that are wrong, by their place."""
     import torch
 

@@ -1,0 +1,284 @@
+"""Why a stage before the kernels is wrong: its graph is compiled again with one change at a time.
+
+Dynamo's graph is compiled as it was, on the inputs that it had. If the result is wrong again, it is compiled without
+one of these: the decomposition of an operator of the line, a pass that the user has set, a pass of Inductor. The first
+change after which nothing of the graph is beyond rounding is the reason.
+
+Before that, operators of the user are watched: one that writes to an argument, where its schema says that it does not,
+makes every stage wrong that moves a read of this argument to the other side of it. It is the reason if the graph is
+right as soon as the operator gets copies.
+"""
+
+import copy
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.core.node_lines import place_of
+from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value, distance
+from ctrace.inspector.features.accuracy.child.node_values import is_of_torch
+from ctrace.inspector.features.accuracy.child.pieces import COMPILING_AGAIN
+from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, GraphRuns, WrongStage, wrong_results
+
+_MOST_SECONDS = 60.0
+"""After this time, no further change is tried: a graph of a large model compiles for minutes."""
+UNDECLARED = "a write that the operator's schema leaves out"
+
+_CUSTOM = {
+    "pass": ("post_grad_custom_pre_pass", "post_grad_custom_post_pass"),
+    "decomposition": ("pre_grad_custom_pass", "joint_custom_pre_pass", "joint_custom_post_pass"),
+}
+"""Settings of Inductor with passes of the user, by the stage that they belong to."""
+_PASSES = {
+    "pass": (
+        ("reorder_for_locality", "the new order of operations"),
+        ("pattern_matcher", "a pattern of operations that Inductor replaces"),
+        ("use_post_grad_passes", "a post-grad pass"),
+    ),
+    "decomposition": (
+        ("pattern_matcher", "a pattern of operations that Inductor replaces"),
+        ("joint_graph_constant_folding", "a constant that Inductor computes ahead"),
+        ("use_joint_graph_passes", "a pass on the joint graph"),
+        ("use_pre_grad_passes", "a pre-grad pass"),
+    ),
+}
+
+
+class _Change(Struct, frozen=True):
+    """A change of how a graph is compiled."""
+
+    reason: str
+    remedy: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    active: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+class _Undeclared(Struct, frozen=True):
+    """A node of Dynamo's graph that writes to arguments, and its schema does not say so."""
+
+    node: Any
+    name: str
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+
+
+class StageReasons:
+    """Finds reasons for one wrong graph, and counts what it compiles."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+
+    def explained(self, found: DynamoGraph, made: WrongStage) -> WrongStage:
+        """Return a wrong stage with its reason, as far as one is found."""
+        if found.compile_it is None:
+            return made
+        for explain in (self._undeclared, self._changed):
+            # Foreign code, or a graph that does not compile outside of its program: then no reason is known.
+            with suppress(Exception):
+                if explain(found, made):
+                    break
+        return made
+
+    def _undeclared(self, found: DynamoGraph, made: WrongStage) -> bool:
+        """Blame a write that a schema leaves out, if the graph is right where the operator gets copies."""
+        writing = _undeclared_writes(found)
+        if writing is None:
+            return False
+        module = _with_copies(found.module, writing)
+        if self._error(found, module, _Change("", "")) is None:
+            return False
+        name, names = writing.name, " and ".join(f"`{each}`" for each in writing.names)
+        reason = f"{name} writes to {names}, which `mutates_args` leaves out; the graph is right if it gets a copy"
+        made.kind, made.name, made.node, made.ops, made.reason = "graph", UNDECLARED, writing.node, (name,), reason
+        if found.judged is not None:
+            made.error, made.eager_error = found.judged.error, found.judged.eager_error
+        return True
+
+    def _changed(self, found: DynamoGraph, made: WrongStage) -> bool:
+        """Blame the first change that makes the graph right."""
+        began = time.perf_counter()
+        changes = list(_changes(found, made))
+        if not changes or self._error(found, found.module, _Change("", "")) is not None:
+            return False  # it is right when it is compiled by itself, so no change would prove anything
+        for change in changes:
+            if time.perf_counter() - began > _MOST_SECONDS:
+                break
+            error = None
+            with suppress(Exception):  # it does not compile so
+                error = self._error(found, found.module, change)
+            if error is not None:
+                made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
+                return True
+        return False
+
+    def _error(self, found: DynamoGraph, module: Any, change: _Change) -> float | None:
+        """Compile a graph with a change; return its largest error, None if a result is beyond rounding."""
+        import torch
+        from torch._inductor import config
+        from torch.utils import _pytree
+
+        assert found.compile_it is not None
+        self.tried += 1
+        graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+        inputs = [
+            each.requires_grad_() if needs else each
+            for each, needs in zip(map(copied_value, found.inputs), found.needs_gradient, strict=True)
+        ]
+        with config.patch(COMPILING_AGAIN), change.active():
+            compiled = found.compile_it(graph, inputs, change.settings)
+            torch.set_rng_state(found.random)
+            result = compiled(*inputs)
+        values = [each.detach() if isinstance(each, torch.Tensor) else each
+                  for each in (*_pytree.tree_leaves(result), *inputs)]  # fmt: skip
+        with torch.no_grad():
+            runs = GraphRuns(module, found.inputs, found.random)
+            eager = runs.eager()
+            if wrong_results(eager, values, runs):
+                return None
+            exact = [runs.reference(at) for at in range(len(eager))]
+        pairs = [(one, other) for one, other in zip(values, exact, strict=True) if isinstance(one, torch.Tensor)]
+        return max((distance(one, other) for one, other in pairs), default=0.0)
+
+
+def _undeclared_writes(found: DynamoGraph) -> _Undeclared | None:
+    """Run a graph in eager; return the first operator of the user that writes to what its schema says it only reads."""
+    import torch
+    from torch import fx
+
+    writing: list[_Undeclared] = []
+
+    class Watching(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            operator = _own_operator(n.target)
+            if writing or operator is None:
+                return super().run_node(n)
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            before = list(map(copied_value, args))
+            result = n.target(*args, **kwargs)
+            schema = operator._schema.arguments
+            places = tuple(
+                at
+                for at, (one, other) in enumerate(zip(before, args, strict=True))
+                if not (schema[at].alias_info is not None and schema[at].alias_info.is_write)
+                and isinstance(one, torch.Tensor)
+                and not torch.equal(one.nan_to_num(), other.nan_to_num())
+            )
+            if places:
+                writing.append(
+                    _Undeclared(n, str(operator.overloadpacket), tuple(schema[at].name for at in places), places)
+                )
+            return result
+
+    torch.set_rng_state(found.random)
+    with torch.no_grad():
+        Watching(found.module).run(*map(copied_value, found.inputs))
+    return writing[0] if writing else None
+
+
+def _own_operator(target: Any) -> Any:
+    """Return the overload of an operator of the user; None: it is one of torch, or no single one."""
+    import torch
+
+    if isinstance(target, torch._ops.OpOverloadPacket) and len(target.overloads()) == 1:
+        target = getattr(target, target.overloads()[0])
+    return target if isinstance(target, torch._ops.OpOverload) and not is_of_torch(target.namespace) else None
+
+
+def _with_copies(module: Any, writing: _Undeclared) -> Any:
+    """Return a graph in which an operator gets copies of what it writes to."""
+    import torch
+
+    graph = copy.deepcopy(module.graph)
+    node = next(each for each in graph.nodes if each.name == writing.node.name)
+    args = list(node.args)
+    with graph.inserting_before(node):
+        for at in writing.places:
+            args[at] = graph.call_method("clone", (args[at],))
+    node.args = tuple(args)
+    return torch.fx.GraphModule(module, graph)
+
+
+def _changes(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
+    """Yield the changes to try, the most likely ones first."""
+    from torch._inductor import config
+
+    stages = (made.kind,) if made.kind in _PASSES else tuple(_PASSES)
+    if "decomposition" in stages:
+        yield from _without_decompositions(found, made)
+    for stage in stages:
+        for name in _CUSTOM[stage]:
+            if getattr(config, name, None) is not None:
+                remedy = f"torch._inductor.config.{name} = None"
+                yield _Change(f"the pass that `{name}` is set to", remedy, {name: None})
+    for stage in stages:
+        for name, reason in _PASSES[stage]:
+            if getattr(config, name, False):
+                yield _Change(reason, f"torch._inductor.config.{name} = False", {name: False})
+
+
+def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
+    """Yield a change for each decomposition of what the line of a wrong node calls, or the graph without a line."""
+    from torch._inductor import decomposition
+
+    for operator in _operators(found, place_of(made.node)[:2] if made.node is not None else None):
+        function = decomposition.decompositions.get(operator)
+        if function is not None:
+            reason = f"the decomposition of {operator.overloadpacket}{_place(function)}"
+            remedy = f"torch._inductor.decomposition.decompositions.pop(torch.ops.{operator})"
+            yield _Change(reason, remedy, active=lambda operator=operator: _without(operator))  # type: ignore[misc]
+
+
+@contextmanager
+def _without(operator: Any) -> Iterator[None]:
+    """Take an operator out of the table of decompositions in the block."""
+    from torch._inductor import decomposition
+
+    table = decomposition.decompositions
+    kept = dict(table)
+    del table[operator]
+    try:
+        yield
+    finally:
+        table.clear()
+        table.update(kept)  # in their old order
+
+
+def _place(function: Any) -> str:
+    """Return where a decomposition of the user is; empty if it is torch's own."""
+    import torch
+
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or Path(code.co_filename).is_relative_to(Path(torch.__file__).parent):
+        return ""
+    return f" in {Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _operators(found: DynamoGraph, line: tuple[Any, ...] | None) -> list[Any]:
+    """Return the operators that eager calls for a line of the user, or for all, in their order."""
+    import torch
+    from torch import fx
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    called: dict[Any, None] = {}
+    current: list[Any] = [None]
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if line is None or place_of(current[0])[:2] == line:
+                called[func] = None
+            return func(*args, **(kwargs or {}))
+
+    class Running(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            current[0] = n
+            return super().run_node(n)
+
+    torch.set_rng_state(found.random)
+    with torch.no_grad(), Noting():
+        Running(found.module).run(*map(copied_value, found.inputs))
+    return list(called)
