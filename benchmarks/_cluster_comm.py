@@ -46,11 +46,19 @@ def _keep_module(_tracker: Any, _module: Any, _inputs: Any, _output: Any) -> Non
     """Leave the name of the module as it is."""
 
 
+def _keep_group(_group: Any = None) -> None:
+    """Leave the group as it is, until the process ends."""
+
+
 def main() -> None:
     """Run the program."""
     program, out = sys.argv[1:3]
     sys.argv = [program]
     torch._dynamo.config.disable = True
+    # An async work of gloo keeps the mode, and drops it in a thread of its own, which needs the GIL; the end of a group
+    # waits for that thread, with the GIL held (ProcessGroupGloo.cpp, 2.13). So no group ends before the process does.
+    distributed: Any = torch.distributed
+    distributed.destroy_process_group = _keep_group
     # Its hooks on modules only name what it counts, and end under DDP: the outermost module has no parent (2.13).
     counted: Any = CommDebugMode()  # type: ignore[no-untyped-call]
     type(counted.advanced_module_tracker)._fw_set_module_hook = _keep_module
@@ -60,6 +68,9 @@ def main() -> None:
     counts = {str(packet): number for packet, number in counted.get_comm_counts().items()}
     text = json.dumps({"comm_debug": counts, "number": seen.number, "bytes": seen.total})
     Path(f"{out}{os.environ['RANK']}.json").write_text(text)
+    torch.distributed.barrier()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,17 @@ class GroupMade(Record, frozen=True):
     """Empty: all ranks."""
 
 
+class StageMade(Record, frozen=True):
+    """The program made a stage of a pipeline."""
+
+    KIND: ClassVar[str] = "stage_made"
+    index: Integer
+    stages: Integer
+    """How many the pipeline has."""
+    group: str
+    """Torch's name of the process group whose ranks have the stages."""
+
+
 class UnevenShard(Record, frozen=True):
     """A dimension that does not divide among the ranks that shard it, so that their shards differ."""
 
@@ -125,5 +136,7 @@ class ClusterFacts(Struct, frozen=True):
     cut_after: int | None = None
     """After how many the record of calls ends; None: it is whole."""
     groups: tuple[GroupMade, ...] = ()
+    stages: tuple[StageMade, ...] = ()
+    """The stages of pipelines that this rank has."""
     mesh: tuple[MeshDim, ...] = ()
     """The mesh of the command line; empty: the program's own."""

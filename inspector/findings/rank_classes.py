@@ -1,12 +1,13 @@
 """Say which ranks of a virtual job are taken for alike.
 
 Two ranks are taken for alike if they have the same position in each dimension of each mesh: first, in the middle, or
-last; the same size of every shard that does not divide; the same stage of a pipeline; and if the program compares its
+last; the same size of every shard that does not divide; the same stage of a pipeline (a dimension whose process group
+torch's stages use, or that is named so); and if the program compares its
 rank with neither. `ctrace ranks` checks that by a sample.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE, ClusterFacts, MeshDim, MeshMade
 from ctrace.inspector.facts.session import Session
@@ -14,6 +15,8 @@ from ctrace.inspector.knowledge.words.counting import count
 
 _STAGE = re.compile(r"pp|pipe|stage", re.IGNORECASE)
 _MOST_STAGES = 64
+_WORLD = "0"
+"""Torch's name of the group of all ranks (distributed_c10d.py, 2.11 to 2.13)."""
 _MOST_COUNTED = 65_536
 """Above this world, ranks are not counted: that takes seconds."""
 
@@ -31,7 +34,8 @@ class RankClasses:
         if mesh or not made:
             sizes = mesh or (MeshDim("world", world),)
             made = (_regular(sizes, world),)
-        self._meshes = tuple(dict.fromkeys((each.shape, each.names, each.ranks) for each in made))
+        staged = frozenset(each.group for each in cluster.stages)
+        self._meshes = tuple(dict.fromkeys((each.shape, _stages(each, staged), each.ranks) for each in made))
         self._places = [{rank: index for index, rank in enumerate(ranks)} for _, _, ranks in self._meshes]
         self._by_class: dict[object, int] = {}
         for rank in range(world):
@@ -50,36 +54,36 @@ class RankClasses:
         """Return the stages of pipelines that a rank is in: ranks of different stages compile different code."""
         return tuple(
             at
-            for (shape, names, _), places in zip(self._meshes, self._places, strict=True)
-            for at, _, name in _coordinates(places.get(rank), shape, names)
-            if _STAGE.match(name)
+            for (shape, stages, _), places in zip(self._meshes, self._places, strict=True)
+            for at, _, is_stage in _coordinates(places.get(rank), shape, stages)
+            if is_stage
         )
 
     def numbers_of(self, rank: int) -> frozenset[str]:
         """Return the numbers that say where a rank is: itself, on its node, and in each dimension of each mesh."""
         found = {rank, rank % min(RANKS_PER_NODE, self._world)}
-        for (shape, names, _), places in zip(self._meshes, self._places, strict=True):
-            found |= {at for at, _, _ in _coordinates(places.get(rank), shape, names)}
+        for (shape, stages, _), places in zip(self._meshes, self._places, strict=True):
+            found |= {at for at, _, _ in _coordinates(places.get(rank), shape, stages)}
         return frozenset(map(str, found))
 
     def _class_of(self, rank: int) -> object:
         if rank in self._named:
             return rank
         return tuple(
-            self._positions(places.get(rank), shape, names)
-            for (shape, names, _), places in zip(self._meshes, self._places, strict=True)
+            self._positions(places.get(rank), shape, stages)
+            for (shape, stages, _), places in zip(self._meshes, self._places, strict=True)
         )
 
-    def _positions(self, place: int | None, shape: tuple[int, ...], names: tuple[str, ...]) -> object:
+    def _positions(self, place: int | None, shape: tuple[int, ...], stages: tuple[bool, ...]) -> object:
         if place is None:
             return None
         return tuple(
-            (self._position(at, size, name), self._shards(at, size))
-            for at, size, name in _coordinates(place, shape, names)
+            (self._position(at, size, is_stage=is_stage), self._shards(at, size))
+            for at, size, is_stage in _coordinates(place, shape, stages)
         )
 
-    def _position(self, at: int, size: int, name: str) -> object:
-        if _STAGE.match(name) and size <= _MOST_STAGES:
+    def _position(self, at: int, size: int, *, is_stage: bool) -> object:
+        if is_stage and size <= _MOST_STAGES:
             return at
         if at in (0, size - 1):
             return "last" if at else "first"
@@ -95,12 +99,21 @@ class RankClasses:
         return tuple(sizes)
 
 
-def _coordinates(place: int | None, shape: tuple[int, ...], names: tuple[str, ...]) -> list[tuple[int, int, str]]:
-    """Return position, size and name of each dimension for a flat place in a mesh."""
+def _stages(mesh: MeshMade, staged: Collection[str]) -> tuple[bool, ...]:
+    """Say which dimensions of a mesh are those of a pipeline, by their groups or by their names."""
+    groups = mesh.groups or ("",) * len(mesh.shape)
+    if not mesh.groups and len(mesh.shape) == 1:
+        groups = (_WORLD,)
+    names = mesh.names or ("",) * len(mesh.shape)
+    return tuple(group in staged or _STAGE.match(name) is not None for group, name in zip(groups, names, strict=False))
+
+
+def _coordinates(place: int | None, shape: tuple[int, ...], stages: tuple[bool, ...]) -> list[tuple[int, int, bool]]:
+    """Return position and size of each dimension for a flat place in a mesh, and whether it is one of stages."""
     found = []
     for index in range(len(shape) - 1, -1, -1):
         place, at = divmod(place or 0, shape[index])
-        found.append((at, shape[index], names[index] if index < len(names) else ""))
+        found.append((at, shape[index], index < len(stages) and stages[index]))
     return found[::-1]
 
 

@@ -34,6 +34,7 @@ from ctrace.inspector.facts.cluster_facts import (
     GroupMade,
     MeshMade,
     RankBegan,
+    StageMade,
     UnevenShard,
 )
 from ctrace.inspector.facts.compile_time import EarlierKey, Speed, TorchCachesUsed
@@ -154,7 +155,8 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu, ModelLoaded, Assumed, Stopped,
-    RankBegan, MeshMade, GroupMade, UnevenShard, CollectiveCalled, GraphCalled, CollectivesCut,
+    RankBegan, MeshMade, GroupMade, StageMade, UnevenShard, CollectiveCalled, GraphCalled,
+    CollectivesCut,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

@@ -26,6 +26,7 @@ from ctrace.inspector.facts.cluster_facts import (
     GroupMade,
     MeshMade,
     RankBegan,
+    StageMade,
     UnevenShard,
 )
 from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, Speed, TorchCachesUsed
@@ -181,6 +182,7 @@ class Raw(Struct):
     meshes: list[MeshMade] = field(default_factory=list)
     uneven: list[UnevenShard] = field(default_factory=list)
     groups: list[GroupMade] = field(default_factory=list)
+    stages: list[StageMade] = field(default_factory=list)
     communicated: list[CollectiveCalled | GraphCalled] = field(default_factory=list)
     """What ran on this rank of a virtual cluster, in order; of several calls in a scenario, the last one."""
     communicated_cut: CollectivesCut | None = None
@@ -347,6 +349,8 @@ class Raw(Struct):
                 self.meshes.append(event)
             case GroupMade():
                 self.groups.append(event)
+            case StageMade():
+                self.stages.append(event)
             case UnevenShard():
                 self.uneven.append(event)
             case CollectiveCalled() | GraphCalled():

@@ -172,6 +172,7 @@ def _cluster(raw: Raw) -> ClusterFacts | None:
         tuple(raw.communicated),
         None if cut is None else cut.most,
         tuple(raw.groups),
+        tuple(raw.stages),
         raw.rank.mesh,
     )
 

@@ -84,6 +84,49 @@ def test_parts_into_which_ddp_cuts_a_graph_have_the_code_of_their_own(ctrace: Co
         if each["language"] == "external"
     }
     assert calls == {("forward", "extern_kernels.addmm"): 5, ("backward", "extern_kernels.mm"): 9}
+    (log,) = (tmp_path / ".ctrace").glob("*/trace.log")
+    guards = [line for line in log.read_text().splitlines() if "check_tensor(" in line]
+    assert guards
+    # A real rank has no dispatch mode, whose key guards would name.
+    assert not any("PythonTLSSnapshot" in line for line in guards)
+
+
+STAGES = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+part = torch.compile(nn.Linear(8, 8) if rank == world - 1 else nn.Sequential(nn.Linear(8, 8), nn.ReLU()))
+example = torch.rand(4, 8, requires_grad=True)
+shapes = dict(input_args=(example if rank else example.detach(),), output_args=(example,))
+stage = PipelineStage(part, rank, world, torch.device("cpu"), **shapes)
+schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda found, wanted: (found - wanted).pow(2).mean())
+inputs = (torch.rand(8, 8),) if rank == 0 else ()
+schedule.step(*inputs, **(dict(target=torch.rand(8, 8)) if rank == world - 1 else {}))
+"""
+
+
+def test_stages_of_a_pipeline_with_their_shapes_need_no_peer(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "stages.py").write_text(STAGES)
+    report = ctrace("ranks", "stages.py", "--world", "3", "--json").report
+    assert report["captured"] == [0, 1, 2]
+    assert report["agree"] is True  # stages compile different code, and wait for each other in no collective
+    found = ctrace("collectives", "stages.py", "--world", "3", "--rank", "1", "--json").report["collectives"]
+    activations = [each for each in found if each["bytes"] == 4 * 8 * 4]
+    assert [each["op"] for each in activations].count("recv") == 4, "two activations, and two gradients"
+    assert [each["op"] for each in activations].count("send") == 4
+
+
+def test_a_stage_without_shapes_says_what_to_give(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "stages.py").write_text(STAGES.replace(", **shapes", ""))
+    result = ctrace("run", "--world", "3", "--rank", "1", "stages.py")
+    assert result.code == 2
+    text = result.err.replace("\n", " ")
+    assert "stages.py:14 runs a pipeline stage that gets its shapes from another rank" in text
+    assert "PipelineStage(..., input_args=..., output_args=...)" in text
 
 
 def test_a_schedule_of_collectives_is_recorded_wherever_the_code_is_generated(ctrace: Command, tmp_path: Path) -> None:

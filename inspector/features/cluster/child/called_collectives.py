@@ -75,6 +75,7 @@ class CalledCollectives:
 
             self._begin = begin
             when("torch._dynamo.output_graph", lambda module: _follow_graphs(module, calls, patches))
+            when("torch._dynamo.convert_frame", lambda module: _compile_without_mode(module, patches))
             yield
             self._begin = lambda: None
 
@@ -97,6 +98,41 @@ def _follow_graphs(module: ModuleType, calls: "_Calls", patches: ExitStack) -> N
         return calls.wrap(compiled, compile_context()) if calls.has_groups else compiled
 
     patches.enter_context(patched(kind, "call_user_compiler", call))
+
+
+def _compile_without_mode(module: ModuleType, patches: ExitStack) -> None:
+    """Compile what runs in DDP's forward as if there were no dispatch mode, as Dynamo compiles everything else.
+
+    Torch leaves modes on where DDP's optimizer takes the place of the backend; then guards name the mode's dispatch key
+    (torch/_dynamo/convert_frame.py, CatchErrorsWrapper, 2.11 to 2.13).
+    """
+
+    def without_mode(kind: Any) -> property:
+        original = kind._clone_with_backend.fget
+
+        def clone(converter: Any) -> Callable[..., Any]:
+            make = original(converter)
+
+            def made(backend: Any) -> Callable[..., Any]:
+                convert = make(backend)
+
+                def called(frame: Any, cache_entry: Any, hooks: Any, frame_state: Any, skip: int = 0) -> Any:
+                    from torch.utils import _python_dispatch
+
+                    modes: Any = _python_dispatch
+                    with modes._disable_current_modes():
+                        # One frame more to leave out of torch's own stack: this one.
+                        return convert(frame, cache_entry, hooks, frame_state, skip=skip + 1)
+
+                return called
+
+            return made
+
+        return property(clone)
+
+    for name in ("ConvertFrame", "ConvertFrameAssert"):
+        kind = getattr(module, name)
+        patches.enter_context(patched(kind, "_clone_with_backend", without_mode(kind)))
 
 
 class _Calls:

@@ -6,6 +6,7 @@ from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
 from ctrace.inspector.features.cluster.child.lone_rank import lone_rank
 from ctrace.inspector.features.cluster.child.met_shards import met_shards
+from ctrace.inspector.features.cluster.child.stage_votes import stage_votes
 from ctrace.inspector.runs.capture_request import Options
 
 
@@ -15,3 +16,4 @@ def sources(options: Options) -> Iterator[Source]:
     yield lone_rank(options, calls)
     yield calls.source
     yield met_shards(options)
+    yield stage_votes

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch
@@ -177,6 +177,10 @@ class _Peers:
             TargetError: the user assumes nothing.
         """
         file, line = user_frame()
+        if call == "recv_object_list" and _is_stages(sys._getframe(1)):
+            what = f"{file}:{line} runs a pipeline stage that gets its shapes from another rank, and --world runs rank"
+            todo = "give each stage its shapes: PipelineStage(..., input_args=..., output_args=...)"
+            raise self._stopped(f"{what} {self._rank} without its peers", todo)
         for each in self._assumptions:
             if each.is_at(file, line, None):
                 if isinstance(values, list):
@@ -191,6 +195,16 @@ class _Peers:
         """Record why the run cannot go on, even if the program catches the exception; return the exception."""
         self._recorder.add(Failure(FailurePhase.TARGET, "TargetError", what, todo=todo))
         return TargetError(what, todo)
+
+
+def _is_stages(frame: FrameType | None) -> bool:
+    """Whether a stage of a pipeline calls (torch/distributed/pipelining/stage.py, 2.11 to 2.13)."""
+    folder = f"{folder_of_torch()}distributed/pipelining/"
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(folder):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def user_frame() -> tuple[str, int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.cluster_facts import ClusterFacts, MeshDim, MeshMade, UnevenShard
+from ctrace.inspector.facts.cluster_facts import ClusterFacts, MeshDim, MeshMade, StageMade, UnevenShard
 from ctrace.inspector.features.compare.ranks.branch_lines import parting_line
 from ctrace.inspector.features.compare.ranks.rank_choice import rank_questions
 from ctrace.inspector.features.compare.ranks.world_job import named_ranks
@@ -49,6 +49,15 @@ def test_each_stage_of_a_pipeline_is_captured() -> None:
     classes = RankClasses(8, ClusterFacts(0, 8, (mesh(4, 2, names=("pp", "dp")),)))
     assert classes.distinct == tuple(range(8))
     assert [classes.stage_of(rank) for rank in (0, 3, 7)] == [(0,), (1,), (3,)]
+
+
+def test_a_dimension_whose_group_has_stages_is_a_pipeline_whatever_its_name() -> None:
+    made = MeshMade((4, 2), ("a", "b"), (0, 0), tuple(range(8)), ("1", "2"), "train.py", 1)
+    classes = RankClasses(8, ClusterFacts(0, 8, (made,), stages=(StageMade(0, 4, "1"),)))
+    assert [classes.stage_of(rank) for rank in (0, 3, 7)] == [(0,), (1,), (3,)]
+    whole = RankClasses(4, ClusterFacts(0, 4, stages=(StageMade(0, 4, "0"),)))
+    assert whole.distinct == (0, 1, 2, 3)
+    assert whole.stage_of(2) == (2,)
 
 
 def test_each_size_of_an_uneven_shard_is_captured() -> None:
