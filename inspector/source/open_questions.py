@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from ctrace.inspector.knowledge.words.word_sets import words
 from ctrace.inspector.source.absent_values import absent_values, assigned_values
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, family, is_self, keyword_of, last_name
 from ctrace.inspector.source.autocast_sides import autocast_sides
@@ -452,13 +451,14 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 # Earlier than before
 
-_NOT_EVERYWHERE = words(
-    """
-    curses bz2 crypt dbm fcntl grp idlelib lzma msvcrt nis ossaudiodev posix pty pwd readline resource spwd sqlite3 ssl
-    syslog termios tkinter tty turtle winreg winsound
-    asynchat asyncore cgi cgitb chunk distutils graphlib imghdr imp lib2to3 mailcap nntplib pipes smtpd sndhdr telnetlib
-    tomllib uu xdrlib zoneinfo
-    """
+_NOT_EVERYWHERE = frozenset(
+    (
+        *("bz2", "crypt", "curses", "dbm", "fcntl", "grp", "idlelib", "lzma", "msvcrt", "nis", "ossaudiodev", "posix"),
+        *("pty", "pwd", "readline", "resource", "spwd", "sqlite3", "ssl", "syslog", "termios", "tkinter", "tty"),
+        *("turtle", "winreg", "winsound", "asynchat", "asyncore", "cgi", "cgitb", "chunk", "distutils", "graphlib"),
+        *("imghdr", "imp", "lib2to3", "mailcap", "nntplib", "pipes", "smtpd", "sndhdr", "telnetlib", "tomllib", "uu"),
+        *("xdrlib", "zoneinfo"),
+    )
 )
 """Modules of Python that some systems, builds or versions do without."""
 _ALWAYS_THERE = frozenset((*sys.stdlib_module_names, "torch")) - _NOT_EVERYWHERE

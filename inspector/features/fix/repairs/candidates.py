@@ -14,6 +14,7 @@ from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
+from ctrace.inspector.features.fix.repairs.neighbor_files import questions_of_neighbors
 from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.setting import Setting
@@ -127,7 +128,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
-                        asks=_open(place.source, rewrite.source, rewrite.costs),
+                        asks=_open(place.file, place.source, rewrite.source, rewrite.costs, is_users=not package),
                     )
 
 
@@ -140,9 +141,10 @@ def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, 
     return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
 
 
-def _open(before: str, after: str, costs: str = "") -> tuple[tuple[str, str], ...]:
+def _open(file: str, before: str, after: str, costs: str = "", *, is_users: bool) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in open_questions(before, after)]
+    asked = [*open_questions(before, after), *(questions_of_neighbors(file, before, after) if is_users else ())]
+    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in asked]
     return (*found, (COST, costs)) if costs else tuple(found)
 
 
@@ -280,7 +282,11 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                 texts,
                 question=_QUESTIONS.get(rule.__name__, ""),
                 library="" if own else package_of(texts[0].file) or "a library",
-                asks=tuple(ask for text in texts for ask in _open(files.text(text.file) or "", text.text)),
+                asks=tuple(
+                    ask
+                    for text in texts
+                    for ask in _open(text.file, files.text(text.file) or "", text.text, is_users=own)
+                ),
                 conditions=tuple(
                     condition
                     for text in texts
