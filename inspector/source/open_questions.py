@@ -431,7 +431,9 @@ def _refusing_cond(old: ast.Module, new: ast.Module, lines: Collection[int]) -> 
         return
     imported = _imported(old)
     for each in ast.walk(old):
-        name = last_name(each) if isinstance(each, ast.Name | ast.Attribute) else ""
+        if not isinstance(each, ast.Name | ast.Attribute):
+            continue
+        name = last_name(each)
         is_jit = isinstance(each, ast.Attribute) and last_name(each.value) == "jit"
         is_named = isinstance(each, ast.Name) and imported.get(name) == "torch"
         if name in _CALLERS_OF_COND and (name not in ("script", "trace") or is_jit or is_named):
