@@ -26,8 +26,14 @@ from ctrace.inspector.source.text import parsed, replaced_lines
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""
 
-_QUESTIONS = {"branched_numbers": "Does none of your calls need the other case?"}
-"""Rules whose edit keeps one case of several: the calls that a proof makes may all be of that case."""
+_QUESTIONS = {
+    "branched_numbers": "Does none of your calls need the other case?",
+    "filters": "Does your program set these filters of warnings elsewhere?",
+}
+"""Rules whose edit leaves something out: one case of several, where the calls that a proof makes may all be of the
+other; a filter, which warnings outside of the calls need."""
+_EAGER_ONLY = "is_compiling"
+_DROPPED = "May compiled calls leave out what only eager calls do now: `{}`?"
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
@@ -280,7 +286,7 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                 "source",
                 each.text,
                 texts,
-                question=_QUESTIONS.get(rule.__name__, ""),
+                question=_QUESTIONS.get(rule.__name__, "") or _dropped(texts, files),
                 library="" if own else package_of(texts[0].file) or "a library",
                 asks=tuple(
                     ask
@@ -296,6 +302,20 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                     )
                 ),
             )
+
+
+def _dropped(texts: Iterable[NewText], files: Files) -> str:
+    """Return the question about statements that compiled calls leave out, by the edit; empty if there are none.
+
+    What they would have done may show later, or elsewhere: a clock that compiled code does not read never reaches the
+    time of a check.
+    """
+    for each in texts:
+        before, lines = files.text(each.file) or "", each.text.splitlines()
+        for line in sorted(replaced_lines(each.text, before)):
+            if _EAGER_ONLY in lines[line - 1]:
+                return _DROPPED.format(lines[line - 1].strip())
+    return ""
 
 
 def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:
