@@ -233,10 +233,35 @@ def _changed_methods(cls: ast.ClassDef, lines: Collection[int]) -> Iterator[_Cha
 
 
 def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
-    """Return the line that constructs some classes with other arguments than the first one; 0: there is none."""
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and last_name(each.func) in names]
-    lines = {ast.unparse(each): each.lineno for each in reversed(calls)}
-    return sorted(lines.values())[1] if len(lines) > 1 else 0
+    """Return the line that constructs some classes with other arguments than the first one; 0: there is none.
+
+    A call whose arguments a table of names has, as in `Net(**SIZES["tiny"])`, makes several, and so does one in a
+    function that several calls give other arguments.
+    """
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    made = [each for each in calls if last_name(each.func) in names]
+    several = [each.lineno for each in made if any(map(_is_named, _given(each)))]
+    for function in (each for each in tree.body if isinstance(each, FUNCTIONS)):
+        texts = {ast.unparse(each) for each in calls if last_name(each.func) == function.name}
+        inside = [each for each in ast.walk(function) if each in made] if len(texts) > 1 else []
+        taken = _parameters(function)
+        several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
+    lines = {ast.unparse(each): each.lineno for each in reversed(made)}
+    return min(several) if several else sorted(lines.values())[1] if len(lines) > 1 else 0
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _is_named(node: ast.expr) -> bool:
+    """Whether an expression is what a table has for a name."""
+    match node:
+        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str())):
+            return True
+        case ast.Subscript(value=ast.Name(id=table), slice=ast.Name()):
+            return table.isupper()
+    return False
 
 
 def _sized(cls: ast.ClassDef) -> Iterator[str]:

@@ -81,6 +81,23 @@ def test_lines_that_do_not_change_are_not_read():
 
 # Other objects, and callers
 
+
+@pytest.mark.parametrize(
+    ("made", "asked"),
+    [
+        ('SIZES = {"tiny": {"levels": 1}}\nnet = Net(**SIZES["tiny"])', 1),
+        ('SIZES = {"tiny": 1}\ndef make(name):\n    return Net(SIZES[name])', 1),
+        ("def make(levels):\n    return Net(levels)\nnets = make(1), make(4)", 1),
+        ("def make(levels=1):\n    return Net(levels)\nnet = make()", 0),
+        ("LEVELS = 1\nnet = Net(LEVELS)", 0),
+    ],
+)
+def test_objects_of_a_table_have_other_sizes(made: str, asked: int):
+    lines = "h = h + self.slots if h.sum() > 0 else h", "h = torch.where(h.sum() > 0, h + self.slots, h)"
+    head = SIZED.partition("def small")[0]
+    assert len(open_questions(*(head.format(line=line) + made for line in lines))) == asked
+
+
 SIZED = """\
 import torch
 
