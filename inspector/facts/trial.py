@@ -175,6 +175,9 @@ class ProofRequest(Struct, frozen=True):
     """Whether to call through torch.compile, with a backend that runs graphs as captured."""
     probes: tuple[str, ...] | None = None
     """The inputs to try besides the scenarios, by name; None: all that fit into `seconds`."""
+    kept: tuple[str, ...] = ()
+    """Those of `probes` that run what the compiled calls before them compiled, if its guards allow: a graph that holds
+    for one number of chosen elements need not hold for another."""
     conditions: tuple[Condition, ...] = ()
     """Conditions to evaluate whenever their line runs."""
     gradients: bool = True

@@ -8,7 +8,9 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
   tensor of any device, but a tensor of a GPU cannot be combined with one of the CPU, which shows only on a GPU.
 - an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
-- what another function of the file passes: a dataset may call the same helper with NumPy arrays.
+- what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
+  numbers.
+- what is done with the model: what differentiates, exports or runs `if` in several threads may refuse torch.cond.
 - when a statement runs: what a constructor makes now, on the device and in the dtype that hold there, and what a file
   imports when it is loaded.
 - which sides autocast runs in float32 on a GPU (`autocast_sides.py`).
@@ -45,6 +47,8 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
     asked += _other_sizes(old, new, added)
     asked += _copies_of_arguments(old, removed)
     asked += _arrays_from_callers(old, removed)
+    asked += _numbers_from_callers(old, removed)
+    asked += _refusing_cond(old, new, added)
     asked += _made_by_constructors(old, new, added)
     asked += _imported_at_load(old, new, added)
     asked += autocast_sides(new, added)
@@ -229,10 +233,35 @@ def _changed_methods(cls: ast.ClassDef, lines: Collection[int]) -> Iterator[_Cha
 
 
 def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
-    """Return the line that constructs some classes with other arguments than the first one; 0: there is none."""
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and last_name(each.func) in names]
-    lines = {ast.unparse(each): each.lineno for each in reversed(calls)}
-    return sorted(lines.values())[1] if len(lines) > 1 else 0
+    """Return the line that constructs some classes with other arguments than the first one; 0: there is none.
+
+    A call whose arguments a table of names has, as in `Net(**SIZES["tiny"])`, makes several, and so does one in a
+    function that several calls give other arguments.
+    """
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    made = [each for each in calls if last_name(each.func) in names]
+    several = [each.lineno for each in made if any(map(_is_named, _given(each)))]
+    for function in (each for each in tree.body if isinstance(each, FUNCTIONS)):
+        texts = {ast.unparse(each) for each in calls if last_name(each.func) == function.name}
+        inside = [each for each in ast.walk(function) if each in made] if len(texts) > 1 else []
+        taken = _parameters(function)
+        several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
+    lines = {ast.unparse(each): each.lineno for each in reversed(made)}
+    return min(several) if several else sorted(lines.values())[1] if len(lines) > 1 else 0
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _is_named(node: ast.expr) -> bool:
+    """Whether an expression is what a table has for a name."""
+    match node:
+        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str())):
+            return True
+        case ast.Subscript(value=ast.Name(id=table), slice=ast.Name()):
+            return table.isupper()
+    return False
 
 
 def _sized(cls: ast.ClassDef) -> Iterator[str]:
@@ -309,6 +338,133 @@ def _arrays_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[s
                     yield f"Does line {one.lineno} pass no arrays to `{one.func.id}`? {each.name} uses some."
 
 
+def _numbers_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each call of a changed function by another one, or by the file itself, with numbers alone.
+
+    A method that calls it must run in the proof; a function need not.
+    """
+    functions = {each.name: each for each in tree.body if isinstance(each, FUNCTIONS)}
+    changed = {
+        name for name, each in functions.items() if any(getattr(one, "lineno", 0) in lines for one in ast.walk(each))
+    }
+    callers: list[tuple[ast.AST, Values]] = [(each, assigned_values(each.body)) for each in functions.values()]
+    outside = [each for each in tree.body if not isinstance(each, (*FUNCTIONS, ast.ClassDef))]
+    callers += [(each, assigned_values(outside)) for each in outside]
+    for caller, values in callers:
+        if getattr(caller, "name", "") in changed:
+            continue
+        loops = {
+            each.target.id: each.iter
+            for each in ast.walk(caller)
+            if isinstance(each, ast.For | ast.comprehension) and isinstance(each.target, ast.Name)
+        }
+        for each in ast.walk(caller):
+            match each:
+                case ast.Call(func=ast.Name(id=name), args=[_, *_] as given) if name in changed:
+                    numbers = _Numbers(caller, values, loops)
+                    if all(numbers.may_be(one, 0) for one in given):
+                        yield (
+                            f"Does line {each.lineno} call `{name}` with tensors? It returned a number for numbers, "
+                            "and returns a tensor now."
+                        )
+
+
+class _Numbers(Struct, frozen=True):
+    """What may be numbers in a function."""
+
+    function: ast.AST
+    values: Values
+    loops: Mapping[str, ast.expr]
+
+    def may_be(self, node: ast.expr, depth: int) -> bool:
+        """Whether an expression is made of literals, lengths, rounds of a loop and parameters, and computes with them.
+
+        A parameter alone may be a tensor as well; one that is divided by a literal may be the step of a schedule.
+        """
+        match node:
+            case ast.Constant(value=value):
+                return isinstance(value, int | float)
+            case ast.BinOp(left=left, right=right):
+                return all(self.may_be(side, depth) or self._is_parameter(side) for side in (left, right))
+            case ast.UnaryOp(operand=operand):
+                return self.may_be(operand, depth)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                return name in _NUMBERS
+            case ast.Name(id=name) if name in self.loops:
+                return self._are_numbers(self.loops[name])
+            case ast.Name(id=name) if depth < _DEEPEST and self.values.get(name):
+                return all(self.may_be(each, depth + 1) for each in self.values[name])
+            case ast.Name():
+                return self._is_parameter(node, numeric=True)
+        return False
+
+    def _are_numbers(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(id="range")):
+                return True
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return all(self.may_be(each, 0) for each in elements)
+        return False
+
+    def _is_parameter(self, node: ast.expr, *, numeric: bool = False) -> bool:
+        """Whether a name is a parameter, with `numeric` one whose annotation or default is a number."""
+        if not isinstance(node, ast.Name) or not isinstance(self.function, FUNCTIONS):
+            return False
+        arguments = self.function.args
+        every = [*arguments.posonlyargs, *arguments.args]
+        found = next((each for each in (*every, *arguments.kwonlyargs) if each.arg == node.id), None)
+        if found is None or not numeric:
+            return found is not None
+        defaults = dict(zip([each.arg for each in every][::-1], arguments.defaults[::-1], strict=False))
+        default = defaults.get(node.id)
+        kind = found.annotation
+        is_kind = isinstance(kind, ast.Name) and kind.id in ("int", "float")
+        return is_kind or (isinstance(default, ast.Constant) and isinstance(default.value, int | float))
+
+
+_NUMBERS = frozenset(("len", "int", "float", "item", "size", "numel", "sqrt", "cos", "sin", "log", "exp", "time"))
+"""Functions that return a number for what `_Numbers` takes as one, and methods that do for a tensor."""
+
+
+# What is done with the model
+
+_CALLERS_OF_COND = {
+    "script": "torch.jit refuses torch.cond",
+    "trace": "torch.jit refuses torch.cond",
+    "jvp": "forward-mode differentiation refuses torch.cond",
+    "make_dual": "forward-mode differentiation refuses torch.cond",
+    "jacfwd": "forward-mode differentiation refuses torch.cond",
+    "jacrev": "torch.func refuses torch.cond around layers",
+    "functional_call": "torch.func refuses torch.cond around layers",
+    "vjp": "torch.func refuses torch.cond around layers",
+    "hessian": "torch.cond has no second gradients",
+    "jacobian": "torch.cond has no second gradients, nor vectorized ones",
+    "Thread": "two threads that compile torch.cond at a time may fail",
+    "ThreadPoolExecutor": "two threads that compile torch.cond at a time may fail",
+    "ThreadPool": "two threads that compile torch.cond at a time may fail",
+    "DataParallel": "two threads that compile torch.cond at a time may fail",
+    "set_stance": "eager calls of torch.cond compile, which a stance may refuse",
+    "symbolic_trace": "torch.fx refuses torch.cond",
+}
+"""What takes a branch and not torch.cond (measured with torch 2.13), by the names that a file uses for it."""
+
+
+def _refusing_cond(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each use of the file of what may refuse torch.cond, where a change adds that."""
+    added = [each for each in ast.walk(new) if isinstance(each, ast.Call) and each.lineno in lines]
+    if not any(last_name(each.func) == "cond" for each in added):
+        return
+    imported = _imported(old)
+    for each in ast.walk(old):
+        if not isinstance(each, ast.Name | ast.Attribute):
+            continue
+        name = last_name(each)
+        is_jit = isinstance(each, ast.Attribute) and last_name(each.value) == "jit"
+        is_named = isinstance(each, ast.Name) and imported.get(name) == "torch"
+        if name in _CALLERS_OF_COND and (name not in ("script", "trace") or is_jit or is_named):
+            yield f"Does line {each.lineno} never run the changed code? There, {_CALLERS_OF_COND[name]}."
+
+
 def _imported(tree: ast.Module) -> dict[str, str]:
     """Return the names that a file imports, with the package that each comes from."""
     found: dict[str, str] = {}
@@ -322,7 +478,19 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 # Earlier than before
 
-_ALWAYS_THERE = frozenset((*sys.stdlib_module_names, "torch"))
+_NOT_EVERYWHERE = frozenset(
+    (
+        *("bz2", "crypt", "curses", "dbm", "fcntl", "grp", "idlelib", "lzma", "msvcrt", "nis", "ossaudiodev", "posix"),
+        *("pty", "pwd", "readline", "resource", "spwd", "sqlite3", "ssl", "syslog", "termios", "tkinter", "tty"),
+        *("turtle", "winreg", "winsound", "asynchat", "asyncore", "cgi", "cgitb", "chunk", "distutils", "graphlib"),
+        *("imghdr", "imp", "lib2to3", "mailcap", "nntplib", "pipes", "smtpd", "sndhdr", "telnetlib", "tomllib", "uu"),
+        *("xdrlib", "zoneinfo"),
+    )
+)
+"""Modules of Python that some systems, builds or versions do without."""
+_ALWAYS_THERE = frozenset((*sys.stdlib_module_names, "torch")) - _NOT_EVERYWHERE
+_OF_TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch.utils", "torch.autograd", "torch.utils.data")
+"""Packages of torch that each version of it loads itself."""
 
 
 def _made_by_constructors(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
@@ -361,6 +529,11 @@ def _imported_at_load(old: ast.Module, new: ast.Module, lines: Collection[int]) 
     for each in new.body:
         if each.lineno not in lines or not isinstance(each, ast.Import | ast.ImportFrom):
             continue
+        for part in _parts_of_torch(each):
+            yield (
+                f"May the file import `{part}` when it is loaded? It is not loaded before: another version or build of "
+                "torch may be without it."
+            )
         for package in dict.fromkeys(_packages(each)):
             if package not in _ALWAYS_THERE | loaded:
                 yield (
@@ -370,6 +543,12 @@ def _imported_at_load(old: ast.Module, new: ast.Module, lines: Collection[int]) 
             if isinstance(each, ast.ImportFrom) and package not in _ALWAYS_THERE:
                 names = ", ".join(f"`{one.name}`" for one in each.names)
                 yield f"Does {names} of `{each.module}` stay the same object? Each call read it again before."
+
+
+def _parts_of_torch(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Yield the modules of torch that an import needs and `import torch` may not load."""
+    names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    yield from (name for name in names if name.startswith("torch.") and name not in _OF_TORCH)
 
 
 def _packages(node: ast.AST) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.number_errors import number_errors
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.inspector.source.text import parsed
 
@@ -278,13 +279,20 @@ def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str,
     questions = []
     if any(_is_asserted(scene, each) for each in breaks):
         questions.append(_ASSERTS)
-    if any(_is_divisor(scene, each) for each in breaks):
+    texts = [(scene.session.listings.get(each.file, ""), each.line) for each in breaks if _is_number(each)]
+    errors = [number_errors(text, line) for text, line in texts]
+    if any(each.divides for each in errors):
         questions.append(_DIVIDES)
+    if any(each.takes_roots for each in errors):
+        questions.append(_ROOTS)
     return tuple(questions)
 
 
 _ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
 _DIVIDES = "May a division by zero return infinity or NaN instead of raising ZeroDivisionError when compiled?"
+_ROOTS = (
+    "May the root of a negative number be NaN when compiled? Python raises ValueError, or returns a complex number."
+)
 
 
 def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
@@ -294,54 +302,6 @@ def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
     """
     line = branch_on(scene, each) if _is_number(each) else None
     return line is not None and _has_assert(scene.session.listings.get(each.file, ""), line)
-
-
-def _is_divisor(scene: DiagnosisScene, each: Break) -> bool:
-    """Whether the function of a break divides a number by the one that the break reads.
-
-    Python raises for zero; with the number in the graph, generated code returns infinity or NaN (measured, 2.13).
-    """
-    text = scene.session.listings.get(each.file, "")
-    statement = statement_at(text, each.line)
-    functions = functions_at(text, each.line)
-    if statement is None or not functions or not _is_number(each):
-        return False
-    names = {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    for node in ast.walk(functions[-1]):
-        divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod)
-        if isinstance(node, ast.BinOp) and divides and _is_plain_number(node.left, functions[-1], 0):
-            divisor = list(ast.walk(node.right))
-            reads_it = covers(node.right, each.line) and any(isinstance(one, ast.Call) for one in divisor)
-            if reads_it or any(isinstance(one, ast.Name) and one.id in names for one in divisor):
-                return True
-    return False
-
-
-_READERS = frozenset(("item", "int", "float", "len", "size", "numel"))
-"""Functions and methods that return a number."""
-_DEEPEST = 4
-
-
-def _is_plain_number(node: ast.expr, function: ast.AST, depth: int) -> bool:
-    """Whether an expression is certainly a number of Python, whose division by zero raises."""
-    match node:
-        case ast.Constant():
-            return True
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _READERS
-        case ast.Subscript(value=ast.Attribute(attr="shape")):
-            return True
-        case ast.BinOp(left=left, right=right):
-            return _is_plain_number(left, function, depth) and _is_plain_number(right, function, depth)
-        case ast.Name(id=name) if depth < _DEEPEST:
-            values = [
-                each.value
-                for each in ast.walk(function)
-                if isinstance(each, ast.Assign)
-                and any(isinstance(to, ast.Name) and to.id == name for to in each.targets)
-            ]
-            return bool(values) and all(_is_plain_number(each, function, depth + 1) for each in values)
-    return False
 
 
 def _has_assert(text: str, line: int) -> bool:

@@ -81,6 +81,23 @@ def test_lines_that_do_not_change_are_not_read():
 
 # Other objects, and callers
 
+
+@pytest.mark.parametrize(
+    ("made", "asked"),
+    [
+        ('SIZES = {"tiny": {"levels": 1}}\nnet = Net(**SIZES["tiny"])', 1),
+        ('SIZES = {"tiny": 1}\ndef make(name):\n    return Net(SIZES[name])', 1),
+        ("def make(levels):\n    return Net(levels)\nnets = make(1), make(4)", 1),
+        ("def make(levels=1):\n    return Net(levels)\nnet = make()", 0),
+        ("LEVELS = 1\nnet = Net(LEVELS)", 0),
+    ],
+)
+def test_objects_of_a_table_have_other_sizes(made: str, asked: int):
+    lines = "h = h + self.slots if h.sum() > 0 else h", "h = torch.where(h.sum() > 0, h + self.slots, h)"
+    head = SIZED.partition("def small")[0]
+    assert len(open_questions(*(head.format(line=line) + made for line in lines))) == asked
+
+
 SIZED = """\
 import torch
 
@@ -259,6 +276,91 @@ def test_a_caller_of_another_package_is_not():
     assert about_callers("torch.fft") == ()
 
 
+NUMBERED = """\
+import torch
+
+def soft(v):
+    {line}
+    return y
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * soft(x.abs().mean())
+
+{caller}
+"""
+
+
+def about_numbers(caller: str) -> tuple[str, ...]:
+    lines = "y = 2 * v if v > 1 else v + 1", "y = torch.where(torch.as_tensor(v > 1).reshape(()), 2 * v, v + 1)"
+    return open_questions(*(NUMBERED.format(caller=caller, line=line) for line in lines))
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "def rate_at(step):\n    return soft(step / 100)",
+        "def rates():\n    return [soft(each) for each in range(3)]",
+        "def rate_of(size: int):\n    return soft(size)",
+        "def rate_of(size=8):\n    half = size / 2\n    return soft(half)",
+        "RATE = soft(0.5)",
+    ],
+)
+def test_a_caller_that_passes_numbers_is_asked_about(caller: str):
+    (question,) = about_numbers(caller)
+    assert "with tensors" in question
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "def rate_of(x):\n    return soft(x)",
+        "def rate_of(x):\n    return soft(x.mean() / 100)",
+        "def main():\n    return soft(torch.rand(3).max())",
+    ],
+)
+def test_a_caller_that_may_pass_tensors_is_not(caller: str):
+    assert about_numbers(caller) == ()
+
+
+CHOICE = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        {line}
+        return y
+
+{use}
+"""
+
+
+def about_use(use: str, after: str = "y = torch.cond(x.mean() > 0, lambda: x + 1, lambda: x - 1)") -> tuple[str, ...]:
+    before = "y = x + 1 if x.mean() > 0 else x - 1"
+    return open_questions(*(CHOICE.format(line=line, use=use) for line in (before, after)))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def export(): return torch.jit.script(Net())",
+        "from torch.jit import trace\ndef export(x): return trace(Net(), x)",
+        "def curvature(f, x): return torch.autograd.functional.hessian(f, x)",
+        "from torch.func import functional_call\ndef f(m, p, x): return functional_call(m, p, (x,))",
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(4)",
+    ],
+)
+def test_what_refuses_cond_is_asked_about(use: str):
+    (question, *_) = about_use(use)
+    assert "torch.cond" in question
+    assert about_use(use, "y = torch.where(x.mean() > 0, x + 1, x - 1)") == ()
+
+
+def test_other_uses_of_a_model_do_not_matter_to_cond():
+    assert about_use("def trace(x): return x\ndef run(x): return trace(Net()(x))") == ()
+
+
 # Constructors and imports
 
 LATE = """\
@@ -300,6 +402,8 @@ def test_a_tensor_that_a_constructor_makes_now_is_asked_about():
         ("from math import pi", 0),
         ("from torch import nn", 0),
         ("from settings import SCALE", 2),
+        ("import resource", 1),
+        ("from torch.utils.tensorboard import SummaryWriter", 1),
     ],
 )
 def test_what_the_load_of_a_file_imports_now(line: str, asked: int):

@@ -55,6 +55,9 @@ def probes(spelled: Change = _same) -> dict[str, Change]:  # noqa: PLR0915 - one
     flags("all false", torch.zeros_like)
     flags("all true", torch.ones_like)
     flags("inverted", torch.logical_not)
+    # Of one chosen element, torch broadcasts what it refuses of two.
+    flags("first true", lambda leaf: _only(leaf, 0))
+    flags("last true", lambda leaf: _only(leaf, -1))
     found["numbers negated"] = lambda call: _numbers(spelled(call), lambda number: -number)
     found["numbers 0"] = lambda call: _numbers(spelled(call), lambda number: type(number)(0))
     found["numbers larger"] = lambda call: _numbers(spelled(call), lambda number: number * 10 + 1)
@@ -214,6 +217,16 @@ def _changed(call: Call, change: Callable[[Any], Any]) -> Call:
     if all(old is new for old, new in zip(tensors(call), tensors(changed), strict=True)):
         raise TargetError("no input changes", "")
     return changed
+
+
+def _only(leaf: Any, at: int) -> Any:
+    """Return a mask that is true at one place."""
+    import torch
+
+    made = torch.zeros(leaf.shape, dtype=torch.bool, device=leaf.device)
+    if made.numel():
+        made.view(-1)[at] = True
+    return made
 
 
 def _first(leaf: Any, value: float) -> Any:

@@ -209,7 +209,7 @@ class Probing:
             yield SeenCall(Entry(full, raised=raised))
             return
         self.run_names.append(full)
-        called = callable_of(subject, self._request)
+        called = callable_of(subject, self._request, keeps=full in self._request.kept)
         seed(observer.draws)
         states = RandomStates()
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
@@ -316,13 +316,17 @@ def _fastest(called: Callable[..., Any], call: Call) -> float:
     return min(found)
 
 
-def callable_of(subject: Any, request: ProofRequest) -> Any:
-    """Return what to call: the subject, or its compiled form with a backend that runs graphs as captured."""
+def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> Any:
+    """Return what to call: the subject, or its compiled form with a backend that runs graphs as captured.
+
+    It compiles anew unless it `keeps` what earlier calls compiled.
+    """
     if not request.compiled:
         return subject
     import torch
 
-    torch._dynamo.reset()
+    if not keeps:
+        torch._dynamo.reset()
     return torch.compile(subject, backend="eager")
 
 

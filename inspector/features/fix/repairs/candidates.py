@@ -14,6 +14,7 @@ from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
+from ctrace.inspector.features.fix.repairs.neighbor_files import questions_of_neighbors
 from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.setting import Setting
@@ -25,8 +26,14 @@ from ctrace.inspector.source.text import parsed, replaced_lines
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""
 
-_QUESTIONS = {"branched_numbers": "Does none of your calls need the other case?"}
-"""Rules whose edit keeps one case of several: the calls that a proof makes may all be of that case."""
+_QUESTIONS = {
+    "branched_numbers": "Does none of your calls need the other case?",
+    "filters": "Does your program set these filters of warnings elsewhere?",
+}
+"""Rules whose edit leaves something out: one case of several, where the calls that a proof makes may all be of the
+other; a filter, which warnings outside of the calls need."""
+_EAGER_ONLY = "is_compiling"
+_DROPPED = "May compiled calls leave out what only eager calls do now: `{}`?"
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
@@ -127,7 +134,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
-                        asks=_open(place.source, rewrite.source, rewrite.costs),
+                        asks=_open(place.file, place.source, rewrite.source, rewrite.costs, is_users=not package),
                     )
 
 
@@ -140,9 +147,10 @@ def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, 
     return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
 
 
-def _open(before: str, after: str, costs: str = "") -> tuple[tuple[str, str], ...]:
+def _open(file: str, before: str, after: str, costs: str = "", *, is_users: bool) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in open_questions(before, after)]
+    asked = [*open_questions(before, after), *(questions_of_neighbors(file, before, after) if is_users else ())]
+    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in asked]
     return (*found, (COST, costs)) if costs else tuple(found)
 
 
@@ -278,9 +286,13 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                 "source",
                 each.text,
                 texts,
-                question=_QUESTIONS.get(rule.__name__, ""),
+                question=_QUESTIONS.get(rule.__name__, "") or _dropped(texts, files),
                 library="" if own else package_of(texts[0].file) or "a library",
-                asks=tuple(ask for text in texts for ask in _open(files.text(text.file) or "", text.text)),
+                asks=tuple(
+                    ask
+                    for text in texts
+                    for ask in _open(text.file, files.text(text.file) or "", text.text, is_users=own)
+                ),
                 conditions=tuple(
                     condition
                     for text in texts
@@ -290,6 +302,20 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                     )
                 ),
             )
+
+
+def _dropped(texts: Iterable[NewText], files: Files) -> str:
+    """Return the question about statements that compiled calls leave out, by the edit; empty if there are none.
+
+    What they would have done may show later, or elsewhere: a clock that compiled code does not read never reaches the
+    time of a check.
+    """
+    for each in texts:
+        before, lines = files.text(each.file) or "", each.text.splitlines()
+        for line in sorted(replaced_lines(each.text, before)):
+            if _EAGER_ONLY in lines[line - 1]:
+                return _DROPPED.format(lines[line - 1].strip())
+    return ""
 
 
 def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:

@@ -44,6 +44,12 @@ from ctrace.inspector.runs.trial_runner import CALLS
 
 _FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "inverted")
 """Probes that are also compiled, besides one for each side of a condition."""
+_OF_VALUES = (
+    *("large", "NaN", "small", "ones", "one NaN", "one value", "first row 0", "shifted up", "shifted down", "infinity"),
+    *("integers reversed", "integers largest", "integers 1", "integers negated", "integers plus 5"),
+    *("all false", "all true", "first true", "last true", "random 1", "random 2"),
+)
+"""Probes that only change values: compiled, they run the graphs of the probe before them, as a user's calls do."""
 _MOST_RAISING = 3
 """Probes that raise and are also compiled: their state is compared."""
 _SAME_COVERAGE = 0.5
@@ -344,9 +350,9 @@ class Prover:
 
         A difference that the unchanged target shows as well is not the repair's fault.
         """
-        probes = _compiled_probes(before)
+        probes, kept = _compiled_probes(before)
         # Inductor computes the gradients of compiled code, so `through_backend` compares them.
-        request = replace(self._request, compiled=True, probes=probes, timed=())
+        request = replace(self._request, compiled=True, probes=(*probes, *kept), kept=kept, timed=())
         compiled = self._runner.observe(change.trial, request)
         found = _compiled_differences(after, compiled)
         if change.may_drop_output:
@@ -354,7 +360,7 @@ class Prover:
             raising = {(each.name, each.call) for each in after.entries if each.raised}
             found = [each for each in found if each.kind not in WRITTEN and (each.entry, each.call) not in raising]
         if found:
-            known = self._known(before, probes)
+            known = self._known(before, request)
             found = [each for each in found if (each.entry, each.call, each.kind) not in known]
         number = sum(not each.raised for each in compiled.entries)
         if found:
@@ -363,10 +369,10 @@ class Prover:
             )
         return ProofCheck("compiled_equal", True, f"{number} compiled calls equal eager")
 
-    def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
+    def _known(self, before: Observed, request: ProofRequest) -> set[tuple[str, int, str]]:
         """Return how compiled calls of the unchanged target differ from its eager calls."""
+        probes = request.probes or ()
         if probes not in self._compiled:
-            request = replace(self._request, compiled=True, probes=probes, timed=())
             self._compiled[probes] = self._runner.observe(Trial(), request)
         found = _compiled_differences(before, self._compiled[probes])
         return {(each.entry, each.call, each.kind) for each in found}
@@ -385,8 +391,8 @@ def _only(observed: Observed, names: Iterable[str]) -> Observed:
     return Observed(tuple(each for each in observed.entries if each.name in kept))
 
 
-def _compiled_probes(before: Observed) -> tuple[str, ...]:
-    """Choose the probes to compile: a few, and one for each side of a condition."""
+def _compiled_probes(before: Observed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose the probes to compile: a few, and one for each side of a condition; and those that run their graphs."""
     chosen = [name for name in before.probes if name.rpartition(", ")[2] in _FEW_PROBES]
     for each in before.sides:
         for names in (each.true, each.false):
@@ -401,7 +407,9 @@ def _compiled_probes(before: Observed) -> tuple[str, ...]:
     kept = [name for name in chosen if name and name not in raising and not _is_unusual(name)]
     # Errors of torch come last: the program's own are rarer, and more often follow a change of state.
     own = sorted(first, key=lambda raised: raised.startswith(("RuntimeError", "before the call")))
-    return tuple(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
+    chosen = list(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
+    again = [each for each in before.probes if each.rpartition(", ")[2] in _OF_VALUES and each not in raising]
+    return tuple(chosen), tuple(each for each in again if each not in chosen)
 
 
 def _compiled_differences(eager: Observed, compiled: Observed) -> list[CallDifference]:

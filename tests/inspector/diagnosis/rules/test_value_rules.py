@@ -408,6 +408,7 @@ def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, lin
         ("n = x.item()", "return x * (1.0 / n)", "ZeroDivisionError"),
         ("n = x.item()", "return x / n", ""),  # a tensor divided by zero is infinite, compiled or not
         ("n = x.item()", "return x * (n / 2.0)", ""),
+        ("n = x.item()", "return x * n ** 0.5", "complex"),
     ],
 )
 def test_what_a_number_in_the_graph_changes_is_a_question(text: str, then: str, asked: str):

@@ -3,7 +3,7 @@
 Matches a generator expression that is the only argument of sum, list, tuple, set, max, min, sorted, `join`, `any`,
 `all`, or of torch.stack and torch.cat. `any` and `all` stop early, so only elements without effects count for them.
 
-Leaves alone generators that are stored, passed to other functions, or `async`.
+Leaves alone generators that are stored, passed to other functions, or `async`, and elements that call `next`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         if call is None or not isinstance(node, cst.GeneratorExp):
             continue
         name = full_name(code, call.func)
+        if _may_stop(node):
+            continue
         if name not in _WHOLE and not (name in _EARLY and _is_plain(code, node)):
             continue
         text = code.text(node)
@@ -48,6 +50,16 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
         else:
             edits.expression(node, f"[{inner}]")
         yield SourceRewrite(edits.apply(), f"Build a list for `{name}` instead of a generator.")
+
+
+def _may_stop(node: cst.GeneratorExp) -> bool:
+    """Whether an element may raise StopIteration: a generator raises RuntimeError instead, a list does not."""
+    import libcst as cst
+
+    called = [one.func for one in walk(node) if isinstance(one, cst.Call)]
+    return any(isinstance(one, cst.Name) and one.value == "next" for one in called) or any(
+        isinstance(one, cst.Attribute) and one.attr.value == "__next__" for one in called
+    )
 
 
 def _consumer(code: ParsedFile, node: cst.CSTNode) -> cst.Call | None:

@@ -1,8 +1,9 @@
 """Check a tensor's values without reading them into Python.
 
 Matches `assert t.sum().item() > 0` (the number is compared as a tensor, which torch.compile turns into an assertion in
-the graph) and `if t.isnan().any(): raise ...`, which is guarded by `if not torch.compiler.is_compiling()`: eager
-raises what it raised before; compiled code does not check, which the author has to allow.
+the graph, with an exception of another type, which the author has to allow) and `if t.isnan().any(): raise ...`, which
+is guarded by `if not torch.compiler.is_compiling()`: eager raises what it raised before; compiled code does not check,
+which the author has to allow.
 
 Leaves alone tests that do more than compute a value, and an `if` with an `else` or with anything beside the `raise`.
 """
@@ -86,7 +87,8 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
     if condition is not None and ".item()" in text and ".item()" not in condition:
         edits = Edits(code)
         edits.expression(node.test, condition)
-        yield SourceRewrite(edits.apply(), f"Assert `{condition}` on the tensor itself.", needs_inputs=(text,))
+        summary = f"Assert `{condition}` on the tensor itself."
+        yield SourceRewrite(edits.apply(), summary, question=_RAISES, needs_inputs=(text,))
     if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
@@ -97,5 +99,8 @@ def _asserted(code: ParsedFile, statement: cst.SimpleStatementLine, node: cst.As
         question = f"May compiled code go on without the assertion of `{text}`?"
         yield SourceRewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
 
+
+_RAISES = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
+"""An op of the graph checks it (symbolic_convert.py, 2.13)."""
 
 REPAIR = SourceRepair("tensor_assert", "checks of tensors that compile", find)

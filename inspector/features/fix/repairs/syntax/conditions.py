@@ -15,7 +15,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name, parameters
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _SCALARS = words(
 )
 _ITEM = frozenset({"item"})
 _ALL = frozenset({"any", "all"})
+_OF_NUMBERS = frozenset({"abs", "min", "max", "round", "sum", "pow"})
+"""Functions of Python that return a number for numbers, and a tensor for tensors."""
 _DEEPEST = 3
 """Names that are read through to what they hold."""
 _RESHAPED = ".reshape(())"
@@ -88,7 +90,10 @@ def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str 
             return f"{code.text(test)} != 0"
     if is_literal(test) or isinstance(test, cst.BooleanOperation):
         return None
-    return f"({code.text(test)} != 0){_RESHAPED}" if _plain(test) else None
+    if not _plain(test):
+        return None
+    text = code.text(test)
+    return f"({f'{torch}.as_tensor({text})' if torch and _may_be_number(code, test) else text} != 0){_RESHAPED}"
 
 
 def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | None:
@@ -120,15 +125,26 @@ def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | Non
     return f"{made}.as_tensor({_bare(test, whole)}){_RESHAPED}" if made else f"({_bare(test, whole)}){_RESHAPED}"
 
 
-def _may_be_number(code: ParsedFile, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a number where callers pass numbers for the parameters in it."""
+def _may_be_number(code: ParsedFile, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether an expression may be a number of Python: a literal, a parameter, or what no op of torch returns.
+
+    `self.gate(x)` may call a lambda that returns 1.0, and `self.gate` may be set to it.
+    """
     import libcst as cst
 
     if isinstance(node, cst.BinaryOperation):
-        return _may_be_number(code, node.left) and _may_be_number(code, node.right)
-    function = code.function(node)
-    is_parameter = isinstance(node, cst.Name) and function is not None and node.value in parameters(function)
-    return is_parameter or is_number(node)
+        return _may_be_number(code, node.left, depth) and _may_be_number(code, node.right, depth)
+    if isinstance(node, cst.UnaryOperation):
+        return _may_be_number(code, node.expression, depth)
+    if isinstance(node, cst.Subscript):
+        return _may_be_number(code, node.value, depth)
+    if isinstance(node, cst.Call):
+        is_builtin = isinstance(node.func, cst.Name) and node.func.value in _OF_NUMBERS
+        return not op_of(code, node) and (not is_builtin or all(_may_be_number(code, arg.value) for arg in node.args))
+    if isinstance(node, cst.Name) and depth < _DEEPEST:
+        values = assigned(code, node)
+        return not values or any(_may_be_number(code, each, depth + 1) for each in values)
+    return isinstance(node, cst.Name | cst.Attribute) or is_number(node)
 
 
 def _bare(test: cst.BaseExpression, text: str) -> str:

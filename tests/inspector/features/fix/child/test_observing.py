@@ -19,6 +19,7 @@ from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofReques
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.child.observers import observers
+from ctrace.inspector.features.fix.child.probes import probes
 from ctrace.inspector.features.fix.repairs.comparing import CallDifference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
 
@@ -437,3 +438,24 @@ def test_small_and_large_inputs_are_timed_where_a_loop_may_end_at_once():
     observer = ModelObserver(Loaded(model(lambda self, x: x * 2), ways), request, train=False)
     assert list(observer.observe())
     assert {name for name, _ in observer.times} == {"base", "base, small", "base, large"}
+
+
+def test_compiled_calls_run_graphs_of_the_calls_before_them(monkeypatch: pytest.MonkeyPatch):
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        return x * 2.0
+
+    resets: list[None] = []
+    original = torch._dynamo.reset
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: (resets.append(None), original()))
+    ways = {"base": Way(lambda: Call((torch.tensor([1.0, 2.0, -1.0]),), {}))}
+    probes, kept = ("base, negated", "base, zeros"), ("base, ones", "base, small")
+    request = ProofRequest("", compiled=True, probes=(*probes, *kept), kept=kept, seconds=600.0)
+    observer = ModelObserver(Loaded(model(forward), ways), request, train=False)
+    names = {each.entry.name for each in observer.observe()}
+    assert names == {"base", *probes, *kept}
+    assert len(resets) == 1 + len(probes)
+
+
+def test_a_mask_with_one_true_element_is_tried():
+    found = probes()["last true"](Call((torch.tensor([True, True, False]),), {}))
+    assert found.args[0].tolist() == [False, False, True]

@@ -1,6 +1,7 @@
 """Lines and arguments that settings write, and what a change has to reach."""
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,13 @@ from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.repairs.candidates import (
     Files,
+    candidates,
     conditions_of,
     places,
     with_compile_argument,
     with_line,
 )
+from tests.inspector.diagnosis.scenes import broken, ran, scene
 
 LINE = "torch._dynamo.config.capture_scalar_outputs = True"
 
@@ -118,3 +121,20 @@ def test_a_repair_at_a_break_is_of_that_break_and_not_of_one_that_recompiles_the
     files = Files({"f.py": "a = 1\n" * 6})
     assert {each.line for each in places(scene, first, files)} == {2}
     assert {each.line for each in places(scene, second, files)} == {5}
+
+
+@pytest.mark.parametrize(
+    ("line", "construct", "asked"),
+    [
+        ("now = time.monotonic()", "clock", "0.0 if torch.compiler.is_compiling() else time.monotonic()"),
+        ("Op.calls += 1", "", "if not torch.compiler.is_compiling(): Op.calls += 1"),
+        ("warnings.simplefilter('ignore')", "", "filters of warnings"),
+    ],
+)
+def test_what_compiled_calls_leave_out_is_a_question(tmp_path: Path, line: str, construct: str, asked: str):
+    text = f"import time\nimport torch\nimport warnings\n\ndef forward(self, x):\n    {line}\n    return x\n"
+    file = tmp_path / "net.py"
+    file.write_text(text)
+    session = ran(text, broken(6, construct=construct, file=str(file), owner=Owner.USER), file=str(file))
+    found = candidates(scene(session), Files(), None)
+    assert [asked in each.question for each in found if each.kind == "source"] == [True]

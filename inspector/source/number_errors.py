@@ -1,0 +1,192 @@
+"""Where Python raises for the number of a tensor, and compiled code that keeps the number in the graph does not.
+
+Python divides 1.0 by zero with ZeroDivisionError and takes no root of a negative number; generated code returns
+infinity or NaN (measured, 2.13). The number may reach the division by another name, an attribute, or as what the
+function returns that reads it.
+
+Reads Python without running it.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ctrace.inspector.source.attribute_writes import FUNCTIONS, last_name
+from ctrace.inspector.source.text import parsed
+
+_READERS = frozenset(("item", "int", "float", "len", "size", "numel"))
+"""Functions and methods that return a number."""
+_OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
+"""Functions that return a number for numbers."""
+_NEVER_NEGATIVE = frozenset(
+    ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
+) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
+_DEEPEST = 4
+
+
+class NumberErrors(Struct, frozen=True):
+    """What Python raises for a number, and compiled code does not."""
+
+    divides: bool = False
+    takes_roots: bool = False
+
+
+def number_errors(text: str, line: int) -> NumberErrors:
+    """Read what Python does with the number that a line reads from a tensor."""
+    tree = parsed(text)
+    if tree is None:
+        return NumberErrors()
+    held = _Held(tree)
+    held.read_at(line)
+    nodes = [(each, function) for function in _functions(tree) for each in ast.walk(function)]
+    return NumberErrors(
+        any(_divides(each, function, held) for each, function in nodes),
+        any(_takes_root(each, function, held) for each, function in nodes),
+    )
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.AST]:
+    return (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS))
+
+
+class _Held:
+    """The names, attributes and functions of a file that hold or return a number of a tensor."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self._line = 0
+        self._names: dict[int, set[str]] = {}
+        """Local names, by the id of their function."""
+        self._others: set[str] = set()
+        """Attributes, and functions that return it."""
+        self.is_never_negative = False
+
+    def read_at(self, line: int) -> None:
+        """Follow the number that a line reads, until no name is new."""
+        self._line = line
+        size = -1
+        while size != self._size():
+            size = self._size()
+            for function in _functions(self.tree):
+                for each in ast.walk(function):
+                    self._follow(each, function)
+        heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
+        self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
+
+    def _size(self) -> int:
+        return len(self._others) + sum(map(len, self._names.values()))
+
+    def _follow(self, node: ast.AST, function: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value) if self.is_number(value, function):
+                for target in targets:
+                    self._keep(target, function)
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if self.is_number(value, function):
+                self._keep(target, function)
+            case ast.NamedExpr(target=target, value=value) if self.is_number(value, function):
+                self._keep(target, function)
+            case ast.Return(value=ast.expr() as value) if self.is_number(value, function):
+                self._others.add(getattr(function, "name", ""))
+
+    def _keep(self, target: ast.expr, function: ast.AST) -> None:
+        if isinstance(target, ast.Name):
+            self._names.setdefault(id(function), set()).add(target.id)
+        elif isinstance(target, ast.Attribute):
+            self._others.add(target.attr)
+
+    def is_number(self, node: ast.expr, function: ast.AST) -> bool:
+        """Whether an expression is the number, or arithmetic of Python with it."""
+        match node:
+            case ast.Name(id=name):
+                return name in self._names.get(id(function), ())
+            case ast.Attribute(attr=name):
+                return name in self._others
+            case ast.Call(func=called, args=arguments):
+                if last_name(called) in _OF_NUMBERS and any(self.is_number(each, function) for each in arguments):
+                    return True
+                is_read = last_name(called) in _READERS and node.lineno <= self._line <= (node.end_lineno or 0)
+                return is_read or last_name(called) in self._others
+            case ast.BinOp(left=left, right=right):
+                held = [self.is_number(each, function) for each in (left, right)]
+                plain = [is_plain_number(each, function) for each in (left, right)]
+                return any(held) and all(one or other for one, other in zip(held, plain, strict=True))
+            case ast.UnaryOp(operand=operand):
+                return self.is_number(operand, function)
+        return False
+
+
+def _divides(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether an operation divides a number by the one that was read, which may be zero."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=right):
+            is_numerator = is_plain_number(left, function, held.tree) or held.is_number(left, function)
+            return is_numerator and held.is_number(right, function) and not _is_positive(right, held)
+    return False
+
+
+def _is_positive(node: ast.expr, held: _Held) -> bool:
+    """Whether an expression with a number cannot be zero: `max(n, 1)`, or `norm + 1e-6` of what is never negative."""
+    match node:
+        case ast.Call(func=ast.Name(id="max"), args=arguments):
+            return any(_is_positive_literal(each) for each in arguments)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return held.is_never_negative and any(_is_positive_literal(each) for each in (left, right))
+    return False
+
+
+def _is_positive_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value > 0
+
+
+def _takes_root(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether an operation takes a root of the number that was read, which may be negative."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr="sqrt"), args=[given]):
+            pass
+        case ast.BinOp(left=given, op=ast.Pow(), right=ast.Constant(value=float(power))) if not power.is_integer():
+            pass
+        case _:
+            return False
+    return held.is_number(given, function) and not (held.is_never_negative or _is_positive(given, held))
+
+
+def is_plain_number(node: ast.expr, function: ast.AST, tree: ast.AST | None = None, depth: int = 0) -> bool:
+    """Whether an expression is certainly a number of Python, whose division by zero raises.
+
+    With a tree, attributes and global names that the file only sets to literal numbers are, too.
+    """
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _READERS
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return all(is_plain_number(each, function, tree, depth) for each in (left, right))
+        case ast.UnaryOp(operand=operand):
+            return is_plain_number(operand, function, tree, depth)
+        case ast.Name(id=name) if depth < _DEEPEST:
+            values = _values_of(function, name)
+            if not values and tree is not None:
+                body = getattr(tree, "body", [])
+                values = [value for each in body for value in _values_of(each, name) if not isinstance(each, FUNCTIONS)]
+            return bool(values) and all(is_plain_number(each, function, tree, depth + 1) for each in values)
+        case ast.Attribute(attr=name) if tree is not None:
+            found = [
+                each.value
+                for each in ast.walk(tree)
+                if isinstance(each, ast.Assign)
+                and any(isinstance(to, ast.Attribute) and to.attr == name for to in each.targets)
+            ]
+            return bool(found) and all(isinstance(each, ast.Constant) for each in found)
+    return False
+
+
+def _values_of(function: ast.AST, name: str) -> list[ast.expr]:
+    return [
+        each.value
+        for each in ast.walk(function)
+        if isinstance(each, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in each.targets)
+    ]

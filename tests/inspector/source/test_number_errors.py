@@ -1,0 +1,74 @@
+"""What Python raises for the number of a tensor and compiled code does not, by reading."""
+
+import pytest
+
+from ctrace.inspector.source.number_errors import NumberErrors, number_errors
+
+DIVIDES, TAKES_ROOTS = NumberErrors(divides=True), NumberErrors(takes_roots=True)
+
+MODULE = """\
+import math
+TOP = 7.0
+
+class Net:
+    def __init__(self):
+        self.total = 1.0
+
+    def forward(self, x):
+        n = {read}
+        {line}
+
+    def count(self, x):
+        return x.sum().item()
+
+    def mean(self, x):
+        return 1.0 / self.count(x)
+"""
+
+
+def read_of(line: str, read: str = "x.sum().item()") -> NumberErrors:
+    text = MODULE.format(line=line, read=read)
+    return number_errors(text.partition("    def count")[0], 9)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return x * (1.0 / n)",
+        "return x * (TOP / n)",
+        "return x * (self.total / n)",
+        "return x * (len(x) // (n - 3))",
+        "m = abs(n)\n        return x * (5 % m)",
+        "self.n = n\n        return x * (1 / self.n)",
+        "return x * (1.0 / (n + 1e-6))",
+    ],
+)
+def test_divisions_that_raise_for_zero(line: str):
+    assert read_of(line) == DIVIDES
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["return x / n", "return (x * n) / 2", "return x * (1.0 / max(n, 1))", "return x * (n / 2.0)", "return x * n"],
+)
+def test_divisions_that_do_not(line: str):
+    assert read_of(line) == NumberErrors()
+
+
+def test_what_is_never_negative_and_more_than_that_is_not_zero():
+    assert read_of("return x * (1.0 / (n + 1e-6))", "x.norm().item()") == NumberErrors()
+    assert read_of("return x * (1.0 / n)", "x.norm().item()") == DIVIDES
+
+
+@pytest.mark.parametrize("line", ["return x * math.sqrt(n)", "return x * n ** 0.5"])
+def test_roots_of_what_may_be_negative(line: str):
+    assert read_of(line) == TAKES_ROOTS
+    assert read_of(line, "x.var().item()") == NumberErrors()
+
+
+def test_a_number_that_a_method_returns_is_followed():
+    assert number_errors(MODULE.format(read="0", line="return n"), 13) == DIVIDES
+
+
+def test_a_file_that_is_no_python_says_nothing():
+    assert number_errors("def", 1) == NumberErrors()
