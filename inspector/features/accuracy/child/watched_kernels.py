@@ -26,6 +26,7 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
+from ctrace.inspector.capture.passes.replaced_nodes import lines_of_replacements
 from ctrace.inspector.features.accuracy.child.node_values import writes_of
 
 _MARKER = re.compile(r"\s*# \[Provenance debug handles\] (?P<name>.*):ctrace(?P<number>\d+)$")
@@ -154,6 +155,7 @@ def watched() -> Iterator[list[WatchedGraph]]:
     lowering = graph.GraphLowering
     found: list[WatchedGraph] = []
     with ExitStack() as patches:
+        patches.enter_context(lines_of_replacements())
         for name in _HOOKS:
             module = import_module(name)
             patches.enter_context(patched(module, _HOOK, _marking(getattr(module, _HOOK))))
