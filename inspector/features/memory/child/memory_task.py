@@ -138,7 +138,7 @@ class _ModelMemory(_Memory):
         super().__init__(request)
         self._calls = ModelCalls(request.capture, self._ledger, Tracked(self._ledger))
         self._graphs.entered = self._calls.tracked.lines.entered
-        self._graphs.caller = self._calls.tracked.lines.outside
+        self._graphs.caller = self._calls.tracked.lines.of_graph
         self._model: Any = None
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
@@ -354,7 +354,7 @@ class _ProgramMemory(_Memory):
         tracked = self._tracked = Tracked(self._ledger)
         tracked.lines.entered.update(CodeOrigin(*each) for each in self._request.entered)
         self._graphs.entered = tracked.lines.entered
-        self._graphs.caller = tracked.lines.outside
+        self._graphs.caller = tracked.lines.of_graph
         growths = {name: GrowingCalls(self._ledger, tracked.lines) for name in ("optimizer", "backward", "graph")}
         tracked.steps = {name: growths[name].after_call for name in ("optimizer", "backward")}
         self._graphs.after_call = growths["graph"].after_call

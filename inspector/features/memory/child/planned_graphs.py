@@ -411,7 +411,7 @@ class PlannedGraphs:
         self.entered: set[CodeOrigin] = set()
         """The functions of the program that graphs are of."""
         self.caller: Callable[[FrameType | None], CodeOrigin] = lambda _frame: NOWHERE
-        """Returns the user's line that calls what runs in a frame."""
+        """Returns the line that a forward, which a frame calls, runs for."""
         self._callers: dict[Any, CodeOrigin] = {}
         """The line that called each compilation last; its backward runs for that line."""
 

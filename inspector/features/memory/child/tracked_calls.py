@@ -67,9 +67,13 @@ class OperatorLines:
             return origin
         return self._of_nodes.get(node._sequence_nr(), NOWHERE)
 
-    def outside(self, frame: FrameType | None) -> CodeOrigin:
-        """Return the line that calls what runs now, whether or not it computes operators for a backward."""
-        return self._on_stack(frame, inside_engine=False)[0]
+    def of_graph(self, frame: FrameType | None) -> CodeOrigin:
+        """Return the line that a compiled forward runs for; what the engine makes for its backward has it, too."""
+        origin = self._on_stack(frame, inside_engine=False)[0]
+        if origin is not NOWHERE:
+            # The node of a graph's autograd.Function is the last one: its forward runs once the node is there.
+            self._of_nodes.setdefault(self._torch.autograd._get_sequence_nr() - 1, origin)
+        return origin
 
     def in_distributed(self, frame: FrameType | None) -> CodeOrigin:
         """Name the function of `torch.distributed` that runs: what FSDP gathers is of no line of the user's."""
