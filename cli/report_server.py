@@ -119,7 +119,9 @@ class Pages:
 
     def _key(self, names: tuple[str, ...]) -> _Key | None:
         known = {run.name: run for run in self.store.runs()}
-        return tuple(_version(known[name]) for name in names) if all(name in known for name in names) else None
+        if all(name in known for name in names):
+            return tuple(_version(known[name]) for name in names)
+        return None
 
     def _done(self, key: _Key, task: "asyncio.Task[str]") -> None:
         del self._writing[key]
@@ -156,7 +158,9 @@ class Pages:
 
 
 def _elsewhere(names: tuple[str, ...]) -> str:
-    return f"ctrace report {names[0]}" if len(names) == 1 else f"ctrace report --diff {' '.join(names)}"
+    if len(names) == 1:
+        return f"ctrace report {names[0]}"
+    return f"ctrace report --diff {' '.join(names)}"
 
 
 def _version(run: SavedRun) -> tuple[str, str, float, int]:

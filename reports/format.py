@@ -70,13 +70,17 @@ def width(text: str) -> int:
 def relative(file: str, cwd: str) -> str:
     """Shorten a path in the run's working directory. Not safe to show; see `path`."""
     inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
-    return os.path.relpath(file, cwd) if inside and "\0" not in file + cwd else file
+    if inside and "\0" not in file + cwd:
+        return os.path.relpath(file, cwd)
+    return file
 
 
 def shortened(text: str, most: int) -> str:
     """Cut a long text, and say how much is left out."""
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
+    if left <= 0:
+        return text
+    return f"{text[:most]}… ({left:,} more characters)"
 
 
 def path(file: str, cwd: str) -> str:
@@ -110,7 +114,9 @@ def short_place(file: str, line: int | None, cwd: str, most: int) -> str:
 
 def microseconds(time: float) -> str:
     """Write `12.3 µs`, or `1.2 ms` from a thousand on."""
-    return f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.1f} ms"
+    if time < 1000:
+        return f"{time:.1f} µs"
+    return f"{time / 1000:.1f} ms"
 
 
 def without_unique_part(text: str) -> str:
@@ -135,7 +141,9 @@ def scaled(number: int) -> str:
 def flops(number: int) -> str:
     """Write a number of floating-point operations as `512 FLOP`, `2.1 GFLOP`."""
     text = scaled(number)
-    return f"{text}FLOP" if text[-1:].isalpha() else f"{text} FLOP"
+    if text[-1:].isalpha():
+        return f"{text}FLOP"
+    return f"{text} FLOP"
 
 
 def intensity(value: float) -> str:
@@ -160,7 +168,9 @@ def cost(what: Cost) -> str:
 
     Leaves out `Cost.graphs`: it counts graphs that begin at a site, and only a trial shows how many a fix removes.
     """
-    return f"{count(what.ops, 'op')} in eager" if what.ops else ""
+    if what.ops:
+        return f"{count(what.ops, 'op')} in eager"
+    return ""
 
 
 def seconds(value: float | None) -> str:
@@ -176,14 +186,18 @@ def share(part: int | None, whole: int | None) -> str:
     """Write `12 of 14 (85%)`, or `not measured`."""
     if part is None or whole is None:
         return "not measured"
-    return f"{part} of {whole} ({100 * part // whole}%)" if whole else "0 of 0"
+    if whole:
+        return f"{part} of {whole} ({100 * part // whole}%)"
+    return "0 of 0"
 
 
 def listed(items: Iterable[str], most: int) -> str:
     """Join with commas, and say how many are left out beyond `most`."""
     names = list(items)
     left = len(names) - most
-    return ", ".join(names) if left <= 0 else f"{', '.join(names[:most])}, and {left} more"
+    if left <= 0:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])}, and {left} more"
 
 
 def short_op(op: str) -> str:

@@ -56,7 +56,9 @@ class Interval(Struct, frozen=True):
     @property
     def spread(self) -> float:
         """Half the width of the interval, relative to the median."""
-        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+        if self.median:
+            return (self.high - self.low) / 2 / self.median
+        return 0.0
 
     @property
     def is_sure(self) -> bool:
@@ -141,7 +143,9 @@ def verdict_of(ratio: Interval) -> RatioVerdict:
         return RatioVerdict.FASTER
     if ratio.high < 1 / (1 + RESOLUTION):
         return RatioVerdict.SLOWER
-    return RatioVerdict.UNDECIDED if ratio.high > ratio.low * _WIDE else RatioVerdict.NO_DIFFERENCE
+    if ratio.high > ratio.low * _WIDE:
+        return RatioVerdict.UNDECIDED
+    return RatioVerdict.NO_DIFFERENCE
 
 
 def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:

@@ -303,7 +303,9 @@ def printed(entry: LogEntry) -> GraphPrinted | ev.Ignored:
 
 def aliases(entry: LogEntry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
-    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
+    if entry.compile_id is None:
+        return ev.Ignored()
+    return AliasesFound(entry.compile_id, entry.text, entry.attempt)
 
 
 def decode(entry: LogEntry) -> ev.Event:
@@ -530,7 +532,9 @@ def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[LogEntry], e
     """Return a decoder that ignores entries without a compile id: not only torch.compile creates symbolic sizes."""
 
     def typed(entry: LogEntry) -> ev.Event:
-        return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
+        if entry.compile_id is None:
+            return ev.Ignored()
+        return make(entry.compile_id, Fields(entry.data, entry.kind))
 
     return typed
 

@@ -199,7 +199,9 @@ def pieces_of_one(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
     ordered = sorted(logs, key=lambda log: first_record(log.path)[0])
     later = [begins_inside(log.path) for log in ordered]
     is_one = len({first_record(log.path)[1] for log in ordered}) == 1
-    return tuple(ordered) if is_one and len(ordered) > 1 and not later[0] and all(later[1:]) else ()
+    if is_one and len(ordered) > 1 and not later[0] and all(later[1:]):
+        return tuple(ordered)
+    return ()
 
 
 def joining(folder: Path, pieces: Iterable[LogFile]) -> str:

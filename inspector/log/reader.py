@@ -153,7 +153,9 @@ class Generations(Struct):
 
 @lru_cache  # records of one compilation follow each other
 def _compile_id(frame: int | str | None, compile_: int | None) -> str | None:
-    return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
+    if frame is None or compile_ is None:
+        return None
+    return intern(f"{frame}/{compile_}")
 
 
 class Left(Enum):
@@ -220,7 +222,9 @@ _LONGEST_MARK = 400
 def _marked(line: bytes) -> str:
     """Return why a compressed file ends, if a line says so."""
     is_mark = line.startswith((DAMAGED.encode(), STOPPED.encode()))
-    return line[:_LONGEST_MARK].decode("utf-8", "replace").strip() if is_mark else ""
+    if is_mark:
+        return line[:_LONGEST_MARK].decode("utf-8", "replace").strip()
+    return ""
 
 
 def whole(file: BinaryIO) -> Callable[[int], bytes]:
@@ -262,7 +266,9 @@ def settled(item: LogEntry | Broken, following: LogEntry | Broken) -> LogEntry |
     if not isinstance(item, LogEntry) or item.changed is not Form.TEXT:
         return item
     if isinstance(following, Broken):
-        return _cut(item) if following.why.startswith((NO_RECORD, _NO_JSON)) else item
+        if following.why.startswith((NO_RECORD, _NO_JSON)):
+            return _cut(item)
+        return item
     return item if following.thread else _cut(item)
 
 

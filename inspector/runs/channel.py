@@ -60,7 +60,9 @@ class Channel:
     def arguments(self) -> tuple[str, ...]:
         """The child's arguments: the file of the request, and the pipe for log data that the disk refuses."""
         request = str(PIPES / str(self._request.reading)) if self._request is not None else str(self._saved_request)
-        return (request,) if self._spare is None else (request, str(self._spare.writing))
+        if self._spare is None:
+            return (request,)
+        return (request, str(self._spare.writing))
 
     @property
     def inherited(self) -> tuple[int, ...]:

@@ -65,7 +65,9 @@ class Index:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError):
             return None
         # A payload may only come from the log that the user named.
-        return session if all(each.path == str(self._log) for each in _stored(session)) else None
+        if all(each.path == str(self._log) for each in _stored(session)):
+            return session
+        return None
 
     def write(self, session: Session) -> None:
         """Replace the index.

@@ -107,7 +107,9 @@ def _defined(name: str, kind: str, call: ast.Call) -> Defined | None:
             return Defined(name, "triton", source, function)
         case "cpp", [ast.List(elts=types), ast.Constant(value=str() as source), *_]:
             texts = [each.value for each in types if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-            return Defined(name, "cpp", source, types=tuple(texts)) if len(texts) == len(types) else None
+            if len(texts) == len(types):
+                return Defined(name, "cpp", source, types=tuple(texts))
+            return None
     return None
 
 

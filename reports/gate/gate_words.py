@@ -83,7 +83,9 @@ def verdict(outcome: CheckOutcome) -> str:
 
 
 def _qualified(word: str, outcome: CheckOutcome) -> str:
-    return word if outcome.inductor_guards else f"{word} ({_NOT_CHECKED})"
+    if outcome.inductor_guards:
+        return word
+    return f"{word} ({_NOT_CHECKED})"
 
 
 def sentence(outcome: CheckOutcome) -> str:
@@ -170,7 +172,9 @@ def numbers(finding: GateFinding) -> str:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.1f}"
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.1f}"
 
 
 def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
@@ -214,4 +218,6 @@ def _command(kinds: set[SiteKind]) -> str:
     if not kinds:
         return "explain"
     views = {SiteKind.RECOMPILE: "recompiles", SiteKind.CULPRIT: "explain", SiteKind.DANGER: "explain"}
-    return views.get(next(iter(kinds)), "breaks") if len(kinds) == 1 else "breaks"
+    if len(kinds) == 1:
+        return views.get(next(iter(kinds)), "breaks")
+    return "breaks"

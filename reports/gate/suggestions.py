@@ -79,12 +79,16 @@ def review_block(found: SuggestedRepair) -> tuple[int, int, str] | None:
             return None
         first, text = one.line - 1, one.before + ("" if one.before.endswith("\n") else "\n") + one.new
     block = _fenced("suggestion", text.replace("\r\n", "\n"))
-    return None if block is None else (first, max(one.end - 1, first), block)
+    if block is None:
+        return None
+    return (first, max(one.end - 1, first), block)
 
 
 def patch_block(found: SuggestedRepair) -> str | None:
     """Return the patch of a repair as a code block; None: it has letters that a report must not show as they are."""
-    return _fenced("diff", found.patch) if found.is_ready and found.patch else None
+    if found.is_ready and found.patch:
+        return _fenced("diff", found.patch)
+    return None
 
 
 def _fenced(language: str, text: str) -> str | None:

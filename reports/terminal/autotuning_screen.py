@@ -187,8 +187,12 @@ def _longer(part: float) -> str:
     if part < 0.0005:
         return "as long"
     if part >= 1:
-        return f"{part + 1:.0f} times as long" if part >= 9 else f"{part + 1:.1f} times as long"
-    return f"{part:.1%} longer" if part < 0.095 else f"{part:.0%} longer"
+        if part >= 9:
+            return f"{part + 1:.0f} times as long"
+        return f"{part + 1:.1f} times as long"
+    if part < 0.095:
+        return f"{part:.1%} longer"
+    return f"{part:.0%} longer"
 
 
 def taken(each: TunedOperation) -> str:

@@ -85,4 +85,6 @@ def sources_text(gpu: Gpu) -> str:
     known = list(
         dict.fromkeys(gpu.sources[name] for name in ("bandwidth", "rates", "vector_rates") if name in gpu.sources)
     )
-    return f" (source: {fmt.one_line('; '.join(known), 200)})" if known else f" (see ctrace targets {gpu.target})"
+    if known:
+        return f" (source: {fmt.one_line('; '.join(known), 200)})"
+    return f" (see ctrace targets {gpu.target})"

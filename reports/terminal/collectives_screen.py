@@ -42,7 +42,9 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
 
 
 def _numbered(cells: tuple[str, ...], times: int) -> tuple[str, ...]:
-    return (cells[0], f"{cells[1]} × {times}", *cells[2:]) if times > 1 else cells
+    if times > 1:
+        return (cells[0], f"{cells[1]} × {times}", *cells[2:])
+    return cells
 
 
 def _fitted(rows: list[tuple[str, ...]], titles: tuple[str, ...], width: int) -> Iterator[list[str]]:
@@ -102,7 +104,9 @@ def _row_of(each: Collective) -> tuple[str, ...]:
 def _hidden(each: Collective) -> str:
     if each.between is None:
         return ""
-    return fmt.count(each.between, "op") if each.between else "nothing"
+    if each.between:
+        return fmt.count(each.between, "op")
+    return "nothing"
 
 
 def _findings(document: CollectivesDocument) -> Iterator[RenderableType]:

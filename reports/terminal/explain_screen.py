@@ -131,7 +131,9 @@ def _setup(session: Session) -> Iterator[str]:
 
 def _generated(session: Session) -> str:
     gpu = target_of(session)
-    return f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
+    if gpu:
+        return f"kernels generated for {gpu.target}, not run"
+    return "kernels generated, not built"
 
 
 def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
@@ -333,14 +335,18 @@ def _size(parameters: int | None, size: int | None) -> str:
 def _short(number: int) -> str:
     if number >= _BILLION:
         return f"{number / _BILLION:.2f} B"
-    return f"{number / _MILLION:.1f} M" if number >= _MILLION else f"{number:,}"
+    if number >= _MILLION:
+        return f"{number / _MILLION:.1f} M"
+    return f"{number:,}"
 
 
 def _decimal(size: int) -> str:
     """Write bytes in decimal units, as the sizes of models are given."""
     if size >= _BILLION:
         return f"{size / _BILLION:.1f} GB"
-    return f"{size / _MILLION:.1f} MB" if size >= _MILLION else f"{size / 1000:.1f} kB"
+    if size >= _MILLION:
+        return f"{size / _MILLION:.1f} MB"
+    return f"{size / 1000:.1f} kB"
 
 
 def _assumption(each: Assumed, cwd: str) -> str:

@@ -213,14 +213,18 @@ def first_words(fixes: Fixes, *, applies: bool = False) -> tuple[str, str]:
         return "NOTHING TO REPAIR", "green"
     if chosen(fixes) is not None:
         return ("REPAIRED" if applies else "REPAIRABLE"), "green"
-    return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
+    if fixes.unstable:
+        return ("UNSTABLE", "red")
+    return ("NOT REPAIRED", "red")
 
 
 def answer(fixes: Fixes, *, applies: bool = False) -> str:
     """Say how many findings have a proved repair, and what all repairs together save."""
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
-        return "Nothing on disk has changed." if fixes.interrupted else "There is no finding that needs a change."
+        if fixes.interrupted:
+            return "Nothing on disk has changed."
+        return "There is no finding that needs a change."
     found = chosen(fixes)
     together = set(found.findings) if found is not None else set()
     repaired = sum(each.id in together for each in open_)
@@ -258,11 +262,9 @@ def _why_apart(fixes: Fixes, finding: str) -> str:
     repairs = [each for each in fixes.proved_for(finding) if finding in each.findings]
     if all(each.library for each in repairs):
         return "in a library"
-    return (
-        "if you answer a question"
-        if any(each.question for each in repairs)
-        else "by a repair that is not in this patch"
-    )
+    if any(each.question for each in repairs):
+        return "if you answer a question"
+    return "by a repair that is not in this patch"
 
 
 def earlier(proved_at: float) -> str:
@@ -277,7 +279,9 @@ def saving(outcome: ProofOutcome) -> str:
     """Say what a repair saves; empty: nothing is known."""
     if outcome.later is not None:
         return f"recompilations in {CALLS} calls {outcome.later[0]} → {outcome.later[1]}"
-    return effect(outcome.effect) if outcome.effect is not None else ""
+    if outcome.effect is not None:
+        return effect(outcome.effect)
+    return ""
 
 
 def closing(outcome: ProofOutcome) -> str:

@@ -198,7 +198,9 @@ def is_flow(each: Missed) -> bool:
 
 def torch_words(each: Missed) -> str:
     """Write torch's own reason."""
-    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch logs no reason"
+    if each.reason.torch:
+        return f"torch: {fmt.one_line(each.reason.torch, 300)}"
+    return "torch logs no reason"
 
 
 def rounds_screen(
@@ -315,11 +317,9 @@ def _what(node: Node, width: int) -> str:
 def fusion_title(session: Session) -> str:
     """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
     found = fusion_totals(session)
-    return (
-        f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
-        if found
-        else ""
-    )
+    if found:
+        return f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
+    return ""
 
 
 def fusion_lines(session: Session) -> Iterator[RenderableType]:

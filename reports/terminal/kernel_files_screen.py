@@ -88,7 +88,9 @@ def _part(part: DumpedPart) -> str:
 
 def _todo(dumped: Dumped) -> str:
     first = next((part for part in dumped.parts if part.wrapper), None)
-    return f"python {dumped.folder / first.folder / 'wrapper.py'}" if first else ""
+    if first:
+        return f"python {dumped.folder / first.folder / 'wrapper.py'}"
+    return ""
 
 
 def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Iterator[RenderableType]:
@@ -267,7 +269,9 @@ def _fact(name: str, text: str) -> Text:
 
 
 def _mutated(names: tuple[str, ...]) -> str:
-    return f"so the operator mutates {', '.join(names)}" if names else "which the operator allocates"
+    if names:
+        return f"so the operator mutates {', '.join(names)}"
+    return "which the operator allocates"
 
 
 def _check(check: OperatorCheck) -> Iterator[RenderableType]:

@@ -65,15 +65,21 @@ _COLUMNS = (
 
 def share_text(row: KernelOfPart) -> str:
     """Write the share of the graph part's bytes: `71%`."""
-    return UNKNOWN if row.share is None else f"{100 * row.share:.0f}%"
+    if row.share is None:
+        return UNKNOWN
+    return f"{100 * row.share:.0f}%"
 
 
 def _flops(work: Work) -> str:
-    return UNKNOWN if work.flops is None else fmt.scaled(work.flops)
+    if work.flops is None:
+        return UNKNOWN
+    return fmt.scaled(work.flops)
 
 
 def _intensity(work: Work) -> str:
-    return UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
+    if work.intensity is None:
+        return UNKNOWN
+    return fmt.intensity(work.intensity)
 
 
 def _nothing(session: Session) -> str:

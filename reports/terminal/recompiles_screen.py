@@ -143,7 +143,9 @@ def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it:
 
 
 def _left(cache: Cache) -> str:
-    return f", {fmt.count(cache.left, 'op')} so far" if cache.left else ""
+    if cache.left:
+        return f", {fmt.count(cache.left, 'op')} so far"
+    return ""
 
 
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:

@@ -109,7 +109,9 @@ def _sum(part: ComparedPart, targets: Targets) -> str:
 
 
 def _least(part: ComparedPart, name: str) -> str:
-    return "has no such part" if name not in part.least else least_text(part.least[name]) or _UNKNOWN
+    if name not in part.least:
+        return "has no such part"
+    return least_text(part.least[name]) or _UNKNOWN
 
 
 def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
@@ -150,9 +152,10 @@ def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     yield section("Kernels that differ between targets" if found else "All kernels are the same on all targets")
     for part, each in found[:MOST]:
         where = f"{part.graph} {part.stage}: {each.name}"
-        difference = (
-            f"only on {', '.join(each.on)}" if each.code is SourceComparison.NOT_EVERYWHERE else _CODES[each.code]
-        )
+        if each.code is SourceComparison.NOT_EVERYWHERE:
+            difference = f"only on {', '.join(each.on)}"
+        else:
+            difference = _CODES[each.code]
         yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(difference)}", "yellow")))
     yield from more(len(found), "kernel", "ctrace kernels")
 
@@ -170,7 +173,9 @@ _FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
 
 def _fused(session: Session) -> str:
     found = fusion_totals(session)
-    return f"{fmt.count(found.before, 'node')} into {found.after}" if found else _UNKNOWN
+    if found:
+        return f"{fmt.count(found.before, 'node')} into {found.after}"
+    return _UNKNOWN
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:

@@ -37,7 +37,9 @@ def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableTyp
 def code_note(session: Session) -> str:
     """Return the note that follows the title of code for a target GPU; empty without `--target`."""
     gpu = target_of(session)
-    return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)" if gpu else ""
+    if gpu:
+        return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)"
+    return ""
 
 
 def emitted_for(session: Session) -> Iterator[RenderableType]:
@@ -134,4 +136,6 @@ def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
     if one.name == subject and configuration:
         return configuration
-    return f"{one.name} ({configuration})" if configuration else one.name
+    if configuration:
+        return f"{one.name} ({configuration})"
+    return one.name

@@ -86,7 +86,9 @@ def _result(model: UpgradedModel) -> Text:
     if model.worse:
         return Text("worse", style="red")
     is_better = all(each.worse is False for each in model.changes)
-    return Text("better", style="green") if is_better else Text("different", style="yellow")
+    if is_better:
+        return Text("better", style="green")
+    return Text("different", style="yellow")
 
 
 def _model(model: UpgradedModel, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -125,4 +127,6 @@ def _age(each: MadeEnvironment) -> str:
     if each.created is None:
         return "incomplete"
     hours = max(0.0, time.time() - each.created) / 3600
-    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+    if hours < 48:
+        return f"{hours:.1f} hours"
+    return f"{hours / 24:.0f} days"

@@ -188,7 +188,9 @@ def hanging(text: str, style: str = "") -> RenderableType:
 
 def fix(text: str) -> RenderableType:
     """Write what to do; nothing for an empty text."""
-    return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3)) if text else Text(end="")
+    if text:
+        return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3))
+    return Text(end="")
 
 
 def example(advice: Advice) -> Iterator[RenderableType]:
@@ -252,9 +254,13 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
 def cut(name: str, limit: int) -> str:
     """Cut a name in the middle: kernel names start alike and end in a number."""
     end = limit // 3
-    return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - end - 1]}…{name[-end:]}"
 
 
 def micro(seconds: float | None) -> str:
     """Write a kernel's time; empty if it is not known."""
-    return "" if seconds is None else fmt.microseconds(seconds * 1e6)
+    if seconds is None:
+        return ""
+    return fmt.microseconds(seconds * 1e6)

@@ -53,7 +53,9 @@ def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
 
 def _cut(text: str, room: int, tail: int) -> str:
     kept = max(room - 1 - tail, 1)
-    return text if len(text) <= room else f"{text[:kept]}…{text[len(text) - tail :]}"
+    if len(text) <= room:
+        return text
+    return f"{text[:kept]}…{text[len(text) - tail :]}"
 
 
 def ops_text(ops: Iterable[str], most: int = _OPS) -> str:
@@ -167,7 +169,9 @@ def source_line(place: str, listings: Mapping[str, str]) -> str:
     """Return a source line; empty if its file is not in the log."""
     file, _, line = place.rpartition(":")
     lines = listings.get(file, "").splitlines()
-    return lines[int(line) - 1] if line.isdecimal() and 0 < int(line) <= len(lines) else ""
+    if line.isdecimal() and 0 < int(line) <= len(lines):
+        return lines[int(line) - 1]
+    return ""
 
 
 def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
@@ -215,4 +219,6 @@ def resources_text(each: Resources) -> str:
 
 
 def _counted(number: int | None, noun: str) -> str:
-    return f"{plural(noun)} not known" if number is None else f"{number} {named(number, noun)}"
+    if number is None:
+        return f"{plural(noun)} not known"
+    return f"{number} {named(number, noun)}"

@@ -354,7 +354,9 @@ def pattern_op(pattern: Any) -> str:
     """Return the op that a pattern node matches, without its overload."""
     first = pattern.fns[0]
     packet = getattr(first, "overloadpacket", first)
-    return str(packet) if packet is not first else getattr(first, "__name__", str(first))
+    if packet is not first:
+        return str(packet)
+    return getattr(first, "__name__", str(first))
 
 
 @contextmanager

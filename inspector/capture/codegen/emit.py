@@ -347,7 +347,9 @@ class Codegen:
         # Torch logs the code after it has written the file of the module, which there is none of here.
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))
-        return [] if self._compiler is None else self._compiler.jobs(text, PartIdentity.under_way())
+        if self._compiler is None:
+            return []
+        return self._compiler.jobs(text, PartIdentity.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
         # Before the fork: if it is killed, the log has a start without an end.

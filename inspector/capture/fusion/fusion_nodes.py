@@ -187,7 +187,9 @@ def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
 
 
 def _written(dep: Any, node: Any, buffers: Buffers) -> ElementSet:
-    return of_dep(dep, node.get_name()) if hasattr(dep, "var_names") else buffers.whole(dep.name)
+    if hasattr(dep, "var_names"):
+        return of_dep(dep, node.get_name())
+    return buffers.whole(dep.name)
 
 
 def _searched(node: Any) -> set[str]:

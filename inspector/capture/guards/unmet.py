@@ -154,7 +154,9 @@ _WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "
 def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
     """Report a dict of another length in torch's words, which state the failure (guards.cpp, 2.13)."""
     was = scope.lengths.get(source)
-    return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
+    if was is not None and len(value) != was:
+        return Unmet(f"len({source}) != {was}", str(len(value)))
+    return None
 
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
@@ -424,7 +426,9 @@ def _layout_of(keys: str) -> str:
         return "sparse_csr"
     if any(key.startswith("Sparse") for key in _names(keys)):
         return "sparse_coo"
-    return "mkldnn" if any(key.startswith("Mkldnn") for key in _names(keys)) else "strided"
+    if any(key.startswith("Mkldnn") for key in _names(keys)):
+        return "mkldnn"
+    return "strided"
 
 
 def _numbers(text: str) -> list[int | None]:

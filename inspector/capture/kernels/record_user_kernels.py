@@ -340,7 +340,9 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
 
 def _described_tensor(value: Any) -> Any:
     """Return the tensor behind a TMA descriptor; return anything else unchanged."""
-    return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
+    if type(value).__name__.startswith("TMADescriptor"):
+        return value.tensor
+    return value
 
 
 def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> ParameterKind:

@@ -43,11 +43,10 @@ def _growth(scene: DiagnosisScene, cause: RootCause) -> Growth | None:
 
 def _fixed_size(scene: DiagnosisScene, growth: Growth, number: int, *, has_switch: bool) -> str:
     """Advise a cache that does not grow, and say how often this one recompiled in the run."""
-    how = (
-        'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
-        if _is_of_transformers(scene)
-        else "Preallocate the cache at its largest size, and write each step into it"
-    )
+    if _is_of_transformers(scene):
+        how = 'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
+    else:
+        how = "Preallocate the cache at its largest size, and write each step into it"
     cost = f"{count(number, 'recompilation')} in this run"
     if _is_dynamic(scene, growth.name):
         cost += ", after which one graph takes all lengths"
@@ -112,7 +111,9 @@ def _growing(scene: DiagnosisScene, cause: RootCause) -> list[Cause]:
 def _counters_changed(scene: DiagnosisScene, cause: RootCause) -> tuple[str, ...]:
     """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
     in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
-    return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each))) if in_each else ()
+    if in_each:
+        return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each)))
+    return ()
 
 
 def _fills(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:

@@ -81,7 +81,9 @@ def _scenario(scene: DiagnosisScene) -> str:
     failed = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
     named = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
     first = next((each for each in scene.session.scenarios if each.outcome in failed), None)
-    return first.name if first is not None and first in named else ""
+    if first is not None and first in named:
+        return first.name
+    return ""
 
 
 def _violated_marks(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candidate]:
@@ -239,7 +241,9 @@ def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
 def _original_error(failure: Failure) -> str:
     """Return the name of the error that Dynamo wraps; if it wraps none, of the error itself."""
     inner = _WRAPPED.search(failure.message) or _RAISED.search(failure.message)
-    return f"{inner['type']} ({inner['what'][:140]})" if inner else failure.type
+    if inner:
+        return f"{inner['type']} ({inner['what'][:140]})"
+    return failure.type
 
 
 def _keep_out(scene: DiagnosisScene, cause: RootCause) -> str:

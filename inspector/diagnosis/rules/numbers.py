@@ -109,7 +109,9 @@ def _permutation(text: str, line: int) -> ast.Call | None:
     for node in ast.walk(tree) if tree is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(attr="permutation"), args=[_], keywords=[]) if node.lineno == line:
-                return node if _draw_at(text, line).endswith(".random.permutation()") else None
+                if _draw_at(text, line).endswith(".random.permutation()"):
+                    return node
+                return None
     return None
 
 
@@ -223,11 +225,15 @@ def _class_at(text: str, line: int) -> ast.ClassDef | None:
 @lru_cache(maxsize=64)
 def _classes(text: str) -> tuple[ast.ClassDef, ...]:
     tree = parsed(text)
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
+    if tree is not None:
+        return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return ()
 
 
 def _integers(buffers: Sized) -> str:
-    return "a Python integer" if len(buffers) == 1 else "Python integers"
+    if len(buffers) == 1:
+        return "a Python integer"
+    return "Python integers"
 
 
 class _Buffer(Struct, frozen=True):
@@ -286,7 +292,9 @@ def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]
     """Return the integer tensors in an arithmetic expression that has only names and numbers; empty for any other."""
     parts = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
     plain = all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
-    return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors) if plain else ()
+    if plain:
+        return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors)
+    return ()
 
 
 def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:

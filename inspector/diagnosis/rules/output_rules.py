@@ -89,7 +89,9 @@ def _clocks_around(text: str, line: int) -> list[ast.Call]:
     functions = functions_at(text, line)
     inside = ast.walk(functions[-1]) if functions else iter(())
     calls = [node for node in inside if isinstance(node, ast.Call) and is_clock_call(node)]
-    return calls if any(covers(call, line) for call in calls) else []
+    if any(covers(call, line) for call in calls):
+        return calls
+    return []
 
 
 def _written(scene: DiagnosisScene, cause: RootCause) -> str:
@@ -161,7 +163,9 @@ def _all_users(scene: DiagnosisScene) -> bool:
 def _edit(scene: DiagnosisScene, each: Break) -> LineEdit | None:
     """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
-    return _guarded(scene, each, statement) if statement is not None else None
+    if statement is not None:
+        return _guarded(scene, each, statement)
+    return None
 
 
 def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdit | None:

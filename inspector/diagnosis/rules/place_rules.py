@@ -131,4 +131,6 @@ def _joined(shown: list[Part], parts: Mapping[str, Part]) -> str:
             names.append(f"each of {expression_of(parent, parts)}")
         else:
             names += [expression_of(each, parts) for each in members]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"

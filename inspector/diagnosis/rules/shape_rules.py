@@ -69,7 +69,9 @@ def _patch(scene: DiagnosisScene, cause: RootCause) -> str:
     if not package:
         return ""
     name = qualified_name(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
-    return f" ({package}: replace {name} from your code, or report it there)" if name else in_library(cause.file or "")
+    if name:
+        return f" ({package}: replace {name} from your code, or report it there)"
+    return in_library(cause.file or "")
 
 
 def _routes(text: str, line: int) -> bool:

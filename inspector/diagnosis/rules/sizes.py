@@ -132,7 +132,9 @@ def _passed(scene: DiagnosisScene, cause: RootCause, guard: Cause) -> str:
     """Return a tensor's name in the user's code; `batch` if only torch's layers name it, such as `input`."""
     subject, _ = sized(guard) or ("", 0)
     name, file = plain_name(subject), scene.recompiles(cause)[0].file
-    return name if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")) else "batch"
+    if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")):
+        return name
+    return "batch"
 
 
 def _comes_last(scene: DiagnosisScene, cause: RootCause) -> bool:

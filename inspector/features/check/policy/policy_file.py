@@ -82,7 +82,9 @@ def limits(node: YamlNode) -> Limits:
 
 
 def _most(count: Count, node: YamlNode) -> int:
-    return size(node) if count in (Count.MISSED_BYTES, Count.PEAK_BYTES) else whole(node)
+    if count in (Count.MISSED_BYTES, Count.PEAK_BYTES):
+        return size(node)
+    return whole(node)
 
 
 def _breaks(node: YamlNode) -> Mapping[Count, int]:

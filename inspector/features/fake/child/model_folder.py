@@ -70,9 +70,10 @@ def module_of(folder: Path) -> ModuleType:
     """
     if (folder / _PIPELINE).is_file() and not (folder / _CONFIG).exists():
         parts = sorted(each.parent.name for each in folder.glob(f"*/{_CONFIG}"))
-        todo = (
-            f"name one of its parts, such as hf:{folder}/{parts[0]}" if parts else "none of its parts has a config.json"
-        )
+        if parts:
+            todo = f"name one of its parts, such as hf:{folder}/{parts[0]}"
+        else:
+            todo = "none of its parts has a config.json"
         raise TargetError(f"{folder} is a pipeline of {len(parts)} models", todo)
     config = _json(folder / _CONFIG, _LONGEST_CONFIG)
     made = _FolderModule(folder.name or "model")
@@ -153,7 +154,9 @@ def _of_diffusers(folder: Path, config: Mapping[str, Any], stored: Mapping[str, 
     try:
         with torch.device("meta"):
             model = cls.from_config(dict(config)).eval()  # type: ignore[attr-defined]
-        return model.to(getattr(torch, str(kinds.pop()))) if len(kinds) == 1 else model
+        if len(kinds) == 1:
+            return model.to(getattr(torch, str(kinds.pop())))
+        return model
     except Exception as error:  # a config may hold anything
         raise _unmade(folder, f"diffusers {version}", cls, error) from None
 

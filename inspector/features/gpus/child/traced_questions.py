@@ -129,7 +129,9 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
 
         is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
-        return _constant(torch.device(CPU, 0)) if is_outside and is_cpu(_device(found)) else found
+        if is_outside and is_cpu(_device(found)):
+            return _constant(torch.device(CPU, 0))
+        return found
 
     return call_function
 
