@@ -33,32 +33,16 @@ from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.runs.store import SavedRun, Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
 COOKIE = "ctrace-token"
-
-
 _MOST_PAGES = 8
 """How many pages stay in memory."""
-
-
 _MOST_AT_ONCE = 2
 """How many pages are written at once, since a large run takes memory."""
-
-
 _MOST_SECONDS = 300
-
-
 _Key = tuple[tuple[str, str, float, int], ...]
-
-
 _LIST_POLICY = "frame-ancestors 'none'"
-
-
 _RUN_POLICY = f"{_LIST_POLICY}; sandbox allow-scripts"
 """The rest of the policy is in the pages, with the hashes of what they may run."""
-
-
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -67,19 +51,11 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
 HEADER_SECONDS = 10.0
 """How long the headers of a request may take."""
-
-
 READ_SECONDS = 60.0
 """How long an answer may wait for a client that reads nothing of it."""
-
-
 LOOK_SECONDS = 2.0
-
-
 MOST = 200
 """How many connections may be open: below the usual limit on open files. Of more, the one that waits longest goes."""
 

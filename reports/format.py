@@ -12,22 +12,14 @@ from ctrace.inspector.knowledge.words import counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
-
-
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 """The end of the name that Dynamo gives a compiled graph (2.11 to 2.13, _dynamo/bytecode_transformation.py)."""
-
-
 _DTYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 """Torch's short names for dtypes (2.13, `torch.dtype.abbr`)."""
-
-
 _LEFT_OUT = f"…{os.sep}"
-
-
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
 

@@ -8,8 +8,6 @@ from msgspec import Struct, field
 from ctrace.reports import format as fmt
 
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
-
-
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
 """Functions of torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other function."""
 

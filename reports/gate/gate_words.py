@@ -18,8 +18,6 @@ VERDICTS = {
     Exit.USAGE: "wrong",
 }
 """The names of exit codes in the JSON."""
-
-
 TITLES = {
     Exit.DONE: "HOLDS",
     Exit.WORSE: "WORSE",
@@ -27,11 +25,7 @@ TITLES = {
     Exit.PROGRAM: "FAILED",
     Exit.USAGE: "CANNOT CHECK",
 }
-
-
 GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
-
-
 KINDS = {
     FindingKind.NEW_SITE: "a new finding that is not in the lock",
     FindingKind.MORE_TIMES: "a known finding that occurs more often than in the lock",
@@ -48,8 +42,6 @@ KINDS = {
     FindingKind.VANISHED: "the lock has a model that the policy no longer names",
     FindingKind.NO_SECTION: "the lock has no entries for this torch version",
 }
-
-
 _DID = {
     Exit.USAGE: ("cannot be checked", "cannot be checked"),
     Exit.UNTRUSTED: ("has no trustworthy result", "have no trustworthy result"),
@@ -57,17 +49,9 @@ _DID = {
     Exit.WORSE: ("got worse", "got worse"),
     Exit.DONE: ("passes", "pass"),
 }
-
-
 _NOT_CHECKED = "Inductor's guards not checked"
-
-
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
-
-
 _BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
-
-
 _MOST_RUNS = 3
 """How many runs to list for details."""
 

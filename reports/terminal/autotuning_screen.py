@@ -24,21 +24,13 @@ from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _MOST = 5
-
-
 _MOST_KERNELS = 8
-
-
 _SETTINGS = 80
-
-
 _NOISE = {
     Noise.BEYOND: "beyond the spread of their runs",
     Noise.WITHIN: "within the spread of their runs: either may be faster",
     Noise.NOT_KNOWN: "noise not known: torch kept one time for each",
 }
-
-
 _STATUS = {
     ChoiceStatus.TIMED: "",
     ChoiceStatus.NOT_TIMED: "not timed",
@@ -46,11 +38,7 @@ _STATUS = {
     ChoiceStatus.FAILED_TO_RUN: "failed to run",
     ChoiceStatus.DOES_NOT_FIT: "does not fit",
 }
-
-
 _NAME = 40
-
-
 _SETTING = re.compile(r", (?=\w+=)")
 
 

@@ -15,17 +15,9 @@ from ctrace.reports.terminal.widgets import MOST, columned, fix, hanging, item, 
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""
-
-
 _DEPTH = 11
-
-
 _STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.BYPASS: "yellow"}
-
-
 _DIFFERENCES = 3
-
-
 _LARGEST = 2
 
 

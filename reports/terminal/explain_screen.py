@@ -29,20 +29,10 @@ from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
 
 _NAME = 24
-
-
 _REASONS = 2
-
-
 _WHY = 120
-
-
 _PROVOKED = 10
-
-
 _MOST = 4
-
-
 _BILLION, _MILLION = 10**9, 10**6
 
 
@@ -220,8 +210,6 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
 
 
 _LOOPS = 2
-
-
 _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
 

@@ -17,17 +17,9 @@ from ctrace.reports.terminal.widgets import diff_style, item, more, section
 from ctrace.reports.wording.diagnosis_wording import checked, effect
 
 _PATCH_LINES = 60
-
-
 _MOST = 6
-
-
 _SUMMARY = 300
-
-
 _WHY = 300
-
-
 _LONGEST = 600
 """Advice has its trial behind it in the same line."""
 

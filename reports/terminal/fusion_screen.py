@@ -37,14 +37,8 @@ from ctrace.reports.wording.fusion_wording import (
 )
 
 _LABEL = 12
-
-
 _NODES = 40
-
-
 _LOOPS = 18
-
-
 _COLUMNS = ("  node", "kind", "loops", "read", "written")
 
 

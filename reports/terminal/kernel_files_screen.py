@@ -32,28 +32,20 @@ from ctrace.reports.wording import kernel_packages as words
 
 _WIDEST = 50
 """The most columns of a place."""
-
-
 _RAN = {
     "gpu": "the kernel ran on the GPU",
     "cpu": "the kernel ran on the CPU",
     "interpreter": "the kernel ran in Triton's interpreter",
     "fallback": "the operator ran its CPU code; the kernel itself was not run",
 }
-
-
 _ORIGINS = {
     "triton": "read by torch from Triton's intermediate code of a launch",
     "source": "read from the source: pointers that flow into tl.store or an atomic operation",
 }
-
-
 _CPU = {
     "branch": "the function's own branch",
     "interpreter": "Triton's interpreter, which is slow",
 }
-
-
 _MOST = 12
 """How many configurations of a size class a screen lists."""
 

@@ -29,20 +29,10 @@ _WHY = {
     WhyGone.UNUSED: "unused",
     WhyGone.OTHER: "",
 }
-
-
 _ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
-
-
 _MOST_LINES = 25
-
-
 _OPS = 6
-
-
 _PATTERNS = 4
-
-
 _SUBSYSTEMS = {
     "pre_grad_passes": "pre-grad passes",
     "joint_graph_passes": "joint passes",

@@ -35,39 +35,21 @@ _STYLES = {
     RatioVerdict.NO_DIFFERENCE: "bold",
     RatioVerdict.UNDECIDED: "bold yellow",
 }
-
-
 _MESSAGE = 300
-
-
 _TABLE = "AUTOTUNE "
 """How torch's table of choices begins (2.11 to 2.15, _inductor/select_algorithm.py)."""
-
-
 _WIDE = 125
 """Width from which one table holds all columns."""
-
-
 _REASONS = 4
-
-
 _ROW_MESSAGE = 200
-
-
 HEADS = {
     RatioVerdict.FASTER: "FASTER",
     RatioVerdict.SLOWER: "SLOWER",
     RatioVerdict.NO_DIFFERENCE: "NO MEASURABLE DIFFERENCE",
     RatioVerdict.UNDECIDED: "UNDECIDED",
 }
-
-
 _FIXED = 0.4
 """If fixed costs have at least this share of a call, they explain why compiling does not help."""
-
-
-_LOUD = 0.25
-"""If eager times spread at least this much, something else disturbs them."""
 
 
 def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:

@@ -24,15 +24,9 @@ from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
-
-
 GAP = 2
-
-
 _SENTENCE = 1000
 """The most letters of one sentence on a screen; a message of the user's program may have millions."""
-
-
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
@@ -40,23 +34,13 @@ _VERDICT_STYLES = {
     Verdict.FAILED: "bold red",
     Verdict.INCOMPLETE: "bold yellow",
 }
-
-
 _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
 """How headings of columns that hold numbers begin."""
-
-
 _THEME = "ansi_dark"
-
-
 WIDE = 100
 """The screen width from which words are not abbreviated."""
-
-
 _SHORTEST = 14
 """The least width of the first column."""
-
-
 _FIRST, _SECOND = 18, 15
 """Least widths of the first two columns; the second gets more only after the first has its width."""
 

@@ -13,29 +13,15 @@ from ctrace.inspector.knowledge.words.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
-
-
 _LINES = 4
-
-
 _OPS = 6
-
-
 _FILE = 4
 """The fewest letters of a file name that are worth showing."""
-
-
 _PLACE = 30
 """The longest path to show, in letters; of a longer path, only the file name is shown."""
-
-
 _NUMBER = re.compile(r"_\d+$")
-
-
 _COMMENT = {"cpp": "//"}
 """Everything else is Python."""
-
-
 COMMENTS = {"llir": ";"}
 """Comment prefix of a stage of a kernel's code, if it is not `//`."""
 

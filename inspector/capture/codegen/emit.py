@@ -52,15 +52,9 @@ _TUNING = (
     "benchmark_fusion",
 )
 """Switches of torch._inductor.config that enable timed choices, which need built kernels."""
-
-
 _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_max_autotune_gemm")
 """Switches that build and time candidates in separate processes during lowering."""
-
-
 _AHEAD = "a graph was compiled ahead of time, outside of torch.compile (torch.compiler.precompile): it is not shown"
-
-
 _REPORTED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
@@ -147,8 +141,6 @@ def _off(names: tuple[str, ...]) -> dict[str, bool]:
 
 
 Context = Callable[[], AbstractContextManager[Any]]
-
-
 Device = Callable[[Recorder], Elsewhere]
 """Makes what presents a device, for one capture."""
 

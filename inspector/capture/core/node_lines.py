@@ -17,8 +17,6 @@ from ctrace.inspector.source.stacks import frames_in, user_lines
 
 # A node of the backward has the second only.
 _STACKS = ("nn_module_stack", "fwd_nn_module_stack")
-
-
 _ROOT = re.compile(r"L\['\w+'\]\.?")
 """The variable that holds the compiled module, such as `L['self']`."""
 

@@ -396,8 +396,6 @@ _WITHOUT_ARITHMETIC = frozenset(
     )
 )  # fmt: skip
 """Operations that move or compare values."""
-
-
 _ON_CPU = "_for_cpu"
 """Suffix of an attention op for the CPU; torch has a formula only for the op without the suffix."""
 

@@ -24,8 +24,6 @@ from ctrace.inspector.capture.core.plain_values import class_name, shown
 from ctrace.inspector.capture.guards.tree import children, is_relational
 
 _GONE = (AttributeError, KeyError, IndexError)
-
-
 _CHECKED = re.compile(
     r"check_tensor\((?P<name>.*), (?P<type>\w+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
     r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
@@ -307,8 +305,6 @@ def _compared(code: str) -> tuple[str | None, str | None]:
 
 _DTYPES = {5: "torch.float16", 6: "torch.float32", 7: "torch.float64", 15: "torch.bfloat16"}
 """c10::ScalarType of the dtypes that can be the default."""
-
-
 _AUTOCAST = re.compile(r"autocast\(\w+\)_(?P<what>enabled|dtype)")
 
 

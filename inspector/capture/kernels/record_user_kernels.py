@@ -35,15 +35,9 @@ from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS, KER
 
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
-
-
 _LONG = 200
-
-
 _LONGEST = 2000
 """Maximum characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""
-
-
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a triton.Config besides the kernel's arguments."""
 

@@ -22,35 +22,17 @@ from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.text import parsed
 
 _VIOLATION = "ConstraintViolationError"
-
-
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
-
-
 _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
-
-
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
-
-
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
-
-
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
-
-
 _RAISED = re.compile(r"\braised:\s*\n(?P<type>\w[\w.]*): (?P<what>[^\n]+)")
 """The error of a backend (_dynamo/exc.py:BackendCompilerFailed, 2.11 to 2.13)."""
-
-
 _NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
 """The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
-
-
 _GB = re.compile(r"/gb/gb(?P<number>\d{4})\.html")
 """Torch's link to the page of a graph break (_dynamo/exc.py, 2.11 to 2.13)."""
-
-
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 

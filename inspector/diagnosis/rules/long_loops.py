@@ -19,27 +19,13 @@ from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import parsed
 
 _LONG = 16
-
-
 _MANY_OPS = 100
-
-
 _SHARE = 0.5
 """From so many passes, ops, and so large a share of its graph on, a loop is named: compile time grows with each op."""
-
-
 _IN_TORCH = "/torch/nn/"
-
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
-
-
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
 _STEPS = ("step", "one_step", "loop_step")
 """Names for the new function."""
 

@@ -18,7 +18,6 @@ _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capt
 _EXPERTS = ("set_experts_implementation", "batched_mm")
 _DECORATOR = "use_experts_implementation"
 """The transformers decorator of experts with a selectable implementation (integrations/moe.py, 5.0)."""
-_BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
 
 
 def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:

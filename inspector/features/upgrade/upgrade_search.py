@@ -59,29 +59,13 @@ if TYPE_CHECKING:
 
 Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
 """Returns how two runs differ, without reasons."""
-
-
 _EAGER = "eager"
-
-
 _GUARD_COST = "guard cost"
-
-
 _VERDICTS = ("compiled", "partial", "not_compiled", "failed")
-
-
 _MORE_IS_WORSE = frozenset(("break", "skip", "recompile", "accuracy"))
-
-
 _BYTES = re.compile(r"([\d,]+) bytes")
-
-
 _COVERAGE = re.compile(r"(\d+) of (\d+) ops")
-
-
 _TIMES = re.compile(r"(\d+) times")
-
-
 _NUMBER = re.compile(r"[\d.]+")
 
 

@@ -9,11 +9,7 @@ from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyDiff
 from ctrace.inspector.log.decode_compile_time import components_in
 
 _CONTEXT = 30
-
-
 _SHOWN = 90
-
-
 _BEYOND = ("a different value, with the same text in torch's log", "a different value")
 
 

@@ -10,19 +10,11 @@ from msgspec import Struct
 from ctrace.inspector.findings.graphs.fx import TensorType
 
 _BITS = re.compile(r"[A-Za-z]+(\d+)(?:x(\d+))?")
-
-
 _SYMBOL = re.compile(r"\b[suf]\d+\b|\bzuf\d+\b")
-
-
 _LONGEST = 300
 """Maximum length of a size expression, in characters."""
-
-
 _DIGITS = 18
 """The most digits that a size may have; a longer number is damaged text."""
-
-
 _MOST_POWER, _MOST_BASE = 8, 10**6
 
 

@@ -30,12 +30,8 @@ from ctrace.inspector.log.raw import Raw, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
 
 _VIEW = "reinterpret_tensor"
-
-
 _DEPTH = 50
 """The deepest expression to parse; expressions of sizes are flat."""
-
-
 _OPS = "torch.ops."
 
 

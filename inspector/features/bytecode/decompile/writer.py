@@ -45,8 +45,6 @@ from ctrace.inspector.features.bytecode.decompile.variable_names import (
 )
 
 FunctionWriter = Callable[[Code, list[ast.expr], dict[str, ast.expr]], ast.expr | ast.stmt]
-
-
 _BINARY: dict[str, ast.operator] = {
     "+": ast.Add(),
     "&": ast.BitAnd(),
@@ -62,11 +60,7 @@ _BINARY: dict[str, ast.operator] = {
     "/": ast.Div(),
     "^": ast.BitXor(),
 }
-
-
 _UNARY: dict[str, ast.unaryop] = {"+": ast.UAdd(), "-": ast.USub(), "~": ast.Invert()}
-
-
 _COMPARED: dict[str, ast.cmpop] = {
     "<": ast.Lt(),
     "<=": ast.LtE(),
@@ -75,11 +69,7 @@ _COMPARED: dict[str, ast.cmpop] = {
     ">": ast.Gt(),
     ">=": ast.GtE(),
 }
-
-
 _CONVERSIONS = {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}
-
-
 Expressions = list[ast.expr]
 
 
@@ -292,11 +282,7 @@ def _cell(name: str) -> ast.expr:
 
 
 _TEMPORARY = "tmp_"
-
-
 _UNUSED = "_"
-
-
 _NO_VARIABLE = ("iter", "spread", "dict_merge", "dict_update", "convert", "exit_failed")
 """Steps whose result cannot be stored in a variable, because it exists only inside other syntax."""
 

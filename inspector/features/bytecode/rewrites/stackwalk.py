@@ -32,8 +32,6 @@ from ctrace.inspector.features.bytecode.rewrites.stackforms import (
 
 _NULL_LAST = (3, 13)
 """From this Python version on, the NULL is above the called function on the stack."""
-
-
 _DEEPEST = 100
 """Limits the nesting of values, since a log can be damaged."""
 
@@ -343,8 +341,6 @@ ACTS: dict[str, Callable[[Move], Done]] = {
     "CALL_FUNCTION_EX": Move.call,
 }
 """How to track each opcode; other opcodes use `Move.anything`."""
-
-
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 

@@ -17,47 +17,21 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.fake.child.fake_checkpoints import DTYPES, header_of
 
 _CONFIG = "config.json"
-
-
 _PIPELINE = "model_index.json"
-
-
 _CLASS = "_class_name"
-
-
 _INDEX = "model.safetensors.index.json"
-
-
 _SINGLE = "model.safetensors"
-
-
 _OF_DIFFUSERS = "diffusion_pytorch_"
 """What the names of a checkpoint's files begin with in a folder of diffusers."""
-
-
 _LONGEST_CONFIG = 1 << 20
-
-
 _LONGEST_INDEX = 64 << 20
-
-
 _TOKENS = 512
-
-
 _DECODED = 8
-
-
 _PROMPT_TOKENS = 512
 """Tokens of a prompt: FLUX's and Stable Diffusion 3's pipelines take that many at most."""
-
-
 _CLIP_TOKENS = 77
-
-
 _PATCHES = 64
 """Patches of a side of an image of 1024 pixels: 16 pixels each, after the autoencoder and the patches."""
-
-
 _SIDE = 64
 """Side of an image or of latents, if the config names none."""
 

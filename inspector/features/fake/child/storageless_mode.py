@@ -20,24 +20,14 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 
 _MOST_KNOWN = 1 << 20
 """The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
-
-
 _NO_FAKE_KERNEL = "no fake impl registered"
 """What torch says of an operator of `torch.library.custom_op` (2.11 to 2.13, _library/custom_ops.py)."""
-
-
 _INDEPENDENT = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"))
 """Ops that read no value of their argument."""
-
-
 _UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"))
 """Ops whose result has no value before something is written to it."""
-
-
 _TRACING = "torch._subclasses."
 """The package of fake and functional tensors."""
-
-
 NAMESPACE = "c10d"
 
 

@@ -21,11 +21,7 @@ from ctrace.inspector.features.gpus.child.devices import CPU, Literal, is_cpu, i
 from ctrace.inspector.knowledge.versions.torch_names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
-
-
 _COMPARISONS = ("==", "!=", "in", "not in")
-
-
 _AVAILABLE = ("torch.cuda", "torch.accelerator")
 
 

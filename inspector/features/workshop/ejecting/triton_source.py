@@ -22,24 +22,16 @@ from ctrace.inspector.features.workshop.ejecting.triton_helpers import replaced
 
 _MOST = 4096
 """The most elements of a block in a guessed configuration."""
-
-
 _TEMPORARY = re.compile(r"_?tmp\d+(?:_\w+)?$")
-
-
 _SIGNS = {
     ast.Add: "added", ast.Sub: "difference", ast.Mult: "product", ast.Div: "quotient", ast.FloorDiv: "quotient",
     ast.Mod: "remainder", ast.BitAnd: "both", ast.BitOr: "either", ast.BitXor: "differ",
 }  # fmt: skip
-
-
 _CALLS = {
     "where": "chosen", "broadcast_to": "spread", "full": "constant", "load": "loaded", "maximum": "larger",
     "minimum": "smaller", "max2": "largest", "min2": "smallest", "sum": "total", "promote_to_tensor": "value",
     "reshape": "reshaped", "sigmoid": "sigmoid",
 }  # fmt: skip
-
-
 _PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -101,23 +93,11 @@ def _power(number: int) -> int:
 
 
 _GRIDS = ("Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow")
-
-
 _SPACES = ("x", "y", "z")
-
-
 _REDUCED = ("r0_", "r1_")
-
-
 _INDEXES = ("xindex", "yindex", "zindex", "r0_index", "r1_index")
-
-
 _STORES = ("tl.store", "tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
-
-
 _ATOMIC = re.compile(r"\btl\.atomic_\w+|\btriton_helpers\.\w*atomic\w*")
-
-
 _RANDOM = re.compile(r"\btl\.rand\w*|\btriton_helpers\.rand\w*|\btl\.philox\w*")
 
 
