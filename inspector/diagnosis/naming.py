@@ -383,3 +383,11 @@ def at(cause: RootCause) -> str:
     if cause.file and cause.line:
         return f"{PurePath(cause.file).name}:{cause.line}"
     return ""
+
+
+def place_ahead(cause: RootCause) -> str:
+    """Return the cause's place with a colon, to begin a sentence with; empty if the place is not known."""
+    place = at(cause)
+    if place:
+        return f"{place}: "
+    return ""

@@ -20,7 +20,7 @@ from ctrace.inspector.findings.autotuning_view import (
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
-from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
+from ctrace.reports.terminal.widgets import capped, fix, hanging, item, section, table
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _MOST = 5
@@ -53,7 +53,7 @@ def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) 
     yield from _operations(operations, all_of_it=all_of_it)
     if rows:
         yield section(f"Configurations of Triton kernels: {fmt.count(len(rows), 'kernel')}")
-        for row in rows if all_of_it else rows[:_MOST_KERNELS]:
+        for row in capped(rows, _MOST_KERNELS, all_of_it=all_of_it):
             yield from _kernel(row, all_of_it=all_of_it)
         yield from _more(len(rows), _MOST_KERNELS, "kernel", all_of_it=all_of_it)
     if any(each.is_swept for each in operations) or any(row.taken for row in rows):
@@ -87,7 +87,7 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     shown = table(first, *columns, *(["differs in"] if settings else []))
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
-    for each in sound if all_of_it else sound[:_MOST]:
+    for each in capped(sound, _MOST, all_of_it=all_of_it):
         time = status(each) if each.seconds is None else duration(each.seconds)
         runs = "" if each.spread is None else str(each.spread.runs)
         cells = {"time": time, "middle half": spread(each.spread), "runs": runs}
@@ -96,7 +96,7 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
         shown.add_row(*map(Text, row), style="green" if each is best else "")
     yield Padding(shown, (0, 0, 0, 3))
     yield from _more(len(sound), _MOST, "choice", all_of_it=all_of_it)
-    for each in failed if all_of_it else failed[:_MOST]:
+    for each in capped(failed, _MOST, all_of_it=all_of_it):
         words_of_it = fmt.one_line(each.error, 300) or "torch does not say why"
         yield hanging(f"{name(each)} {status(each)}: {words_of_it}", "red")
     yield from _more(len(failed), _MOST, "failed choice", all_of_it=all_of_it)

@@ -23,7 +23,7 @@ from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import MOST, hanging, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, hanging, headline, item
 from ctrace.reports.wording.fusion_wording import (
     bytes_text,
     kinds_text,
@@ -50,7 +50,7 @@ def fusion_screen(
     if not found:
         yield nothing(session)
         return
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
         yield part_head(session, each)
         yield from _facts(session, each)
@@ -115,7 +115,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
         return
     pairs = not_fused(fusion)
     kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
-    shown = kinds if all_of_it else kinds[:MOST]
+    shown = capped(kinds, MOST, all_of_it=all_of_it)
     if shown:
         yield Text(" Not fused, at the cost of extra memory traffic:", style="bold")
     for kind in shown:
@@ -276,7 +276,7 @@ def nodes_screen(
             continue
         for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
             yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
-            yield _nodes(nodes if all_of_it else nodes[:_NODES], width)
+            yield _nodes(capped(nodes, _NODES, all_of_it=all_of_it), width)
             if len(nodes) > _NODES and not all_of_it:
                 yield Text(f"   and {fmt.count(len(nodes) - _NODES, 'more node')}: see --all", style="dim")
 

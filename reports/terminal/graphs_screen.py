@@ -18,7 +18,7 @@ from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import attention_lines
-from ctrace.reports.terminal.widgets import MOST, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, headline, item
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
@@ -44,7 +44,7 @@ def graphs_screen(
     if not found:
         yield Text("\nNo graphs: torch printed none in this run.", style="dim")
         return
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
         yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
     if len(shown) < len(found):

@@ -27,7 +27,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.target_screen import emitted_for
-from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, fix, hanging, item, marked, more, section
+from ctrace.reports.terminal.widgets import MOST, Verbatim, capped, columned, fix, hanging, item, marked, more, section
 from ctrace.reports.wording import kernel_packages as words
 
 _WIDEST = 50
@@ -286,7 +286,7 @@ def tune_screen(
         for each in kernel.classes:
             yield section(f"{each.name}: {fmt.one_line(each.sizes, 100)}")
             rows = _ordered(each)
-            shown = rows if all_of_it else rows[:_MOST]
+            shown = capped(rows, _MOST, all_of_it=all_of_it)
             yield columned(width, _tuned_columns(found), [_tuned_row(one, found, each, kernel) for one in shown])
             if len(rows) > len(shown):
                 yield Text(f"  and {len(rows) - len(shown)} more: see --all", style="dim")

@@ -19,7 +19,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table
+from ctrace.reports.terminal.widgets import GAP, MOST, capped, headline, more, table
 from ctrace.reports.wording.kernels_wording import (
     UNKNOWN,
     cut_lines,
@@ -98,10 +98,10 @@ def kernels_screen(
         yield Text(f"\n{_nothing(session)}", style="dim")
         return
     ordered = largest_first(found)
-    shown = ordered if all_of_it else ordered[:_PARTS]
+    shown = capped(ordered, _PARTS, all_of_it=all_of_it)
     for part in shown:
         yield part_title(session, part)
-        yield _kernels(session, part, part.rows if all_of_it else part.rows[:_ROWS], width)
+        yield _kernels(session, part, capped(part.rows, _ROWS, all_of_it=all_of_it), width)
         if not all_of_it and len(part.rows) > _ROWS:
             yield Text(f"and {fmt.count(len(part.rows) - _ROWS, 'more kernel')}: see --all", style="dim")
         yield Text(_total(part), style="dim")

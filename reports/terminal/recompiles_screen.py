@@ -13,7 +13,7 @@ from ctrace.inspector.findings.recompiles.recompile_view import Cache, Recompile
 from ctrace.inspector.session.completeness import is_whole, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source
-from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _VALUES = 8
@@ -38,7 +38,7 @@ def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bo
         graphs = fmt.count(document.graphs, "graph")
         whole = f"No recompilations: {graphs}, compiled once."
         yield Text(f"\n{whole if is_whole(document.run) else f'No recompilations recorded: {graphs} so far.'}")
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
         yield Text()
@@ -131,7 +131,7 @@ def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it:
     if cache.refused:
         yield Text(f"  Recompile limit hit: calls that match no entry run eagerly{_left(cache)}.", style="red")
     rows = table("entry", "call", "nearest", "differs in", "time")
-    shown = cache.entries if all_of_it else cache.entries[:_VALUES]
+    shown = capped(cache.entries, _VALUES, all_of_it=all_of_it)
     for entry in shown:
         rows.add_row(*_row(entry.of, entry.recompile, width - _TIMELINE))
     yield item(rows)

@@ -28,7 +28,7 @@ from ctrace.inspector.findings.target_view import (
 )
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, WIDE, columned, hanging, headline, item, more, section
+from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, headline, item, more, section
 from ctrace.reports.wording.kernels_wording import configuration_text
 from ctrace.reports.wording.target_wording import least_text, spills_text
 
@@ -53,7 +53,7 @@ def kernels_side_by_side(
     yield from _heads(targets, failed)
     for part in side_by_side(targets):
         yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
-        shown = part.kernels if all_of_it else part.kernels[:_ROWS]
+        shown = capped(part.kernels, _ROWS, all_of_it=all_of_it)
         yield columned(width, _COLUMNS, [row for each in shown for row in _rows(each, width, all_of_it=all_of_it)])
         if len(shown) < len(part.kernels):
             left = fmt.count(len(part.kernels) - len(shown), "more kernel")
@@ -118,7 +118,7 @@ def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tupl
     """Yield a row that names the kernel, then a row for each configuration on each GPU."""
     yield (fmt.one_line(each.name), _CODES[each.code], *[""] * 5)
     for name, one in each.on.items():
-        shown = one.resources if all_of_it else one.resources[:_CONFIGURATIONS]
+        shown = capped(one.resources, _CONFIGURATIONS, all_of_it=all_of_it)
         known = [_configuration(found, width) for found in shown] or [_nothing(one)]
         for number, row in enumerate(known):
             least = (least_text(one.least) or _UNKNOWN) if not number else ""

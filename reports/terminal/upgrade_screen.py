@@ -16,7 +16,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeDocument,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import fix, more, section, table
+from ctrace.reports.terminal.widgets import capped, fix, more, section, table
 from ctrace.reports.wording.upgrade_wording import (
     answer,
     by_reason,
@@ -101,7 +101,7 @@ def _model(model: UpgradedModel, *, all_of_it: bool) -> Iterator[RenderableType]
         yield Padding(Text("; ".join(texts), style="dim"), (0, 0, 0, 2))
     for reason, changes in by_reason(model).items():
         yield Padding(Text(fmt.one_line(reason_text(reason), 400), style="bold"), (0, 0, 0, 2))
-        shown = changes if all_of_it else changes[:_MOST]
+        shown = capped(changes, _MOST, all_of_it=all_of_it)
         for each in shown:
             style = {True: "red", False: "green", None: ""}[each.worse]
             yield Padding(Text(fmt.one_line(change_text(each), 0 if all_of_it else 300), style=style), (0, 0, 0, 4))

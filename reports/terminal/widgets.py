@@ -4,7 +4,7 @@ Tables fit the screen: numbers are never cut, names are cut in the middle.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -43,6 +43,8 @@ _SHORTEST = 14
 """The least width of the first column."""
 _FIRST, _SECOND = 18, 15
 """Least widths of the first two columns; the second gets more only after the first has its width."""
+
+_Row = TypeVar("_Row")
 
 
 class Verbatim(Struct, frozen=True):
@@ -207,6 +209,13 @@ def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> It
     """Say how many items the screen leaves out, and where to see them."""
     if number > most:
         yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")
+
+
+def capped(rows: Sequence[_Row], most: int, *, all_of_it: bool) -> Sequence[_Row]:
+    """Return the rows that a screen lists: all of them with `--all`, else the first ones."""
+    if all_of_it:
+        return rows
+    return rows[:most]
 
 
 def highlighted(text: str, lexer: str) -> Verbatim:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import place_ahead
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind
@@ -81,7 +81,7 @@ def growing_lists(scene: DiagnosisScene) -> Iterator[Candidate]:
         name = lengths[0].subject.removeprefix("len(").removesuffix(")")
         if name.isidentifier() and not _fills(scene, cause, name):
             continue
-        place = f"{at(cause)}: " if at(cause) else ""
+        place = place_ahead(cause)
         if _is_of_argument(name) and not _is_filled(scene, cause, name.rpartition(".")[2]):
             text = (
                 f"{place}{lengths[0].subject} differs between calls, and each length costs a graph: pass objects with "

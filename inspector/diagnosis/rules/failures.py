@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
-from ctrace.inspector.diagnosis.naming import at, break_kind_of
+from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
@@ -170,7 +170,7 @@ def _base(file: str) -> str:
 
 def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
-    place = f"{at(cause)}: " if at(cause) else ""
+    place = place_ahead(cause)
     if no_fake := _NO_FAKE.search(failure.message):
         text = (
             f"{place}register a fake implementation of {no_fake['op']} (torch.library.register_fake), which returns an "
@@ -210,7 +210,7 @@ def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     gb = _GB.search(failure.message)
     if not failure.type.endswith("Unsupported") or gb is None:
         return None
-    place, id_ = f"{at(cause)}: " if at(cause) else "", f"GB{gb['number']}"
+    place, id_ = place_ahead(cause), f"GB{gb['number']}"
     text = scene.session.listings.get(cause.file or "", "")
     construct = construct_at(text, cause.line or -1, None, branches=break_kind_of(id_) is RootKind.TENSOR_BRANCH)
     entry = advice_on_break((id_,), construct.kind)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
@@ -51,7 +51,7 @@ def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
         use = number_use(scene, cause) if not cause.expected else None
         if use is None:
             continue
-        place = f"{at(cause)}: " if at(cause) else ""
+        place = place_ahead(cause)
         what = f"{use.op}() takes `{use.argument}` only as a Python number"
         trial = Trial(dynamic=True)
         text = f"{place}compile with dynamic=True, which makes {use.subject} dynamic from the start: {what}."

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -125,7 +125,7 @@ def warnings_of_libraries(scene: DiagnosisScene) -> Iterator[Candidate]:
         if any(_WARN in each.called and not scene.is_users(each.place.file) for each in scene.breaks(cause))
     ]
     if causes:
-        place = f"{at(causes[0])}: " if at(causes[0]) else ""
+        place = place_ahead(causes[0])
         switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
         text = f"{place}{switch}: compiled code then drops the warning of the library."
         trial = Trial(ignored=("warnings:warn",))
