@@ -21,6 +21,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
 from ctrace.inspector.source.open_questions import open_questions
 
+# One change is a trial of its own; only several are worth one together.
 _LEAST = 2
 COMBINED = "combined"
 _WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))

@@ -26,6 +26,7 @@ _WIDE = 1.5
 """If the ends of an interval differ by more than this factor, "no difference" and "much faster" are both possible."""
 _NARROW = 1.06
 """Rounds continue until the ends of the interval differ by less than this factor, or up to `MOST_ROUNDS`."""
+# Three parts show a trend, and each still has enough rounds for a median.
 _THIRDS = 3
 ROUNDS = 15
 """The number of rounds if the times are steady."""

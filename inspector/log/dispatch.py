@@ -620,6 +620,7 @@ _SWEEP = "_template_autotuning"
 _COMPILING = "_template_precompiling"
 REPORTED = (_SWEEP, _COMPILING)
 """How the names of spans end that say something of a sweep."""
+# Torch records the times of autotuned choices in milliseconds; the facts hold seconds.
 _MILLI = 1e-3
 
 

@@ -84,8 +84,10 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
+# How soon `--follow` shows what a job wrote, without keeping a core busy.
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
+# A log chooses its kinds and threads; without a bound, a damaged one would fill the memory with names.
 _MOST_KINDS = 10_000
 _THREAD_AT = len("V0728 07:00:00.123456 ")
 NO_RECORD = "not a trace record"

@@ -18,6 +18,7 @@ from ctrace.inspector.runs.capture_request import PIPES, CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
 from ctrace.inspector.runs.store import SavedRun
 
+# The most that Linux gives a pipe of a user without asking root (/proc/sys/fs/pipe-max-size).
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
 

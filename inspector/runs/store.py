@@ -28,6 +28,7 @@ from ctrace.inspector.runs.target import holds
 _FILE = ".deleted"
 _MOST = 500
 """The maximum number of names in the list."""
+# The file has one line for each deleted run; a larger one was not written by ctrace.
 _LARGEST = 1 << 20
 
 

@@ -322,6 +322,7 @@ def _is_divisor(scene: DiagnosisScene, each: Break) -> bool:
 
 _READERS = frozenset(("item", "int", "float", "len", "size", "numel"))
 """Functions and methods that return a number."""
+# Names that stand for names: code that passes a number on more often than this is rare, and a cycle must end.
 _DEEPEST = 4
 
 

@@ -41,6 +41,7 @@ COUNTERS = {
 """Torch's counter of each outcome (`torch._dynamo.utils.counters`: `inductor`, `aot_autograd`, `dynamo_cache`)."""
 
 
+# The count comes from the log, and each package becomes a row.
 _MOST_PACKAGES = 1000
 _DEEPEST = 200
 """Limit on nested steps; torch nests about 20. The time of deeper steps counts for the step around them."""
