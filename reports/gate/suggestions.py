@@ -20,8 +20,10 @@ def suggestion_lines(found: SuggestedRepair | None) -> Iterator[str]:
         yield f"Proved repair in {found.library}, which is not your code: {found.summary}"
     elif found.question:
         yield f"Proved, if you agree: {found.summary} {found.question}"
+    elif found.how:
+        yield f"Proved repair: {found.summary} Write: {found.how}."
     else:
-        yield f"Proved repair: {found.summary}{f' Write: {found.how}.' if found.how else ''}"
+        yield f"Proved repair: {found.summary}"
     yield f"`{found.command}`"
 
 

@@ -245,7 +245,9 @@ def _see(session: Session, run: str | None) -> str:
         views.append("kernels")
     if session.fusions:
         views.append("fusion")
-    return f"{', '.join(views)}; or explain -v{f', each with {run}' if run else ''}"
+    if run:
+        return f"{', '.join(views)}; or explain -v, each with {run}"
+    return f"{', '.join(views)}; or explain -v"
 
 
 def _coverage(session: Session) -> str:

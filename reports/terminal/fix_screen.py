@@ -67,7 +67,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
         saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
-        detail = f"{step.name}{f': {saved}' if saved else ''}"
+        detail = f"{step.name}: {saved}" if saved else step.name
         lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
         before = step.counts
         yield item(Group(*lines))
@@ -163,9 +163,7 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
             yield _below(advised[each.id].text)
             yield _below(checked(advised[each.id]), "dim")
         yield from more(len(known), "finding", most=_MOST)
-    why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
-    why = "Not tried" if fixes.unstable or fixes.interrupted else why
-    for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
+    for head, causes in ((_why_left(fixes), left), ("Not tried: --only and --finding leave them out", not_asked)):
         if causes:
             yield section(head)
             for each in causes[:_MOST]:
@@ -244,10 +242,21 @@ def _spent(fixes: Fixes) -> str:
     return f"The budget{budget} was spent: {what}."
 
 
+def _why_left(fixes: Fixes) -> str:
+    """Return the heading of the findings without a proved repair."""
+    if fixes.unstable or fixes.interrupted:
+        return "Not tried"
+    if fixes.budget_spent:
+        return "Not tried: no time was left"
+    return "No repair known"
+
+
 def _elsewhere(fixes: Fixes, left: list[RootCause], *, is_more: bool) -> list[str]:
     """Count the findings that the patch leaves and a proved repair removes, by why that repair is not in the patch."""
     numbers = Counter(_why_apart(fixes, each.id) for each in left)
-    return [f"{f'{number} more' if is_more else fmt.count(number, 'finding')} {why}" for why, number in numbers.items()]
+    if is_more:
+        return [f"{number} more {why}" for why, number in numbers.items()]
+    return [f"{fmt.count(number, 'finding')} {why}" for why, number in numbers.items()]
 
 
 def _why_apart(fixes: Fixes, finding: str) -> str:
@@ -311,7 +320,8 @@ def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool
     asked = _asked(fixes)
     if asked:
         answers = " ".join(f"--accept {name}" for name in asked)
-        commands.append((f"{again} {answers}", f"answer yes to the {'question' if len(asked) == 1 else 'questions'}"))
+        questions = "question" if len(asked) == 1 else "questions"
+        commands.append((f"{again} {answers}", f"answer yes to the {questions}"))
     if found is not None and found.files and not applies:
         commands.append((f"{again} --apply", "write this patch"))
         # A patch that removes no finding only saves graphs; what the questions are about removes some.

@@ -99,12 +99,13 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
     total = f"{len(found) - len(refused)} of {fmt.count(len(found), 'kernel')} ejected"
     yield Text(f"{total}, {fmt.count(len(written), 'package')} written", "bold")
     for each in written:
-        sizes = ", ".join(size.name for size in each.package.sizes)
+        names = ", ".join(size.name for size in each.package.sizes)
+        sizes = f"dynamic sizes {names}" if names else "fixed sizes"
         taken = fmt.count(len(each.package.region.inputs), "input")
         stored = fmt.count(len(each.package.region.outputs), "output")
         yield item(Text(fmt.one_line(f"{each.folder}/", width - 4)))
         kernels = f"{fmt.count(len(each.package.parts), 'kernel')}, " if len(each.package.parts) > 1 else ""
-        yield hanging(f"{kernels}{taken}, {stored}, {f'dynamic sizes {sizes}' if sizes else 'fixed sizes'}")
+        yield hanging(f"{kernels}{taken}, {stored}, {sizes}")
     if written:
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
         files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
@@ -222,14 +223,21 @@ def _colored(diff: str) -> Text:
     return text
 
 
+def _wrapped(checks: Sequence[OperatorCheck]) -> tuple[str, str]:
+    """Return what became of an operator, and the style of that."""
+    if not checks:
+        return "WRAPPED, NOT CHECKED", "bold yellow"
+    if any(each.passed is False for each in checks):
+        return "WRAPPED, WRONG", "bold red"
+    if any(each.passed is None for each in checks):
+        return "WRAPPED, NOT ALL CHECKED", "bold yellow"
+    return "WRAPPED", "bold green"
+
+
 def wrap_screen(result: WrapResult, width: int) -> Iterator[RenderableType]:
     """Show what was written, and whether it holds."""
     made = result.wrapped
-    failed = [each for each in result.checks if each.passed is False]
-    unknown = [each for each in result.checks if each.passed is None]
-    head, style = ("WRAPPED", "bold green") if not failed else ("WRAPPED, WRONG", "bold red")
-    if not failed and (unknown or not result.checks):
-        head, style = f"WRAPPED, NOT {'ALL ' if result.checks else ''}CHECKED", "bold yellow"
+    head, style = _wrapped(result.checks)
     place = fmt.one_line(f"{made.file}:{made.line}")
     yield Text.assemble(
         (head, style), "  ", (fmt.one_line(made.name), "bold"), f"  {fmt.one_line(made.kernel)}, {place}"

@@ -36,8 +36,10 @@ def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bo
     found = document.groups
     if not found:
         graphs = fmt.count(document.graphs, "graph")
-        whole = f"No recompilations: {graphs}, compiled once."
-        yield Text(f"\n{whole if is_whole(document.run) else f'No recompilations recorded: {graphs} so far.'}")
+        if is_whole(document.run):
+            yield Text(f"\nNo recompilations: {graphs}, compiled once.")
+        else:
+            yield Text(f"\nNo recompilations recorded: {graphs} so far.")
     shown = capped(found, MOST, all_of_it=all_of_it)
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
@@ -118,7 +120,9 @@ def _took(group: RecompileGroup) -> str:
     one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
     if one_each:
         return f"Compiled once for each value: {values}."
-    return f"{'Values' if len(group.values) > 1 else 'Value'} seen: {values}."
+    if len(group.values) > 1:
+        return f"Values seen: {values}."
+    return f"Value seen: {values}."
 
 
 def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:

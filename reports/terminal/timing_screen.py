@@ -131,7 +131,8 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     part = measured.first
     if calls is not None:
         noun = "step" if part is not None and part.part == "step" else "call"
-        line += f". It pays for itself after {calls:,} {noun if calls == 1 else f'{noun}s'}."
+        nouns = noun if calls == 1 else f"{noun}s"
+        line += f". It pays for itself after {calls:,} {nouns}."
     elif part is not None and part.speedup is not None and part.speedup.verdict is not RatioVerdict.UNDECIDED:
         line += ". It never pays for itself."
     else:
@@ -142,7 +143,8 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
 def breakdown_section(found: Breakdown, width: int, parts: int) -> Iterator[RenderableType]:
     """Show where the time of a call goes."""
     of = f" of {fmt.one_line(found.scenario, 30)}" if parts > 1 else ""
-    yield section(f"Where a {'step' if found.part == 'step' else 'call'}{of} goes, with torch's profiler on")
+    call = "step" if found.part == "step" else "call"
+    yield section(f"Where a {call}{of} goes, with torch's profiler on")
     if found.is_disturbed:
         yield Text(disturbed(found))
         return
@@ -334,7 +336,9 @@ def _why(timings: Timings) -> Iterator[RenderableType]:
 
 
 def _longer(gap: float) -> str:
-    return f"{duration(abs(gap))} {'more' if gap >= 0 else 'less'}"
+    if gap >= 0:
+        return f"{duration(abs(gap))} more"
+    return f"{duration(-gap)} less"
 
 
 def _reasons(difference: SpeedDifference) -> Iterator[RenderableType]:

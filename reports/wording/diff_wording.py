@@ -83,7 +83,9 @@ def judged(judgement: WorseSide, after: str) -> str:
             return ""
         case Direction.UNKNOWN:
             numbers = fmt.listed(map(_moved, judgement.changed), 9)
-            return f"Neither run is called worse: {judgement.why_unknown}{f' ({numbers})' if numbers else ''}."
+            if numbers:
+                return f"Neither run is called worse: {judgement.why_unknown} ({numbers})."
+            return f"Neither run is called worse: {judgement.why_unknown}."
         case _:
             assert_never(judgement.direction)
 
