@@ -103,7 +103,9 @@ def complain(what: str, todo: str) -> None:
 def one_line_of(text: str) -> str:
     """Make a message one line of plain text of limited length."""
     safe = without_commands(one(text[:_LONGEST]))
-    return safe if len(text) <= _LONGEST else f"{safe}… ({len(text) - _LONGEST:,} more characters)"
+    if len(text) <= _LONGEST:
+        return safe
+    return f"{safe}… ({len(text) - _LONGEST:,} more characters)"
 
 
 def say_unsaved(store: "Store") -> None:

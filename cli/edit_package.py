@@ -45,7 +45,9 @@ class Editing:
         from ctrace.inspector.features.workshop.kernel_packages.package_model import PackageCheckRequest
 
         request = PackageCheckRequest(str(self._folder), self._is_timed, self._code, self._target)
-        return request if self._seconds is None else replace(request, seconds=self._seconds)
+        if self._seconds is None:
+            return request
+        return replace(request, seconds=self._seconds)
 
     def _check(self) -> "CheckedPackage":
         from ctrace.cli.progress import progress

@@ -123,7 +123,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
     """
     from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, package_of
     from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
-    from ctrace.reports.ejecting.eject_writing import Written, make_folder, write_package
+    from ctrace.reports.dump.eject_writing import Written, make_folder, write_package
     from ctrace.reports.json.package_results import Ejected
 
     done: list[Ejected] = []

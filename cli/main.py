@@ -87,7 +87,9 @@ def _named(words: Sequence[str]) -> list[str]:
     from ctrace.inspector.features.doors import doors
 
     offered = _OF_CORE.union(*(door.commands for door in doors().values()))
-    return [words[0]] if words and words[0] in offered else [name for name in _PANELS if name in offered]
+    if words and words[0] in offered:
+        return [words[0]]
+    return [name for name in _PANELS if name in offered]
 
 
 def _add(commands: typer.Typer, name: str) -> None:

@@ -33,32 +33,16 @@ from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.runs.store import SavedRun, Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
 COOKIE = "ctrace-token"
-
-
 _MOST_PAGES = 8
 """How many pages stay in memory."""
-
-
 _MOST_AT_ONCE = 2
 """How many pages are written at once, since a large run takes memory."""
-
-
 _MOST_SECONDS = 300
-
-
 _Key = tuple[tuple[str, str, float, int], ...]
-
-
 _LIST_POLICY = "frame-ancestors 'none'"
-
-
 _RUN_POLICY = f"{_LIST_POLICY}; sandbox allow-scripts"
 """The rest of the policy is in the pages, with the hashes of what they may run."""
-
-
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -67,19 +51,11 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
 HEADER_SECONDS = 10.0
 """How long the headers of a request may take."""
-
-
 READ_SECONDS = 60.0
 """How long an answer may wait for a client that reads nothing of it."""
-
-
 LOOK_SECONDS = 2.0
-
-
 MOST = 200
 """How many connections may be open: below the usual limit on open files. Of more, the one that waits longest goes."""
 
@@ -119,7 +95,9 @@ class Pages:
 
     def _key(self, names: tuple[str, ...]) -> _Key | None:
         known = {run.name: run for run in self.store.runs()}
-        return tuple(_version(known[name]) for name in names) if all(name in known for name in names) else None
+        if all(name in known for name in names):
+            return tuple(_version(known[name]) for name in names)
+        return None
 
     def _done(self, key: _Key, task: "asyncio.Task[str]") -> None:
         del self._writing[key]
@@ -156,7 +134,9 @@ class Pages:
 
 
 def _elsewhere(names: tuple[str, ...]) -> str:
-    return f"ctrace report {names[0]}" if len(names) == 1 else f"ctrace report --diff {' '.join(names)}"
+    if len(names) == 1:
+        return f"ctrace report {names[0]}"
+    return f"ctrace report --diff {' '.join(names)}"
 
 
 def _version(run: SavedRun) -> tuple[str, str, float, int]:

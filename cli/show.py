@@ -218,4 +218,6 @@ def show_either(
 def exit_code(session: Session) -> Exit:
     """Return the exit code of a command that ran the user's program."""
     is_incomplete = session.verdict is Verdict.INCOMPLETE
-    return Exit.PROGRAM if session.failure is not None or is_incomplete else Exit.DONE
+    if session.failure is not None or is_incomplete:
+        return Exit.PROGRAM
+    return Exit.DONE

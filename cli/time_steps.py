@@ -101,5 +101,7 @@ def exit_code(timings: "Timings") -> Exit:
         return Exit.PROGRAM
     failed = [has_failed(each) for each in found]
     if timings.is_table:
-        return Exit.PROGRAM if not any(each.first is not None for each in found) else Exit.DONE
+        if not any(each.first is not None for each in found):
+            return Exit.PROGRAM
+        return Exit.DONE
     return Exit.PROGRAM if any(failed) else Exit.DONE

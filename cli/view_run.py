@@ -326,7 +326,9 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
     if holds(path.is_file):
         if path.suffix != ".py" and (what := container_of(path)):
             raise TargetError(f"{path} is {what}", "unpack it, and name the log or the folder of logs in it")
-        return _read_log(path, whole(path), store) if is_log(path) or holds(partial(is_compressed, path)) else None
+        if is_log(path) or holds(partial(is_compressed, path)):
+            return _read_log(path, whole(path), store)
+        return None
     if is_run:
         return load(store.load(target))
     store.refuse_deleted(target)

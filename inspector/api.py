@@ -149,7 +149,9 @@ def _renamed(data: Any, names: Mapping[str, str]) -> Any:
         return data
     if isinstance(data, dict):
         return {_renamed(key, names): _renamed(value, names) for key, value in data.items()}
-    return [_renamed(each, names) for each in data] if isinstance(data, list) else data
+    if isinstance(data, list):
+        return [_renamed(each, names) for each in data]
+    return data
 
 
 @contextmanager

@@ -86,7 +86,9 @@ def without_commands(text: str, colon: str = r"\x3a", hash_sign: str = r"\x23") 
         return text
 
     def broken(match: re.Match[str]) -> str:
-        return hash_sign if match["indent"] is None else f"{match['indent']}{colon}"
+        if match["indent"] is None:
+            return hash_sign
+        return f"{match['indent']}{colon}"
 
     return _COMMAND.sub(broken, text)
 
@@ -162,7 +164,9 @@ def _finite(data: Any) -> Any:
         return {name: _finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    return data
 
 
 _NOT_XML = "[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

@@ -12,22 +12,14 @@ from ctrace.inspector.knowledge.words import counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
-
-
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 """The end of the name that Dynamo gives a compiled graph (2.11 to 2.13, _dynamo/bytecode_transformation.py)."""
-
-
 _DTYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 """Torch's short names for dtypes (2.13, `torch.dtype.abbr`)."""
-
-
 _LEFT_OUT = f"…{os.sep}"
-
-
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
 
@@ -70,13 +62,17 @@ def width(text: str) -> int:
 def relative(file: str, cwd: str) -> str:
     """Shorten a path in the run's working directory. Not safe to show; see `path`."""
     inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
-    return os.path.relpath(file, cwd) if inside and "\0" not in file + cwd else file
+    if inside and "\0" not in file + cwd:
+        return os.path.relpath(file, cwd)
+    return file
 
 
 def shortened(text: str, most: int) -> str:
     """Cut a long text, and say how much is left out."""
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
+    if left <= 0:
+        return text
+    return f"{text[:most]}… ({left:,} more characters)"
 
 
 def path(file: str, cwd: str) -> str:
@@ -110,7 +106,9 @@ def short_place(file: str, line: int | None, cwd: str, most: int) -> str:
 
 def microseconds(time: float) -> str:
     """Write `12.3 µs`, or `1.2 ms` from a thousand on."""
-    return f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.1f} ms"
+    if time < 1000:
+        return f"{time:.1f} µs"
+    return f"{time / 1000:.1f} ms"
 
 
 def without_unique_part(text: str) -> str:
@@ -135,7 +133,9 @@ def scaled(number: int) -> str:
 def flops(number: int) -> str:
     """Write a number of floating-point operations as `512 FLOP`, `2.1 GFLOP`."""
     text = scaled(number)
-    return f"{text}FLOP" if text[-1:].isalpha() else f"{text} FLOP"
+    if text[-1:].isalpha():
+        return f"{text}FLOP"
+    return f"{text} FLOP"
 
 
 def intensity(value: float) -> str:
@@ -160,7 +160,9 @@ def cost(what: Cost) -> str:
 
     Leaves out `Cost.graphs`: it counts graphs that begin at a site, and only a trial shows how many a fix removes.
     """
-    return f"{count(what.ops, 'op')} in eager" if what.ops else ""
+    if what.ops:
+        return f"{count(what.ops, 'op')} in eager"
+    return ""
 
 
 def seconds(value: float | None) -> str:
@@ -176,14 +178,18 @@ def share(part: int | None, whole: int | None) -> str:
     """Write `12 of 14 (85%)`, or `not measured`."""
     if part is None or whole is None:
         return "not measured"
-    return f"{part} of {whole} ({100 * part // whole}%)" if whole else "0 of 0"
+    if whole:
+        return f"{part} of {whole} ({100 * part // whole}%)"
+    return "0 of 0"
 
 
 def listed(items: Iterable[str], most: int) -> str:
     """Join with commas, and say how many are left out beyond `most`."""
     names = list(items)
     left = len(names) - most
-    return ", ".join(names) if left <= 0 else f"{', '.join(names[:most])}, and {left} more"
+    if left <= 0:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])}, and {left} more"
 
 
 def short_op(op: str) -> str:

@@ -32,7 +32,9 @@ def claim(made: Reproducer) -> str:
 
 
 def _unfinished(made: Reproducer) -> str:
-    return "; interrupted, so not the least" if made.interrupted else "; --budget is spent, so not the least"
+    if made.interrupted:
+        return "; interrupted, so not the least"
+    return "; --budget is spent, so not the least"
 
 
 def render_issue(made: Reproducer) -> Document:

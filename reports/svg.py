@@ -14,15 +14,9 @@ from ctrace.reports.wording.graphs_wording import op_text, result_text
 
 _SECONDS = 60
 """Time limit for Graphviz, which is slow for big graphs."""
-
-
 _LETTER, _LINE = 6.9, 13
 """Pixels of a letter's width and a line's height at font size 10."""
-
-
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
-
-
 COLORS = {
     FxNodeKind.PLACEHOLDER: "#dbeafe",
     FxNodeKind.GET_ATTR: "#fef3c7",
@@ -31,8 +25,6 @@ COLORS = {
     FxNodeKind.CALL_METHOD: "#f8fafc",
     FxNodeKind.CALL_MODULE: "#f8fafc",
 }
-
-
 _LONGEST = 60
 
 

@@ -140,7 +140,9 @@ def _broken_already(outcome: CheckOutcome) -> str:
             counts[one.job.model] = max(breaks, counts.get(one.job.model, 0))
     names = [f"{name} ({number})" for name, number in sorted(counts.items(), key=lambda pair: -pair[1])]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"ctrace: already with graph breaks: {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+    if names:
+        return f"ctrace: already with graph breaks: {', '.join(names[:_MOST_NAMED])}{more}"
+    return ""
 
 
 _MOST_NAMED = 5

@@ -138,7 +138,9 @@ class Checks:
             alone = judged([seen], CheckPolicy(), Lock(), today, is_whole=False)
             now = updated(alone)
             self._lock.keep(now)
-            return judged([seen], CheckPolicy(), now, today, is_whole=False) if now.sections else alone
+            if now.sections:
+                return judged([seen], CheckPolicy(), now, today, is_whole=False)
+            return alone
         outcome = judged([seen], CheckPolicy(), self._lock.lock, today, is_whole=False)
         if seen.job.key not in self._lock.lock.sections.get(outcome.torch, {}):
             self._lock.unknown.add(str(seen.job.key))

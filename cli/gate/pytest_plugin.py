@@ -68,7 +68,9 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config:
 
 def _node_id(item: pytest.Item) -> str:
     """Name a test by its node id, without the group that xdist's `--dist loadgroup` appends."""
-    return f"{item.parent.nodeid}::{item.name}" if item.parent is not None else item.nodeid
+    if item.parent is not None:
+        return f"{item.parent.nodeid}::{item.name}"
+    return item.nodeid
 
 
 def _lock(config: pytest.Config) -> "LockOfTests":

@@ -137,7 +137,9 @@ class _Shared:
             variables = getattr(module, "__dict__", {})
             for each in [each for each in variables if each != "__builtins__"]:
                 variables[each] = None
-        return status if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]) else _NOT_FLUSHED
+        if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]):
+            return status
+        return _NOT_FLUSHED
 
 
 def _flushed(stream: Any) -> bool:

@@ -345,7 +345,9 @@ def _kind_and_first_line(error: BaseException) -> str:
     first = next((line for line in what.splitlines() if line.strip()), "")
     text = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
     # Dynamo's error says little about the exception that caused it.
-    return f"{text} ({_kind_and_first_line(error.__cause__)})" if error.__cause__ is not None else text
+    if error.__cause__ is not None:
+        return f"{text} ({_kind_and_first_line(error.__cause__)})"
+    return text
 
 
 def _check_names(options: Options) -> None:

@@ -39,7 +39,9 @@ def source_of(text: str, node: ast.AST) -> str:
 
 def shortened(text: str) -> str:
     """Shorten an expression that is too long for a sentence."""
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    if len(text) <= _LONG:
+        return text
+    return f"{text[: _LONG - 1]}…"
 
 
 def is_disjoint(first: Iterable[LineEdit], second: Iterable[LineEdit]) -> bool:
@@ -54,7 +56,9 @@ def qualified_name(text: str, line: int) -> str:
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
     is_function = bool(found) and not isinstance(found[-1], ast.ClassDef)
-    return ".".join(node.name for node in found) if is_function else ""
+    if is_function:
+        return ".".join(node.name for node in found)
+    return ""
 
 
 def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -110,7 +110,9 @@ class _Sites(Struct, frozen=True):
         leading = [each for of, each in breaks if of == lead and each.key != site.key]
         if finding.what is Finding.BREAK:
             leading = [each for each in leading if (each.file, each.line) == (site.file, site.line)]
-        return replace(site, follows=leading[0].key) if leading else site
+        if leading:
+            return replace(site, follows=leading[0].key)
+        return site
 
     def _place(self, file: str, line: int, function: str) -> str:
         name = qualified_name(self.session.listings, file, line, function)

@@ -21,6 +21,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
 from ctrace.inspector.source.open_questions import open_questions
 
+# One change is a trial of its own; only several are worth one together.
 _LEAST = 2
 COMBINED = "combined"
 _WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
@@ -205,7 +206,9 @@ def _with_questions(candidate: Candidate, scene: DiagnosisScene) -> Candidate:
     for file in dict.fromkeys(each.file for each in edits):
         text = scene.session.listings.get(file, "")
         asked |= dict.fromkeys(_questions_about(text, tuple(each for each in edits if each.file == file)))
-    return replace(candidate, text=" ".join((candidate.text, *asked))) if asked else candidate
+    if asked:
+        return replace(candidate, text=" ".join((candidate.text, *asked)))
+    return candidate
 
 
 @lru_cache(maxsize=64)
@@ -301,7 +304,9 @@ _MUCH_LESS = 0.75
 def _compile_times(scene: DiagnosisScene, tried: Tried) -> tuple[float, float] | None:
     """Return the compile time without and with a trial's change; None: not measured."""
     before = compile_seconds(scene.session)
-    return None if before is None or tried.compile_seconds is None else (before, tried.compile_seconds)
+    if before is None or tried.compile_seconds is None:
+        return None
+    return (before, tried.compile_seconds)
 
 
 _MANY_TIMES = 4
@@ -335,10 +340,14 @@ def _later(scene: DiagnosisScene, tried: Tried) -> int:
     """
     before, after = later_calls_of(scene.session.trials), tried.outlook
     if after is None or before is None:
-        return -1 if after is not None and after.limit_hit and not scene.session.limit.hit else 0
+        if after is not None and after.limit_hit and not scene.session.limit.hit:
+            return -1
+        return 0
     if before.limit_hit != after.limit_hit:
         return 1 if before.limit_hit else -1
-    return before.recompiles - after.recompiles if before.calls == after.calls else 0
+    if before.calls == after.calls:
+        return before.recompiles - after.recompiles
+    return 0
 
 
 def _is_moved(effect: Effect, scene: DiagnosisScene, tried: Tried) -> bool:
@@ -423,7 +432,9 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
+    if holds and each.effect is not None:
+        return max(each.effect.gain, 1)
+    return 0
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:

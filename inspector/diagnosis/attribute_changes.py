@@ -34,7 +34,9 @@ def apply_of(trial: Trial, texts: Mapping[str, str], parts: Iterable[Part] = ())
     if called:
         return Apply(ApplyKind.PLACE, "\n".join((*settings, called)))
     if trial.dynamic is None:
-        return Apply(ApplyKind.SETTING, "\n".join(settings)) if settings else None
+        if settings:
+            return Apply(ApplyKind.SETTING, "\n".join(settings))
+        return None
     argument = f"dynamic={trial.dynamic}"
     if settings:
         return Apply(ApplyKind.PLACE, "\n".join((*settings, f"model = torch.compile(model, {argument})")))
@@ -65,7 +67,9 @@ def _patch(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
     patch = unified(texts.get(file, ""), after, file)
     line = _HUNK.search(patch)
     first = min((each.line for each in trial.edits if each.file == file), default=int(line[1]) if line else None)
-    return Apply(ApplyKind.PATCH, patch, file, first) if patch else None
+    if patch:
+        return Apply(ApplyKind.PATCH, patch, file, first)
+    return None
 
 
 def compile_statements(paths: Iterable[str], parts: Mapping[str, Part]) -> list[str]:
@@ -130,7 +134,9 @@ def _called(trial: Trial) -> str:
     first += ["model.eval()"] if trial.evaluate else []
     made = "torch.compile(model)" if trial.dynamic is None else f"torch.compile(model, dynamic={trial.dynamic})"
     if not trial.marked and trial.grad is None:
-        return "\n".join((*first, f"model = {made}")) if first else ""
+        if first:
+            return "\n".join((*first, f"model = {made}"))
+        return ""
     body = ["    return compiled(*args, **kwargs)"]
     if trial.grad == "off":
         body = ["    with torch.no_grad():", f"    {body[0]}"]

@@ -35,7 +35,9 @@ def plain_name(subject: str) -> str:
 def sized(cause: Cause) -> tuple[str, int] | None:
     """Return the tensor and the dimension of a cause, or None if the cause is not a size."""
     match = _SIZE.fullmatch(cause.subject)
-    return (match["tensor"], int(match["dim"])) if match else None
+    if match:
+        return (match["tensor"], int(match["dim"]))
+    return None
 
 
 def growth_in(session: Session, recompile: Recompile) -> Growth | None:

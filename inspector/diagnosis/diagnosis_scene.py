@@ -47,7 +47,9 @@ class DiagnosisScene(Struct, frozen=True):
     def effect(self, trial: Trial) -> Effect | None:
         """Return what a trial changed, or None if it did not run, or failed."""
         tried = self.tried(trial)
-        return None if tried is None or tried.counts is None else Effect(counts(self.session), tried.counts)
+        if tried is None or tried.counts is None:
+            return None
+        return Effect(counts(self.session), tried.counts)
 
     def new_breaks(self, tried: Tried) -> tuple[str, ...]:
         """Return the places of a trial's graph breaks at which the run has none, such as `/home/me/net.py:8`."""

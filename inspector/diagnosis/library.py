@@ -16,10 +16,14 @@ def package_of(file: str) -> str:
 
     name = match["name"].removesuffix(".py")
     found = next(iter(distributions(name=name, path=[match["folder"]])), None)
-    return f"{name} {found.version}" if found is not None else name
+    if found is not None:
+        return f"{name} {found.version}"
+    return name
 
 
 def in_library(file: str) -> str:
     """Describe in parentheses how to change a line of a package; empty for a user's file."""
     package = package_of(file)
-    return f" ({package}: patch it from your code, or report it there)" if package else ""
+    if package:
+        return f" ({package}: patch it from your code, or report it there)"
+    return ""

@@ -172,7 +172,9 @@ def break_kind(each: Break) -> RootKind:
     text = f"{each.title} {each.reason}"
     if any(part in text for part in _CALLS):
         return RootKind.UNSUPPORTED_CALL
-    return RootKind.UNSUPPORTED_PYTHON if each.owner is Owner.USER else RootKind.UNSUPPORTED_CALL
+    if each.owner is Owner.USER:
+        return RootKind.UNSUPPORTED_PYTHON
+    return RootKind.UNSUPPORTED_CALL
 
 
 def break_kind_of(gb: str) -> RootKind | None:
@@ -237,7 +239,9 @@ def _share_of(leading: Cause, mine: Sequence[Recompile]) -> str:
     """Say in how many of several recompilations the leading kind of change is, if it is not in all."""
     alike = sum(any(cause.kind is leading.kind for cause in each.causes) for each in mine)
     kind = leading.kind.replace("_", " ")
-    return f"{alike} of the {len(mine)} recompilations have a change of this kind ({kind})" if alike < len(mine) else ""
+    if alike < len(mine):
+        return f"{alike} of the {len(mine)} recompilations have a change of this kind ({kind})"
+    return ""
 
 
 def leading_change(mine: list[Recompile], session: Session) -> tuple[Recompile, Cause]:
@@ -285,7 +289,9 @@ def _changed_too(leading: Cause, mine: list[Recompile]) -> str:
         for cause in mine[0].causes
         if _change_of(cause) in in_each and cause.kind is not leading.kind and cause.kind not in _FOLLOWING
     ]
-    return f"Changed each time, too: {', '.join(dict.fromkeys(others))}" if others else ""
+    if others:
+        return f"Changed each time, too: {', '.join(dict.fromkeys(others))}"
+    return ""
 
 
 def _why_expected(mine: list[Recompile]) -> str:
@@ -349,11 +355,15 @@ def _of_submodules(mine: list[Recompile]) -> str:
 
 def _sentence(text: str) -> str:
     """Capitalize a text, unless it starts with a name such as `torch._dynamo.graph_break`."""
-    return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+    if text.partition(" ")[0].isalpha():
+        return f"{text[:1].upper()}{text[1:]}"
+    return text
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= 40 else f"{value[:18]}…{value[-18:]}"
+    if len(value) <= 40:
+        return value
+    return f"{value[:18]}…{value[-18:]}"
 
 
 def _attention(each: Attention) -> RootCause:
@@ -370,4 +380,14 @@ def _attention(each: Attention) -> RootCause:
 
 def at(cause: RootCause) -> str:
     """Return `file.py:12`; empty if the place is not known."""
-    return f"{PurePath(cause.file).name}:{cause.line}" if cause.file and cause.line else ""
+    if cause.file and cause.line:
+        return f"{PurePath(cause.file).name}:{cause.line}"
+    return ""
+
+
+def place_ahead(cause: RootCause) -> str:
+    """Return the cause's place with a colon, to begin a sentence with; empty if the place is not known."""
+    place = at(cause)
+    if place:
+        return f"{place}: "
+    return ""

@@ -54,7 +54,9 @@ def recompiles_document(session: Session) -> RecompilesDocument:
 
 
 def _specialized(group: RecompileGroup, session: Session) -> Snippet | None:
-    return snippet(session.listings, group.file, group.line, around=0) if group.is_fixed_here else None
+    if group.is_fixed_here:
+        return snippet(session.listings, group.file, group.line, around=0)
+    return None
 
 
 def advice_on(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:

@@ -208,11 +208,10 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
 def _without_consequences(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """Drop causes that are consequences of others: strides change with sizes, dispatch keys with the grad mode."""
     kinds = {cause.kind for cause in causes}
-    follow = (
-        {CauseKind.STRIDE}
-        if kinds & {CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.RANGE, CauseKind.DUCK_SHAPE}
-        else set()
-    )
+    if kinds & {CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.RANGE, CauseKind.DUCK_SHAPE}:
+        follow = {CauseKind.STRIDE}
+    else:
+        follow = set()
     follow |= {CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD} if CauseKind.GRAD_MODE in kinds else set()
     kept = tuple(cause for cause in causes if cause.kind not in follow)
     return kept or causes

@@ -33,7 +33,9 @@ def advice_lines(found: Diagnosis) -> dict[Symptom, str]:
 def line_of(suggestion: Suggestion) -> str:
     """Write a piece of advice with what its trial showed, in one line."""
     trial = checked(suggestion)
-    return f"{suggestion.text} ({trial})" if trial else suggestion.text
+    if trial:
+        return f"{suggestion.text} ({trial})"
+    return suggestion.text
 
 
 def checked(suggestion: Suggestion) -> str:
@@ -47,7 +49,9 @@ def checked(suggestion: Suggestion) -> str:
         found = effect(suggestion.effect, suggestion.new_breaks)
         return f"checked: {found or _later_effect(suggestion)}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT
-    return "general advice, not checked on this model" if is_general else ""
+    if is_general:
+        return "general advice, not checked on this model"
+    return ""
 
 
 def _later_effect(suggestion: Suggestion) -> str:
@@ -80,7 +84,9 @@ def _new(places: Collection[str]) -> str:
     """Write the places of new graph breaks, in parentheses; empty if there are none."""
     names = [short_place(each) for each in places]
     more = ", …" if len(names) > _MOST_PLACES else ""
-    return f" (new: {', '.join(names[:_MOST_PLACES])}{more})" if names else ""
+    if names:
+        return f" (new: {', '.join(names[:_MOST_PLACES])}{more})"
+    return ""
 
 
 _MOST_PLACES = 3

@@ -203,7 +203,9 @@ class Effect(Struct, frozen=True):
         before, after = self.before.coverage, self.after.coverage
         if before is None or after is None:
             return False
-        return after < before - _SAME_COVERAGE if less else after > before + _SAME_COVERAGE
+        if less:
+            return after < before - _SAME_COVERAGE
+        return after > before + _SAME_COVERAGE
 
 
 class ApplyKind(StrEnum):

@@ -144,7 +144,9 @@ class Skip(Struct, frozen=True):
     @property
     def outcome(self) -> str:
         """What became of the function, as far as the log shows."""
-        return "was not compiled" if self.rule in ("thrown", "unclear") else "runs eagerly"
+        if self.rule in ("thrown", "unclear"):
+            return "was not compiled"
+        return "runs eagerly"
 
 
 class CauseKind(StrEnum):

@@ -70,7 +70,9 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
     @property
     def title(self) -> str:
         """The name of the pass, or of the enclosing pass if it has none."""
-        return self.within[-1] if self.name == _UNNAMED and self.within else self.name
+        if self.name == _UNNAMED and self.within:
+            return self.within[-1]
+        return self.name
 
     @property
     def has_changed(self) -> bool:

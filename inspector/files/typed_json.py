@@ -95,7 +95,9 @@ def _typed(kind: Any, data: Any, what: str) -> Any:
         return _struct(kind, _of(dict, data, what), what)
     if issubclass(kind, Enum):
         return _member(kind, data, what)
-    return _number(kind, data, what) if kind in (int, float) else _of(kind, data, what)
+    if kind in (int, float):
+        return _number(kind, data, what)
+    return _of(kind, data, what)
 
 
 def _optional(kind: Any, data: Any, what: str) -> Any:

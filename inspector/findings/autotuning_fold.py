@@ -118,12 +118,16 @@ def _status(timing: ChoiceTiming) -> ChoiceStatus:
         return ChoiceStatus.TIMED
     if not timing.is_built or _DOES_NOT_FIT.search(timing.error):
         return status_of_failure(timing.error)
-    return ChoiceStatus.NOT_TIMED if timing.has_run else ChoiceStatus.FAILED_TO_RUN
+    if timing.has_run:
+        return ChoiceStatus.NOT_TIMED
+    return ChoiceStatus.FAILED_TO_RUN
 
 
 def status_of_failure(error: str) -> ChoiceStatus:
     """Say whether a choice that was not built is too large for the GPU, or does not compile."""
-    return ChoiceStatus.DOES_NOT_FIT if _DOES_NOT_FIT.search(error) else ChoiceStatus.FAILED_TO_COMPILE
+    if _DOES_NOT_FIT.search(error):
+        return ChoiceStatus.DOES_NOT_FIT
+    return ChoiceStatus.FAILED_TO_COMPILE
 
 
 def _ranked(choices: Iterable[Choice]) -> tuple[Choice, ...]:

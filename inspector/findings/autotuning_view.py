@@ -70,7 +70,9 @@ def margin(choices: Iterable[Choice], unnamed: int = 0) -> Margin | None:
 def _noise(first: Choice, second: Choice) -> Noise:
     if first.spread is None or second.spread is None:
         return Noise.NOT_KNOWN
-    return Noise.BEYOND if first.spread.high < second.spread.low else Noise.WITHIN
+    if first.spread.high < second.spread.low:
+        return Noise.BEYOND
+    return Noise.WITHIN
 
 
 class KernelRow(Struct, frozen=True):

@@ -54,7 +54,9 @@ class _Seen(Struct):
     def offenders(self) -> tuple[Offender, ...]:
         """Return what torch's check and its partition name as reasons."""
         checked = () if self.checked is None else self.checked.offenders
-        return checked if self.partitioned is None else (*checked, *self.partitioned.offenders)
+        if self.partitioned is None:
+            return checked
+        return (*checked, *self.partitioned.offenders)
 
 
 def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
@@ -138,7 +140,9 @@ def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:
     """Return the status; a part that torch recorded and later gave up on counts as skipped."""
     if is_skipped:
         return CudaGraphStatus.SKIPPED
-    return CudaGraphStatus.RECORDED if seen.recorded else CudaGraphStatus.UNKNOWN
+    if seen.recorded:
+        return CudaGraphStatus.RECORDED
+    return CudaGraphStatus.UNKNOWN
 
 
 def _reason(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:

@@ -82,7 +82,9 @@ def sentence(session: Session) -> str:
 
 def _word(each: CudaGraph) -> str:
     if each.status is not CudaGraphStatus.UNKNOWN:
-        return _SKIPPED if each.status is CudaGraphStatus.SKIPPED else _RECORDED
+        if each.status is CudaGraphStatus.SKIPPED:
+            return _SKIPPED
+        return _RECORDED
     return _NOT_RUN if each.recordings is None else _NOT_RECORDED
 
 

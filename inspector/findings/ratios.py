@@ -26,6 +26,7 @@ _WIDE = 1.5
 """If the ends of an interval differ by more than this factor, "no difference" and "much faster" are both possible."""
 _NARROW = 1.06
 """Rounds continue until the ends of the interval differ by less than this factor, or up to `MOST_ROUNDS`."""
+# Three parts show a trend, and each still has enough rounds for a median.
 _THIRDS = 3
 ROUNDS = 15
 """The number of rounds if the times are steady."""
@@ -56,7 +57,9 @@ class Interval(Struct, frozen=True):
     @property
     def spread(self) -> float:
         """Half the width of the interval, relative to the median."""
-        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+        if self.median:
+            return (self.high - self.low) / 2 / self.median
+        return 0.0
 
     @property
     def is_sure(self) -> bool:
@@ -141,7 +144,9 @@ def verdict_of(ratio: Interval) -> RatioVerdict:
         return RatioVerdict.FASTER
     if ratio.high < 1 / (1 + RESOLUTION):
         return RatioVerdict.SLOWER
-    return RatioVerdict.UNDECIDED if ratio.high > ratio.low * _WIDE else RatioVerdict.NO_DIFFERENCE
+    if ratio.high > ratio.low * _WIDE:
+        return RatioVerdict.UNDECIDED
+    return RatioVerdict.NO_DIFFERENCE
 
 
 def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:

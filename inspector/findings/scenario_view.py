@@ -44,9 +44,13 @@ def _answer(session: Session, scenario: Scenario) -> str:
 
 def _named(cause: Cause) -> str:
     if cause.kind is CauseKind.ZERO_ONE:
-        return f"{cause.subject} became 0 or 1" if cause.now in ("0", "1") else f"{cause.subject} was 0 or 1 before"
+        if cause.now in ("0", "1"):
+            return f"{cause.subject} became 0 or 1"
+        return f"{cause.subject} was 0 or 1 before"
     kind = cause.kind.replace("_", " ")
-    return kind if cause.kind == cause.subject else f"{kind} of {cause.subject}"
+    if cause.kind == cause.subject:
+        return kind
+    return f"{kind} of {cause.subject}"
 
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:

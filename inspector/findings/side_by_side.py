@@ -130,9 +130,9 @@ def _code(row: Mapping[str, One], everywhere: int) -> SourceComparison:
         return SourceComparison.LIBRARY
     if not all(kernel.source for kernel in kernels):
         return SourceComparison.NOT_KNOWN
-    return (
-        SourceComparison.SAME if len({_without_device(kernel) for kernel in kernels}) == 1 else SourceComparison.DIFFERS
-    )
+    if len({_without_device(kernel) for kernel in kernels}) == 1:
+        return SourceComparison.SAME
+    return SourceComparison.DIFFERS
 
 
 def _without_device(kernel: Kernel) -> str:

@@ -36,7 +36,9 @@ class Open(Struct, frozen=True):
 
 def target_of(session: Session) -> Gpu | None:
     """Return the target GPU, or None if the run generated code for the program's own device."""
-    return session.gpu if session.gpu is not None and session.gpu.target else None
+    if session.gpu is not None and session.gpu.target:
+        return session.gpu
+    return None
 
 
 def called(gpu: Gpu) -> str:
@@ -51,11 +53,12 @@ def target_sentence(session: Session) -> str:
         return ""
     where = session.environment.device or "another device"
     missing = not_emitted(session)
-    left = (
-        f" {listed(missing).capitalize()} {named(len(missing), 'has', 'have')} no code; the problems may say why."
-        if missing
-        else ""
-    )
+    if missing:
+        left = (
+            f" {listed(missing).capitalize()} {named(len(missing), 'has', 'have')} no code; the problems may say why."
+        )
+    else:
+        left = ""
     if missing and len(missing) == len(session.graphs):
         return f"No kernels generated for {called(gpu)}; the program ran on {where}.{left}"
     return f"Kernels generated for {called(gpu)}. Nothing ran on that GPU; the program ran on {where}.{left}"
@@ -71,7 +74,9 @@ def listed(graphs: tuple[Graph, ...]) -> str:
 def not_emitted(session: Session) -> tuple[Graph, ...]:
     """Return the graphs for which a run with a target generated no code."""
     there = {code.graph for code in session.code} | {kernel.graph for kernel in session.kernels}
-    return tuple(graph for graph in session.graphs if graph.id not in there) if target_of(session) else ()
+    if target_of(session):
+        return tuple(graph for graph in session.graphs if graph.id not in there)
+    return ()
 
 
 def left_open(session: Session) -> tuple[Open, ...]:

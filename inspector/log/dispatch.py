@@ -305,7 +305,9 @@ def printed(entry: LogEntry) -> GraphPrinted | ev.Ignored:
 
 def aliases(entry: LogEntry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
-    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
+    if entry.compile_id is None:
+        return ev.Ignored()
+    return AliasesFound(entry.compile_id, entry.text, entry.attempt)
 
 
 def decode(entry: LogEntry) -> ev.Event:
@@ -532,7 +534,9 @@ def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[LogEntry], e
     """Return a decoder that ignores entries without a compile id: not only torch.compile creates symbolic sizes."""
 
     def typed(entry: LogEntry) -> ev.Event:
-        return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
+        if entry.compile_id is None:
+            return ev.Ignored()
+        return make(entry.compile_id, Fields(entry.data, entry.kind))
 
     return typed
 
@@ -618,6 +622,7 @@ _SWEEP = "_template_autotuning"
 _COMPILING = "_template_precompiling"
 REPORTED = (_SWEEP, _COMPILING)
 """How the names of spans end that say something of a sweep."""
+# Torch records the times of autotuned choices in milliseconds; the facts hold seconds.
 _MILLI = 1e-3
 
 

@@ -58,7 +58,9 @@ class Fields:
 
     def maybe_number(self, name: str) -> float | None:
         """Return a number, or None for null and for a missing field."""
-        return None if self._data.get(name) is None else float(self._get(name, int | float))
+        if self._data.get(name) is None:
+            return None
+        return float(self._get(name, int | float))
 
     def number(self, name: str) -> float:
         """Return a number."""

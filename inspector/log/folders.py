@@ -17,9 +17,11 @@ from ctrace.inspector.log.rotation import grouped, name_and_age, one_file
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
+# Enough to recognize why files of a folder were passed over; the message counts the rest.
 _MOST_SKIPPED = 3
 _DEEPEST = 4
 """How deep to look for logs below a folder; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
+# A whole disk is more likely than a folder of logs beyond this, and each file is opened to recognize it.
 _MOST_FILES = 50_000
 _NO_LOGS = frozenset(
     (
@@ -199,7 +201,9 @@ def pieces_of_one(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
     ordered = sorted(logs, key=lambda log: first_record(log.path)[0])
     later = [begins_inside(log.path) for log in ordered]
     is_one = len({first_record(log.path)[1] for log in ordered}) == 1
-    return tuple(ordered) if is_one and len(ordered) > 1 and not later[0] and all(later[1:]) else ()
+    if is_one and len(ordered) > 1 and not later[0] and all(later[1:]):
+        return tuple(ordered)
+    return ()
 
 
 def joining(folder: Path, pieces: Iterable[LogFile]) -> str:

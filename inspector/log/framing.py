@@ -19,7 +19,9 @@ each one is. A piece without records stands for one that is too long, whose size
 MOST_RECORD = 64 << 20
 """How many bytes one record may have, unless the user raises it."""
 _NEXT = re.compile(rb"\n(?!\t)")
+# Large enough that reading costs few calls, small enough that pieces of two processes fit into memory.
 _PIECE = 1 << 18
+# A first line names its event within these bytes; the message about a record too long to read quotes it.
 _HEAD = 200
 _EVENT = re.compile(rb'\] \{"(\w{1,80})"')
 _NO_RECORDS = 1 << 16

@@ -19,6 +19,7 @@ _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
 )
 _MOST = 2**31
+# Each kind gets a decoder that is kept; torch has far fewer kinds, but a damaged log may name any number.
 _MOST_KINDS = 500
 _KIND = re.compile(rb"[A-Za-z_]\w{0,99}")
 _Number = Annotated[int, Meta(ge=0, lt=_MOST)]

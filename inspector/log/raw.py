@@ -75,6 +75,7 @@ from ctrace.inspector.log.reader import Broken, Generations, LogEntry
 
 MOST_PROBLEMS = 1_000
 """How many unreadable or odd entries are kept one by one."""
+# The names come from the log: beyond these, and beyond `_LONGEST` letters, they would cost memory and say nothing.
 _MOST_KINDS = 1_000
 _LONGEST = 300
 _OTHERS = "others"

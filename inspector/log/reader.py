@@ -84,8 +84,10 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
+# How soon `--follow` shows what a job wrote, without keeping a core busy.
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
+# A log chooses its kinds and threads; without a bound, a damaged one would fill the memory with names.
 _MOST_KINDS = 10_000
 _THREAD_AT = len("V0728 07:00:00.123456 ")
 NO_RECORD = "not a trace record"
@@ -153,7 +155,9 @@ class Generations(Struct):
 
 @lru_cache  # records of one compilation follow each other
 def _compile_id(frame: int | str | None, compile_: int | None) -> str | None:
-    return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
+    if frame is None or compile_ is None:
+        return None
+    return intern(f"{frame}/{compile_}")
 
 
 class Left(Enum):
@@ -220,7 +224,9 @@ _LONGEST_MARK = 400
 def _marked(line: bytes) -> str:
     """Return why a compressed file ends, if a line says so."""
     is_mark = line.startswith((DAMAGED.encode(), STOPPED.encode()))
-    return line[:_LONGEST_MARK].decode("utf-8", "replace").strip() if is_mark else ""
+    if is_mark:
+        return line[:_LONGEST_MARK].decode("utf-8", "replace").strip()
+    return ""
 
 
 def whole(file: BinaryIO) -> Callable[[int], bytes]:
@@ -262,7 +268,9 @@ def settled(item: LogEntry | Broken, following: LogEntry | Broken) -> LogEntry |
     if not isinstance(item, LogEntry) or item.changed is not Form.TEXT:
         return item
     if isinstance(following, Broken):
-        return _cut(item) if following.why.startswith((NO_RECORD, _NO_JSON)) else item
+        if following.why.startswith((NO_RECORD, _NO_JSON)):
+            return _cut(item)
+        return item
     return item if following.thread else _cut(item)
 
 

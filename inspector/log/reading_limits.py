@@ -10,9 +10,13 @@ RECORD = "CTRACE_MAX_RECORD"
 UNPACKED = "CTRACE_MAX_UNPACKED"
 _SIZE = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+# A limit this low is more likely a typing error than a wish.
 _LEAST = 1 << 20
+# Counting values costs more than reading a text this short, whatever it contains.
 _SMALL = 1 << 20
+# In the largest record that is read, one value may stand in so many bytes; see `refuse_many_values`.
 _BYTES_PER_VALUE = 32
+# A tiny file may grow more than a hundredfold and still harm nobody.
 _LEAST_UNPACKED = 64 << 20
 _MOST_GROWTH = 100
 """Logs of torch shrink to a sixth or a twentieth; an archive that grows more than a hundredfold is not one of them."""

@@ -608,7 +608,9 @@ def _described(found: os.stat_result) -> str:
     rights = f"{stat.S_IMODE(found.st_mode):o}"
     if stat.S_ISREG(found.st_mode):
         return f"f{rights}:{found.st_size}"
-    return f"d{rights}" if stat.S_ISDIR(found.st_mode) else f"o{stat.S_IFMT(found.st_mode):o}"
+    if stat.S_ISDIR(found.st_mode):
+        return f"d{rights}"
+    return f"o{stat.S_IFMT(found.st_mode):o}"
 
 
 def stamp(path: str) -> list[int]:

@@ -18,6 +18,7 @@ from ctrace.inspector.runs.capture_request import PIPES, CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
 from ctrace.inspector.runs.store import SavedRun
 
+# The most that Linux gives a pipe of a user without asking root (/proc/sys/fs/pipe-max-size).
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
 
@@ -60,7 +61,9 @@ class Channel:
     def arguments(self) -> tuple[str, ...]:
         """The child's arguments: the file of the request, and the pipe for log data that the disk refuses."""
         request = str(PIPES / str(self._request.reading)) if self._request is not None else str(self._saved_request)
-        return (request,) if self._spare is None else (request, str(self._spare.writing))
+        if self._spare is None:
+            return (request,)
+        return (request, str(self._spare.writing))
 
     @property
     def inherited(self) -> tuple[int, ...]:

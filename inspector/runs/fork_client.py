@@ -24,6 +24,7 @@ from ctrace.inspector.runs.suitable import why_new_process
 
 _PAUSE = 0.02
 _MOST_BYTES = 1 << 18
+# The most that Linux gives a pipe of a user without asking root (/proc/sys/fs/pipe-max-size).
 _PIPE_BYTES = 1 << 20
 
 

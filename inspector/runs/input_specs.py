@@ -25,6 +25,7 @@ CHOICES = {
 """What `--vary` can change besides sizes: the possible values, keyed by word."""
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]")
 _KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?!=)(?P<value>.*)", re.DOTALL)
+# Longer numbers exceed 64 bits, and with them every size that torch takes.
 _DIGITS = 18
 _EXAMPLE = 'write a tensor as "float32[8,128]" (a letter makes a dimension dynamic), anything else as a Python literal'
 

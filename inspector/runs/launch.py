@@ -270,7 +270,9 @@ def _killed(number: int, raw: "Raw") -> Failure:
 
 
 def _place(raw: "Raw") -> tuple[str | None, int | None]:
-    return (None, None) if raw.exited is None else (raw.exited.file, raw.exited.line)
+    if raw.exited is None:
+        return (None, None)
+    return (raw.exited.file, raw.exited.line)
 
 
 def _signal_name(number: int) -> str:

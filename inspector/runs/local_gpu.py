@@ -15,6 +15,7 @@ from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
 
+# Importing torch and starting the driver take seconds, and much longer on a busy machine.
 _SECONDS = 120
 _FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "rates", "vector_rates", "sources"))
 

@@ -10,7 +10,9 @@ from ctrace.inspector.runs.child import ChildProcess, cannot_start
 
 FILE = "output.txt"
 """The file's name in the run's folder."""
+# A program that never stops writing must not fill the disk.
 _MOST_IN_FILE = 1 << 20
+# An error message stands at the end, and the last lines of a traceback fit into this.
 _TAIL = 1 << 14
 _LINES, _LONG = 15, 300
 

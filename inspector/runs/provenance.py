@@ -113,7 +113,9 @@ def _read(folder: Path) -> bytes | str:
             if os.name == "posix" and not _is_private(found):
                 return f"others may write {path}: chmod go-rwx {path}"
         key = file.read(_KEY_BYTES + 1)
-    return key if len(key) == _KEY_BYTES else f"{folder / 'key'} is damaged: delete it"
+    if len(key) == _KEY_BYTES:
+        return key
+    return f"{folder / 'key'} is damaged: delete it"
 
 
 def _is_private(found: os.stat_result) -> bool:

@@ -71,7 +71,9 @@ def _outside(request: CaptureRequest) -> str:
     if file is None:
         return f"there is no module {request.module} in {here}"
     real = file.resolve()
-    return "" if real.is_relative_to(top) else f"{real} is outside of the project, {top}"
+    if real.is_relative_to(top):
+        return ""
+    return f"{real} is outside of the project, {top}"
 
 
 def _module_file(module: str, folder: Path) -> Path | None:

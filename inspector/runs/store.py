@@ -28,6 +28,7 @@ from ctrace.inspector.runs.target import holds
 _FILE = ".deleted"
 _MOST = 500
 """The maximum number of names in the list."""
+# The file has one line for each deleted run; a larger one was not written by ctrace.
 _LARGEST = 1 << 20
 
 
@@ -260,11 +261,10 @@ class Store:
         why = why_gone(self.root, name)
         if why is None:
             return
-        how = (
-            "by ctrace runs --prune"
-            if why is DeletedRun.PRUNED
-            else f"to make room for newer runs (the last {KEEP} remain)"
-        )
+        if why is DeletedRun.PRUNED:
+            how = "by ctrace runs --prune"
+        else:
+            how = f"to make room for newer runs (the last {KEEP} remain)"
         todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name NAME"
         raise RunError(f"there is no run {name}: it was deleted {how}", todo)
 
@@ -442,7 +442,9 @@ def _word(text: str, what: str) -> str:
 
 
 def _seconds(data: Any) -> float | None:
-    return None if data is None else _within(typed(float, data, "seconds"), 0, _LAST, "seconds")
+    if data is None:
+        return None
+    return _within(typed(float, data, "seconds"), 0, _LAST, "seconds")
 
 
 def _summary(data: Any) -> dict[str, Any]:

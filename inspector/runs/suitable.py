@@ -17,6 +17,7 @@ from ctrace.inspector.runs.capture_request import CaptureRequest
 _VARIABLES = ("environ", "environb", "putenv", "unsetenv")
 _OPTIONS = ("config", "backends")
 """Parts of names in torch that mean options; a program may set an option before or after other imports of torch."""
+# Each file is parsed. Beyond these, deciding would take longer than a fork saves.
 _MOST_FILES = 500
 
 

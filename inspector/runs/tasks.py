@@ -17,6 +17,7 @@ from ctrace.inspector.knowledge.versions.installed import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.child import ChildProcess
 
+# How late the end of a task may be noticed; a task takes seconds.
 _POLL_SECONDS = 0.05
 _T = TypeVar("_T")
 

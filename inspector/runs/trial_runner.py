@@ -32,6 +32,7 @@ INTERRUPTED = "advice not checked: interrupted"
 CALLS = 10
 """The calls of a trial, through all scenarios: what two calls save, the eighth may lose again at the limit."""
 _OF_SIZES = frozenset((CauseKind.SIZE, CauseKind.RANGE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE))
+# A trial of a quick model imports torch as well, which takes most of its time on a busy machine.
 _LEAST_SECONDS = 60.0
 _TIMES_AS_LONG = 3.0
 """The time limit of a trial, as a multiple of the run's time, in case the trial hangs."""

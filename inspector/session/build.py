@@ -40,9 +40,8 @@ from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.fusion.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
-from ctrace.inspector.findings.kernels.built_lookup import built_of, timed_of
 from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
-from ctrace.inspector.findings.kernels.kernel_fold import generated_of, user_kernels_of
+from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, user_kernels_of
 from ctrace.inspector.findings.shapes.shape_fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Symbols
 from ctrace.inspector.findings.silent_dangers import blamed, dangers_of

@@ -29,9 +29,12 @@ FOLDER = ".logs"
 _END = 1 << 16
 """How much of a log's head and tail to compare."""
 _MOST_HEADER = 1 << 20
+# Reading a larger index would take as long as reading the log.
 _MOST = 256 << 20
+# Indexes are kept for the logs that were read last; they save time, and are never needed.
 _MOST_FILES = 20
 _MOST_SOURCES = 2_000
+# A file that is still being written is younger; an older unfinished one was left by a process that was killed.
 _OLD_SECONDS = 3600.0
 _CODE = ("inspector",)
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -65,7 +68,9 @@ class Index:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError):
             return None
         # A payload may only come from the log that the user named.
-        return session if all(each.path == str(self._log) for each in _stored(session)) else None
+        if all(each.path == str(self._log) for each in _stored(session)):
+            return session
+        return None
 
     def write(self, session: Session) -> None:
         """Replace the index.

@@ -150,7 +150,9 @@ def _wrong(session: Session) -> str:
     replaced = list(dict.fromkeys(_line_of(each) for each in wrong(session)))
     if replaced:
         return f" The attention at {', '.join(replaced[:3])} returns wrong results when compiled."
-    return " Compiled code and eager return different results." if session.dangers else ""
+    if session.dangers:
+        return " Compiled code and eager return different results."
+    return ""
 
 
 def _line_of(answer: AttentionGroup) -> str:
@@ -191,7 +193,9 @@ def _why_nothing(session: Session) -> str:
     if session.compilations:
         return "the compiled code contains no tensor operations."
     off = session.environment.switched_off
-    return f"torch.compile is switched off by {off}." if off else "no compiled function was called."
+    if off:
+        return f"torch.compile is switched off by {off}."
+    return "no compiled function was called."
 
 
 def _why_failed(session: Session) -> str:
@@ -221,7 +225,9 @@ def _until_then(session: Session) -> str:
 
 def _why_left(message: str) -> str:
     by_program = message.startswith("exit code ")
-    return f"The program exited with {message}." if by_program else f"{_capitalized(message)}."
+    if by_program:
+        return f"The program exited with {message}."
+    return f"{_capitalized(message)}."
 
 
 def next_steps(session: Session) -> tuple[str, ...]:

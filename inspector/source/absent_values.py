@@ -177,7 +177,9 @@ class _File:
             case ast.Name(id=name):
                 return self._name(name, function, depth)
             case ast.Attribute(value=holder, attr=name):
-                return self._own(name, depth) if is_self(holder) else self._other(name, depth)
+                if is_self(holder):
+                    return self._own(name, depth)
+                return self._other(name, depth)
         return 0
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
@@ -193,7 +195,9 @@ class _File:
         if line or values or any(parts) or _binds(function, name):
             return line
         outer = [each for each in self.functions if each is not function and _is_below(function, each)]
-        return self._name(name, outer[-1], depth + 1) if outer else self._global(name)
+        if outer:
+            return self._name(name, outer[-1], depth + 1)
+        return self._global(name)
 
     def _part(self, name: str, assign: ast.Assign, depth: int) -> int:
         """Return how one of several names that get what a call returns may be None: `scale, shift = self.parts()`."""

@@ -248,7 +248,9 @@ def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
 
 
 def choices(value: ast.expr) -> Iterator[ast.expr]:
@@ -278,4 +280,6 @@ def last_name(node: ast.expr) -> str:
     """Return the class that `Base`, `nets.Base` or `Base[int]` names."""
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return getattr(node, "id", "")

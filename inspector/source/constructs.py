@@ -192,7 +192,9 @@ def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast
     for at in range(len(chain) - 1, -1, -1):
         match chain[at]:
             case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test) if _is_on(test, line):
-                return (chain, node) if _within(node, test) else (chain[: at + 1], test)
+                if _within(node, test):
+                    return (chain, node)
+                return (chain[: at + 1], test)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 break
     return chain, node

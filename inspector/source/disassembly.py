@@ -50,7 +50,9 @@ def constant_text(value: Any) -> str:
         items = [constant_text(item) for item in value]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if kind is frozenset:
-        return f"frozenset({{{', '.join(sorted(map(constant_text, value)))}}})" if value else "frozenset()"
+        if value:
+            return f"frozenset({{{', '.join(sorted(map(constant_text, value)))}}})"
+        return "frozenset()"
     name = f" {value.co_name}" if isinstance(value, CodeType) else ""
     return f"<{kind.__name__}{name}>"
 

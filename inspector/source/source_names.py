@@ -62,7 +62,9 @@ def _member(name: str) -> str:
 def closure_name(name: str, hint: str) -> str:
     """Return the name of an enclosing function's variable from torch's hint, such as `guard on "k"`."""
     hinted, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
-    return f"{match['before'] or ''}{hinted['name']}{match['after']}" if hinted and match else name
+    if hinted and match:
+        return f"{match['before'] or ''}{hinted['name']}{match['after']}"
+    return name
 
 
 def argument_name(name: str, arguments: tuple[str, ...]) -> str:

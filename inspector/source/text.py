@@ -46,7 +46,9 @@ def as_program(line: str) -> str:
     """Return a line as a complete program: the head of a block gets a body, other lines stay unchanged."""
     text = line.strip()
     with_body = f"{text}\n    pass"
-    return with_body if parsed(text) is None and parsed(with_body) is not None else text
+    if parsed(text) is None and parsed(with_body) is not None:
+        return with_body
+    return text
 
 
 def text_around(listings: Mapping[str, str], frame: Frame) -> tuple[str, int]:

@@ -1,1 +1,1 @@
-"""Write the kernels, the wrapper and the graph of a run as standalone files; needs no torch."""
+"""Write kernels as files, without torch: those of a run with wrapper and graph, or each as a package of its own."""

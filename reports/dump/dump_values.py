@@ -50,7 +50,8 @@ def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | N
             return value
         case ast.Name(id=name):
             resolved = known.get(name)
-            return resolved if isinstance(resolved, bool | int | float) else None
+            if isinstance(resolved, bool | int | float):
+                return resolved
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = number(operand, known)
             return None if inner is None else -inner
@@ -97,4 +98,6 @@ def numbers(node: ast.expr, known: Mapping[str, Value]) -> tuple[int, ...] | Non
     if not isinstance(node, ast.Tuple | ast.List):
         return None
     found = [number(each, known) for each in node.elts]
-    return tuple(each for each in found if isinstance(each, int)) if all(isinstance(n, int) for n in found) else None
+    if all(isinstance(n, int) for n in found):
+        return tuple(each for each in found if isinstance(each, int))
+    return None

@@ -79,7 +79,9 @@ def _lines(printed: str) -> list[str]:
     """Rename the graph's class to a valid Python name, and drop the lines above the class."""
     lines = printed.splitlines()
     start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
-    return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]] if lines else []
+    if lines:
+        return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]]
+    return []
 
 
 def _forward(written: str) -> ast.FunctionDef | None:
@@ -148,7 +150,9 @@ def _chance(value: ast.expr) -> str:
         return f"random numbers of {called}"
     if _EMPTY.search(called):
         return f"{called} returns uninitialized memory"
-    return f"random numbers of {called}" if _RANDOM.search(called) and "backward" not in called else ""
+    if _RANDOM.search(called) and "backward" not in called:
+        return f"random numbers of {called}"
+    return ""
 
 
 def _drops(call: ast.Call) -> bool:

@@ -192,10 +192,14 @@ class _Walk:
                 if isinstance(source, WrapperTensor) and isinstance(start, int):
                     return replace(source, shape=sizes, stride=steps, offset=source.offset + start)
             case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: its argument, or a copy
-                return source if isinstance(source := self._value(base, scope), WrapperTensor) else None
+                if isinstance(source := self._value(base, scope), WrapperTensor):
+                    return source
+                return None
             case "aten.view.dtype" | "torch.ops.aten.view.dtype", [base, dtype]:
                 source = self._value(base, scope)
-                return replace(source, dtype=dotted(dtype)) if isinstance(source, WrapperTensor) else None
+                if isinstance(source, WrapperTensor):
+                    return replace(source, dtype=dotted(dtype))
+                return None
             case "alloc_from_pool", [ast.Name(id=pool), start, dtype, shape, stride]:
                 source = scope.values.get(pool)
                 if isinstance(source, WrapperTensor):

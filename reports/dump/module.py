@@ -8,8 +8,6 @@ from msgspec import Struct, field
 from ctrace.reports import format as fmt
 
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
-
-
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
 """Functions of torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other function."""
 
@@ -107,7 +105,9 @@ def _defined(name: str, kind: str, call: ast.Call) -> Defined | None:
             return Defined(name, "triton", source, function)
         case "cpp", [ast.List(elts=types), ast.Constant(value=str() as source), *_]:
             texts = [each.value for each in types if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-            return Defined(name, "cpp", source, types=tuple(texts)) if len(texts) == len(types) else None
+            if len(texts) == len(types):
+                return Defined(name, "cpp", source, types=tuple(texts))
+            return None
     return None
 
 

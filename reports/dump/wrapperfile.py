@@ -110,7 +110,9 @@ def _tables(parts: WrapperParts, before: str) -> Iterable[str]:
 
 
 def _is_known(value: Value) -> bool:
-    return value.is_known if isinstance(value, WrapperTensor) else value is not None
+    if isinstance(value, WrapperTensor):
+        return value.is_known
+    return value is not None
 
 
 def _tensors(wrapper: Wrapper) -> list[Value]:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
+from ctrace.inspector.features.check.gate_model import CheckedState
 from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
@@ -37,17 +38,26 @@ def _headline(one: CheckedJob, outcome: CheckOutcome) -> str:
 
 
 def _facts(one: CheckedJob, outcome: CheckOutcome) -> str:
-    counts = one.state.counts if one.state else {}
-    facts = [f"torch {outcome.torch}"] if outcome.torch else []
-    facts += [fmt.count(counts[Count.GRAPHS], "graph")] if Count.GRAPHS in counts else []
-    facts += [fmt.count(sum(counts.get(each, 0) for each in _BREAKS), "graph break")] if counts else []
-    if skipped := counts.get(Count.SKIPPED):
-        facts.append(fmt.count(skipped, "function runs eagerly", "functions run eagerly"))
-    if Count.RECOMPILES in counts:
-        facts.append(f"{fmt.count(counts[Count.RECOMPILES], 'recompilation')} after warm-up")
-    coverage = one.state.coverage if one.state else None
-    facts += [] if coverage is None else [f"{int(coverage)}% of the ops in graphs"]
+    facts = []
+    if outcome.torch:
+        facts.append(f"torch {outcome.torch}")
+    if one.state is not None:
+        facts += _counted(one.state)
     return " · ".join([*facts, fmt.seconds(one.seconds)])
+
+
+def _counted(state: CheckedState) -> Iterator[str]:
+    counts = state.counts
+    if Count.GRAPHS in counts:
+        yield fmt.count(counts[Count.GRAPHS], "graph")
+    if counts:
+        yield fmt.count(sum(counts.get(each, 0) for each in _BREAKS), "graph break")
+    if skipped := counts.get(Count.SKIPPED):
+        yield fmt.count(skipped, "function runs eagerly", "functions run eagerly")
+    if Count.RECOMPILES in counts:
+        yield f"{fmt.count(counts[Count.RECOMPILES], 'recompilation')} after warm-up"
+    if state.coverage is not None:
+        yield f"{int(state.coverage)}% of the ops in graphs"
 
 
 def _finding(number: int, finding: GateFinding, one: CheckedJob, outcome: CheckOutcome, width: int) -> Iterator[str]:

@@ -84,8 +84,10 @@ def _merged(same: list[tuple[GateFinding, CheckedJob | None]], outcome: CheckOut
 
 
 def _weight(finding: GateFinding) -> tuple[int, int, int]:
-    ops, graphs = ((finding.site.cost.ops or 0), finding.site.cost.graphs) if finding.site else (0, 0)
-    return GRAVEST_FIRST.index(EXITS[finding.kind]), -ops, -graphs
+    gravity = GRAVEST_FIRST.index(EXITS[finding.kind])
+    if finding.site is None:
+        return gravity, 0, 0
+    return gravity, -(finding.site.cost.ops or 0), -finding.site.cost.graphs
 
 
 _SITES = {

@@ -21,7 +21,9 @@ class Spot(Struct, frozen=True):
     """The first column, from 1, and the column after the last one, in characters."""
 
     def __str__(self) -> str:
-        return self.file if self.line is None else f"{self.file}:{self.line}"
+        if self.line is None:
+            return self.file
+        return f"{self.file}:{self.line}"
 
 
 def cwd() -> Path:
@@ -33,7 +35,9 @@ def own_spot(finding: GateFinding, outcome: CheckOutcome) -> Spot | None:
     """Return the place of a finding, or of its site; None if neither has one."""
     if finding.file:
         return Spot(near(finding.file, outcome), finding.line or None)
-    return site_spot(finding.site, outcome) if finding.site else None
+    if finding.site:
+        return site_spot(finding.site, outcome)
+    return None
 
 
 def spot(finding: GateFinding, checked: CheckedJob | None, outcome: CheckOutcome) -> Spot | None:
@@ -73,7 +77,9 @@ def near(file: str, outcome: CheckOutcome) -> str:
     """Write a file relative to the working directory; a relative `file` starts at the policy's folder."""
     whole = _absolute(file, outcome)
     here = cwd()
-    return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()
+    if whole.is_relative_to(here):
+        return whole.relative_to(here).as_posix()
+    return whole.as_posix()
 
 
 def _absolute(file: str, outcome: CheckOutcome) -> Path:

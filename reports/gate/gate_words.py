@@ -18,8 +18,6 @@ VERDICTS = {
     Exit.USAGE: "wrong",
 }
 """The names of exit codes in the JSON."""
-
-
 TITLES = {
     Exit.DONE: "HOLDS",
     Exit.WORSE: "WORSE",
@@ -27,11 +25,7 @@ TITLES = {
     Exit.PROGRAM: "FAILED",
     Exit.USAGE: "CANNOT CHECK",
 }
-
-
 GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
-
-
 KINDS = {
     FindingKind.NEW_SITE: "a new finding that is not in the lock",
     FindingKind.MORE_TIMES: "a known finding that occurs more often than in the lock",
@@ -48,8 +42,6 @@ KINDS = {
     FindingKind.VANISHED: "the lock has a model that the policy no longer names",
     FindingKind.NO_SECTION: "the lock has no entries for this torch version",
 }
-
-
 _DID = {
     Exit.USAGE: ("cannot be checked", "cannot be checked"),
     Exit.UNTRUSTED: ("has no trustworthy result", "have no trustworthy result"),
@@ -57,17 +49,11 @@ _DID = {
     Exit.WORSE: ("got worse", "got worse"),
     Exit.DONE: ("passes", "pass"),
 }
-
-
+_ALL = 100.0
+"""The percentage of ops in graphs of a job whose coverage is not known: nothing says that it compiles badly."""
 _NOT_CHECKED = "Inductor's guards not checked"
-
-
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
-
-
 _BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
-
-
 _MOST_RUNS = 3
 """How many runs to list for details."""
 
@@ -83,7 +69,9 @@ def verdict(outcome: CheckOutcome) -> str:
 
 
 def _qualified(word: str, outcome: CheckOutcome) -> str:
-    return word if outcome.inductor_guards else f"{word} ({_NOT_CHECKED})"
+    if outcome.inductor_guards:
+        return word
+    return f"{word} ({_NOT_CHECKED})"
 
 
 def sentence(outcome: CheckOutcome) -> str:
@@ -125,10 +113,12 @@ def gravest_first(outcome: CheckOutcome) -> list[CheckedJob]:
 
 def _left_to_do(one: CheckedJob) -> tuple[int, int, float]:
     """Return what torch.compile left out of a job: the more, the sooner it is worth a look."""
-    counts = one.state.counts if one.state else {}
-    breaks = sum(counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
-    coverage = one.state.coverage if one.state else None
-    return -breaks, -counts.get(Count.RECOMPILES, 0), 100.0 if coverage is None else float(coverage)
+    state = one.state
+    if state is None:
+        return 0, 0, _ALL
+    breaks = sum(state.counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
+    coverage = _ALL if state.coverage is None else float(state.coverage)
+    return -breaks, -state.counts.get(Count.RECOMPILES, 0), coverage
 
 
 def cost(finding: GateFinding, checked: CheckedJob | None) -> str:
@@ -136,23 +126,27 @@ def cost(finding: GateFinding, checked: CheckedJob | None) -> str:
     site = finding.site
     if site is None or site.key.kind not in _LEFT_IN_EAGER:
         return ""
-    now = "now " if finding.kind is FindingKind.NEW_SITE else ""
-    ops = f"{fmt.count(site.cost.ops, 'op')} {now}in eager" if site.cost.ops else ""
-    unknown = "ops in eager not measured" if site.cost.ops is None else ""
-    return ", ".join(part for part in (_split(finding, checked), ops, unknown) if part)
+    parts = [_split(finding, checked)]
+    if site.cost.ops is None:
+        parts.append("ops in eager not measured")
+    elif site.cost.ops:
+        now = "now " if finding.kind is FindingKind.NEW_SITE else ""
+        parts.append(f"{fmt.count(site.cost.ops, 'op')} {now}in eager")
+    return ", ".join(filter(None, parts))
 
 
 def _split(finding: GateFinding, checked: CheckedJob | None) -> str:
     """Say how the job's graphs split if only this break explains it; else how many graphs it adds."""
     adds = finding.site.cost.graphs if finding.site else 0
-    state = checked.state if checked else None
-    if checked is None or state is None or checked.graphs_before is None:
-        return f"adds {fmt.count(adds, 'graph')}" if adds else ""
-    now = state.counts.get(Count.GRAPHS)
-    alone = sum(each.kind is FindingKind.NEW_SITE for each in checked.findings) == 1
-    if alone and finding.kind is FindingKind.NEW_SITE and now is not None and now - checked.graphs_before == adds > 0:
-        return f"splits {fmt.count(checked.graphs_before, 'graph')} into {now}"
-    return f"adds {fmt.count(adds, 'graph')}" if adds else ""
+    if checked is not None and checked.state is not None and checked.graphs_before is not None:
+        now = checked.state.counts.get(Count.GRAPHS)
+        is_only_new = [each.kind for each in checked.findings].count(FindingKind.NEW_SITE) == 1
+        is_only_new = is_only_new and finding.kind is FindingKind.NEW_SITE
+        if is_only_new and now is not None and now - checked.graphs_before == adds > 0:
+            return f"splits {fmt.count(checked.graphs_before, 'graph')} into {now}"
+    if adds:
+        return f"adds {fmt.count(adds, 'graph')}"
+    return ""
 
 
 def numbers(finding: GateFinding) -> str:
@@ -170,7 +164,9 @@ def numbers(finding: GateFinding) -> str:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.1f}"
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.1f}"
 
 
 def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
@@ -214,4 +210,6 @@ def _command(kinds: set[SiteKind]) -> str:
     if not kinds:
         return "explain"
     views = {SiteKind.RECOMPILE: "recompiles", SiteKind.CULPRIT: "explain", SiteKind.DANGER: "explain"}
-    return views.get(next(iter(kinds)), "breaks") if len(kinds) == 1 else "breaks"
+    if len(kinds) == 1:
+        return views.get(next(iter(kinds)), "breaks")
+    return "breaks"

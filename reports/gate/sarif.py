@@ -184,7 +184,9 @@ def _locations(at: Spot | None, site: Site | None) -> list[_Data]:
 def _artifact(file: str) -> _Data:
     """Write a path as a URI, relative if it is below the working directory."""
     uri = quote(file.encode("utf-8", "surrogatepass"), safe="/")
-    return {"uri": f"file://{uri}"} if file.startswith("/") else {"uri": uri, "uriBaseId": _ROOT}
+    if file.startswith("/"):
+        return {"uri": f"file://{uri}"}
+    return {"uri": uri, "uriBaseId": _ROOT}
 
 
 def _region(line: int, columns: tuple[int, int] | None) -> _Data:

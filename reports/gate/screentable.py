@@ -71,10 +71,14 @@ def cells(one: CheckedJob) -> tuple[str, str, str, str, str]:
 
 def result(one: CheckedJob) -> str:
     """Write a job's result in a word or two."""
-    return f"{VERDICTS[one.exit]}, new" if one.is_new else VERDICTS[one.exit]
+    if one.is_new:
+        return f"{VERDICTS[one.exit]}, new"
+    return VERDICTS[one.exit]
 
 
 def _graphs(one: CheckedJob, now: int | None) -> str:
     if now is None:
         return UNKNOWN
-    return f"{one.graphs_before} → {now}" if one.graphs_before not in (None, now) else str(now)
+    if one.graphs_before not in (None, now):
+        return f"{one.graphs_before} → {now}"
+    return str(now)

@@ -20,8 +20,10 @@ def suggestion_lines(found: SuggestedRepair | None) -> Iterator[str]:
         yield f"Proved repair in {found.library}, which is not your code: {found.summary}"
     elif found.question:
         yield f"Proved, if you agree: {found.summary} {found.question}"
+    elif found.how:
+        yield f"Proved repair: {found.summary} Write: {found.how}."
     else:
-        yield f"Proved repair: {found.summary}{f' Write: {found.how}.' if found.how else ''}"
+        yield f"Proved repair: {found.summary}"
     yield f"`{found.command}`"
 
 
@@ -79,12 +81,16 @@ def review_block(found: SuggestedRepair) -> tuple[int, int, str] | None:
             return None
         first, text = one.line - 1, one.before + ("" if one.before.endswith("\n") else "\n") + one.new
     block = _fenced("suggestion", text.replace("\r\n", "\n"))
-    return None if block is None else (first, max(one.end - 1, first), block)
+    if block is None:
+        return None
+    return (first, max(one.end - 1, first), block)
 
 
 def patch_block(found: SuggestedRepair) -> str | None:
     """Return the patch of a repair as a code block; None: it has letters that a report must not show as they are."""
-    return _fenced("diff", found.patch) if found.is_ready and found.patch else None
+    if found.is_ready and found.patch:
+        return _fenced("diff", found.patch)
+    return None
 
 
 def _fenced(language: str, text: str) -> str | None:

@@ -138,7 +138,9 @@ def _stage_before(each: CompiledGraph, staged: Staged) -> Staged | None:
     """Return the last stage before another that contains its part of the graph, if both can be read."""
     earlier = each.stages[: each.stages.index(staged)]
     found = next((one for one in reversed(earlier) if one.part in (None, staged.part) or staged.part is None), None)
-    return found if found is not None and found.graph is not None and staged.graph is not None else None
+    if found is not None and found.graph is not None and staged.graph is not None:
+        return found
+    return None
 
 
 def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> str:

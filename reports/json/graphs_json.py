@@ -96,11 +96,10 @@ def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:
 
 def _overview(view: Overview, cwd: str) -> dict[str, Any]:
     symbols = view.each.graphs.symbols
-    mutated = (
-        None
-        if view.changed is None
-        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
-    )
+    if view.changed is None:
+        mutated = None
+    else:
+        mutated = [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
     return {
         **_head(view.each, cwd),
         "stages": [
@@ -298,7 +297,9 @@ def _attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
 
 def _why(each: Attention, answer: AttentionGroup, cwd: str) -> dict[str, Any] | None:
     if each.why is None:
-        return {"code": str(answer.state), "text": answer.why, "lines": []} if answer.why else None
+        if answer.why:
+            return {"code": str(answer.state), "text": answer.why, "lines": []}
+        return None
     return {
         "code": each.why.code,
         "text": answer.why,

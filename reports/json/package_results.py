@@ -19,7 +19,7 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     SizeClass,
     TunedConfigurations,
 )
-from ctrace.reports.ejecting.eject_writing import Written
+from ctrace.reports.dump.eject_writing import Written
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import target_data

@@ -54,7 +54,9 @@ def _field(word: str) -> JsonField:
 
 def _moment(seconds: float | None, _cwd: str) -> str | None:
     """Write seconds since the epoch as a date and a time."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _null_if_empty(value: object, _cwd: str) -> object:
@@ -82,7 +84,9 @@ def _path(file: str | None, cwd: str) -> object:
 def _place(text: str | None, cwd: str) -> object:
     """Shorten the path of `file:line`; leave anything else as it is."""
     file, colon, line = (text or "").rpartition(":")
-    return f"{fmt.relative(file, cwd)}:{line}" if colon and line.isdecimal() else text
+    if colon and line.isdecimal():
+        return f"{fmt.relative(file, cwd)}:{line}"
+    return text
 
 
 def _places(lines: tuple[str, ...], cwd: str) -> list[str]:

@@ -32,7 +32,9 @@ def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
 def target_data(session: Session) -> dict[str, Any] | None:
     """Return the GPU for which code was emitted; None if the code is for the program's own device."""
     gpu = target_of(session)
-    return None if gpu is None else {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
+    if gpu is None:
+        return None
+    return {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
@@ -61,4 +63,7 @@ def unknown_data(session: Session) -> dict[str, Any]:
 
 def bounds_data(session: Session, found: tuple[PartKernels, ...]) -> list[dict[str, Any]]:
     """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
-    return plain(bounds(session, found), "") if target_of(session) else []
+    if not target_of(session):
+        return []
+    data: list[dict[str, Any]] = plain(bounds(session, found), "")
+    return data

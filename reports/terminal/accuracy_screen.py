@@ -157,7 +157,9 @@ def _promises(found: Accuracy) -> Iterator[RenderableType]:
 def _ends(found: Accuracy) -> list[PathStep]:
     """Return the first and the last kernels of the path."""
     steps = list(found.path)
-    return steps if len(steps) <= 2 * MOST else [*steps[:MOST], *steps[-MOST:]]
+    if len(steps) <= 2 * MOST:
+        return steps
+    return [*steps[:MOST], *steps[-MOST:]]
 
 
 def _cwd() -> str:

@@ -20,25 +20,17 @@ from ctrace.inspector.findings.autotuning_view import (
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
-from ctrace.reports.terminal.widgets import fix, hanging, item, section, table
+from ctrace.reports.terminal.widgets import capped, fix, hanging, item, section, table
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _MOST = 5
-
-
 _MOST_KERNELS = 8
-
-
 _SETTINGS = 80
-
-
 _NOISE = {
     Noise.BEYOND: "beyond the spread of their runs",
     Noise.WITHIN: "within the spread of their runs: either may be faster",
     Noise.NOT_KNOWN: "noise not known: torch kept one time for each",
 }
-
-
 _STATUS = {
     ChoiceStatus.TIMED: "",
     ChoiceStatus.NOT_TIMED: "not timed",
@@ -46,11 +38,7 @@ _STATUS = {
     ChoiceStatus.FAILED_TO_RUN: "failed to run",
     ChoiceStatus.DOES_NOT_FIT: "does not fit",
 }
-
-
 _NAME = 40
-
-
 _SETTING = re.compile(r", (?=\w+=)")
 
 
@@ -65,7 +53,7 @@ def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) 
     yield from _operations(operations, all_of_it=all_of_it)
     if rows:
         yield section(f"Configurations of Triton kernels: {fmt.count(len(rows), 'kernel')}")
-        for row in rows if all_of_it else rows[:_MOST_KERNELS]:
+        for row in capped(rows, _MOST_KERNELS, all_of_it=all_of_it):
             yield from _kernel(row, all_of_it=all_of_it)
         yield from _more(len(rows), _MOST_KERNELS, "kernel", all_of_it=all_of_it)
     if any(each.is_swept for each in operations) or any(row.taken for row in rows):
@@ -99,7 +87,7 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     shown = table(first, *columns, *(["differs in"] if settings else []))
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
-    for each in sound if all_of_it else sound[:_MOST]:
+    for each in capped(sound, _MOST, all_of_it=all_of_it):
         time = status(each) if each.seconds is None else duration(each.seconds)
         runs = "" if each.spread is None else str(each.spread.runs)
         cells = {"time": time, "middle half": spread(each.spread), "runs": runs}
@@ -108,7 +96,7 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
         shown.add_row(*map(Text, row), style="green" if each is best else "")
     yield Padding(shown, (0, 0, 0, 3))
     yield from _more(len(sound), _MOST, "choice", all_of_it=all_of_it)
-    for each in failed if all_of_it else failed[:_MOST]:
+    for each in capped(failed, _MOST, all_of_it=all_of_it):
         words_of_it = fmt.one_line(each.error, 300) or "torch does not say why"
         yield hanging(f"{name(each)} {status(each)}: {words_of_it}", "red")
     yield from _more(len(failed), _MOST, "failed choice", all_of_it=all_of_it)
@@ -187,8 +175,12 @@ def _longer(part: float) -> str:
     if part < 0.0005:
         return "as long"
     if part >= 1:
-        return f"{part + 1:.0f} times as long" if part >= 9 else f"{part + 1:.1f} times as long"
-    return f"{part:.1%} longer" if part < 0.095 else f"{part:.0%} longer"
+        if part >= 9:
+            return f"{part + 1:.0f} times as long"
+        return f"{part + 1:.1f} times as long"
+    if part < 0.095:
+        return f"{part:.1%} longer"
+    return f"{part:.0%} longer"
 
 
 def taken(each: TunedOperation) -> str:

@@ -11,7 +11,7 @@ from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, p
 from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target_view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import WIDE, columned, section
+from ctrace.reports.terminal.widgets import WIDE, capped, columned, section
 from ctrace.reports.wording.kernels_wording import UNKNOWN, memory
 from ctrace.reports.wording.target_wording import least_text
 
@@ -30,7 +30,7 @@ def bounds_screen(
     if gpu is None or not parts:
         return
     yield section(f"Lower bounds on run time on {fmt.one_line(gpu.target, 30)}, computed; times {NEEDS_DEVICE}")
-    shown = {id(part): part.kernels if all_of_it else part.kernels[:_ROWS] for part in parts}
+    shown = {id(part): capped(part.kernels, _ROWS, all_of_it=all_of_it) for part in parts}
     rows: list[tuple[str, ...]] = []
     for part in parts:
         if len(parts) > 1:
@@ -85,4 +85,6 @@ def sources_text(gpu: Gpu) -> str:
     known = list(
         dict.fromkeys(gpu.sources[name] for name in ("bandwidth", "rates", "vector_rates") if name in gpu.sources)
     )
-    return f" (source: {fmt.one_line('; '.join(known), 200)})" if known else f" (see ctrace targets {gpu.target})"
+    if known:
+        return f" (source: {fmt.one_line('; '.join(known), 200)})"
+    return f" (see ctrace targets {gpu.target})"

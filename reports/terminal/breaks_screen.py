@@ -79,9 +79,10 @@ def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Ad
     at = each.at
     reasons = [at.reason, *(f"{skip.function} {skip.outcome}. {skip.reason}" for skip in each.skips)]
     yield from (hanging(reason) for reason in reasons if reason not in told)
-    fixes = (
-        [advice] if advice is not None else [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
-    )
+    if advice is not None:
+        fixes = [advice]
+    else:
+        fixes = [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)
     if (advice is None or is_of_kind(advice, at.fix)) and at.advice not in taught:

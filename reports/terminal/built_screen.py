@@ -101,7 +101,9 @@ def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str
 
 def _limits(found: Occupancy) -> str:
     """Name what limits occupancy; name nothing at full occupancy."""
-    return str(OccupancyLimit.THREADS) if OccupancyLimit.THREADS in found.limits else ", ".join(found.limits)
+    if OccupancyLimit.THREADS in found.limits:
+        return str(OccupancyLimit.THREADS)
+    return ", ".join(found.limits)
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
@@ -250,7 +252,9 @@ def _name(kernel: str) -> str:
 
 
 def _called(timed: LaunchTiming) -> str:
-    return f"{_name(timed.kernel)} (call {timed.launch + 1})" if timed.launch else _name(timed.kernel)
+    if timed.launch:
+        return f"{_name(timed.kernel)} (call {timed.launch + 1})"
+    return _name(timed.kernel)
 
 
 def _memory(size: int | None) -> str:

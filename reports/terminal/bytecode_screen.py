@@ -31,41 +31,23 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, headline, more, section
 
 _THEME = "ansi_dark"
-
-
 _INDENT = 2
-
-
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
 """Kinds of insertions that the description explains without the instructions."""
-
-
 _FEW = 2
 """The most instructions that such an insertion may have to be shown in full."""
-
-
 _SHOWN = 3
 """How many insertions of one kind in a row to show before the rest is counted."""
-
-
 _MANY = 6
 """The most insertions of one kind in a row that are all shown."""
-
-
 _LINES = 4
 """The most lines of one text to show."""
-
-
 _MORE: dict[PieceKind | None, str] = {
     PieceKind.INPUT: "inputs",
     PieceKind.PASS: "values for the resume function",
     PieceKind.CHANGE: "side effects",
 }
-
-
 _NAME = 24
-
-
 _NARROW_NAME = 18
 
 
@@ -111,26 +93,14 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 SIDE_BY_SIDE = 120
 """The screen width from which old and new code are shown side by side."""
-
-
 _FUNCTIONS = 12
-
-
 _RECOMPILES = 3
-
-
 _MARKS = "- original code, + added by Dynamo"
-
-
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"
-
-
 _MISSING = (
     "\nNo bytecode in this log: torch's own logs (TORCH_TRACE) and logs of older ctrace versions have none. "
     "Capture it with `ctrace bytecode TARGET`."
 )
-
-
 _NOTHING = "\nNo bytecode: nothing was compiled."
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.features.cluster.collective_view import Collective, CollectivesDocument
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import GAP, fix, hanging, item, more, section, table
+from ctrace.reports.terminal.widgets import GAP, capped, fix, hanging, item, more, section, table
 
 _MOST_ROWS = 24
 _MOST_FINDINGS = 8
@@ -31,7 +31,7 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
     runs = [(first, sum(1 for _ in same)) for first, same in groupby(document.collectives, _row_of)]
     if not runs:
         return
-    shown = runs if all_of_it else runs[:_MOST_ROWS]
+    shown = capped(runs, _MOST_ROWS, all_of_it=all_of_it)
     is_wide = width >= _WIDE
     titles = _TITLES if is_wide else _TITLES[: len(_TITLES) - 2]
     rows = table(*titles)
@@ -42,7 +42,9 @@ def collectives_screen(document: CollectivesDocument, width: int, *, all_of_it: 
 
 
 def _numbered(cells: tuple[str, ...], times: int) -> tuple[str, ...]:
-    return (cells[0], f"{cells[1]} × {times}", *cells[2:]) if times > 1 else cells
+    if times > 1:
+        return (cells[0], f"{cells[1]} × {times}", *cells[2:])
+    return cells
 
 
 def _fitted(rows: list[tuple[str, ...]], titles: tuple[str, ...], width: int) -> Iterator[list[str]]:
@@ -102,7 +104,9 @@ def _row_of(each: Collective) -> tuple[str, ...]:
 def _hidden(each: Collective) -> str:
     if each.between is None:
         return ""
-    return fmt.count(each.between, "op") if each.between else "nothing"
+    if each.between:
+        return fmt.count(each.between, "op")
+    return "nothing"
 
 
 def _findings(document: CollectivesDocument) -> Iterator[RenderableType]:

@@ -11,21 +11,13 @@ from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.inspector.findings.compile_time.compile_time_view import CompileAnswer, CompileDocument
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
-from ctrace.reports.terminal.widgets import MOST, columned, fix, hanging, item, more, section
+from ctrace.reports.terminal.widgets import MOST, capped, columned, fix, hanging, item, more, section
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""
-
-
 _DEPTH = 11
-
-
 _STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.BYPASS: "yellow"}
-
-
 _DIFFERENCES = 3
-
-
 _LARGEST = 2
 
 
@@ -56,7 +48,7 @@ def _phases(found: CompileAnswer, whole: float, width: int) -> Iterator[Renderab
 
 def _graphs(document: CompileDocument, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     found = document.compile.graphs
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     yield section("By graph")
     rows = []
     for each in shown:
@@ -101,7 +93,7 @@ def _caches(found: CompileAnswer, *, all_of_it: bool) -> Iterator[RenderableType
     yield from _off(found.use)
     answers = found.caches
     asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not LookupOutcome.HIT)
-    shown = asked if all_of_it else asked[:MOST]
+    shown = capped(asked, MOST, all_of_it=all_of_it)
     for answer in shown:
         yield from _answer(answer, most=len(answer.differs) if all_of_it else _DIFFERENCES)
     yield from more(len(asked), "look-up", "--all", most=len(shown))

@@ -72,12 +72,18 @@ def _status(part: CudaGraphPart) -> str:
     if each.status is not CudaGraphStatus.UNKNOWN:
         return str(each.status)
     if each.recordings is not None:
-        return "not recorded" if part.not_recorded else "not recorded; torch logs no reason"
-    return "may be skipped" if each.found else "no obstacle found"
+        if part.not_recorded:
+            return "not recorded"
+        return "not recorded; torch logs no reason"
+    if each.found:
+        return "may be skipped"
+    return "no obstacle found"
 
 
 def _where(cwd: str, reason: CudaGraphReason) -> str:
-    return f"{fmt.place(reason.file, reason.line, cwd)}: " if reason.file is not None else ""
+    if reason.file is not None:
+        return f"{fmt.place(reason.file, reason.line, cwd)}: "
+    return ""
 
 
 def _notes(document: CudaGraphsDocument) -> Iterator[RenderableType]:

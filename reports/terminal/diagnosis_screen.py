@@ -63,7 +63,9 @@ def what_to_do(found: Diagnosis, *, whole: bool = False) -> Iterator[RenderableT
 
 def _hanging(text: Text, indent: int) -> RenderableType:
     """Indent the lines after the first."""
-    return Padding(text, (0, 0, 0, 0)) if not indent else _Hanging(text, indent)
+    if not indent:
+        return Padding(text, (0, 0, 0, 0))
+    return _Hanging(text, indent)
 
 
 class _Hanging:
@@ -134,7 +136,9 @@ def _inside(each: RootCause, session: Session) -> str:
     places = [
         fmt.short_place(at.inside.file, at.inside.line, session.environment.cwd, _PLACE) for at in breaks if at.inside
     ]
-    return f"inside: {fmt.listed(dict.fromkeys(places), 3)}" if places else ""
+    if places:
+        return f"inside: {fmt.listed(dict.fromkeys(places), 3)}"
+    return ""
 
 
 def _compared(each: RootCause, session: Session) -> str:
@@ -155,7 +159,9 @@ def _with_torchs_words(why: str, letters: int) -> str:
         return _bounded(why, letters)
     kept = fmt.cut(f"{found}{words}", max(letters, _TORCHS_LETTERS))
     left = letters - fmt.width(kept)
-    return f"{_bounded(ours, left)} {kept}" if _SENTENCE_END.search(ours[: max(left, 0)]) else kept
+    if _SENTENCE_END.search(ours[: max(left, 0)]):
+        return f"{_bounded(ours, left)} {kept}"
+    return kept
 
 
 def _bounded(text: str, letters: int) -> str:
@@ -164,7 +170,9 @@ def _bounded(text: str, letters: int) -> str:
     if fmt.width(line) <= letters:
         return line
     ends = [at.end() for at in _SENTENCE_END.finditer(line) if fmt.width(line[: at.end()]) <= letters]
-    return line[: ends[-1]].rstrip() if ends else fmt.cut(line, letters)
+    if ends:
+        return line[: ends[-1]].rstrip()
+    return fmt.cut(line, letters)
 
 
 def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, DiffDocument, What
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, diff_style, more, section
+from ctrace.reports.terminal.widgets import MOST, capped, diff_style, more, section
 from ctrace.reports.wording.diff_wording import (
     answer,
     folded,
@@ -63,7 +63,7 @@ def diff_screen(document: DiffDocument, *, all_of_it: bool, after_run: str | Non
 
 
 def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableType]:
-    shown = changes if all_of_it else changes[:MOST]
+    shown = capped(changes, MOST, all_of_it=all_of_it)
     for where, several in places(shown).items():
         yield Text(f"  {fmt.one_line(where, 120)}", style="bold")
         for change in several:

@@ -29,20 +29,10 @@ from ctrace.reports.wording.comparison_wording import rounded
 from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
 
 _NAME = 24
-
-
 _REASONS = 2
-
-
 _WHY = 120
-
-
 _PROVOKED = 10
-
-
 _MOST = 4
-
-
 _BILLION, _MILLION = 10**9, 10**6
 
 
@@ -131,7 +121,9 @@ def _setup(session: Session) -> Iterator[str]:
 
 def _generated(session: Session) -> str:
     gpu = target_of(session)
-    return f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
+    if gpu:
+        return f"kernels generated for {gpu.target}, not run"
+    return "kernels generated, not built"
 
 
 def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
@@ -218,8 +210,6 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
 
 
 _LOOPS = 2
-
-
 _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
 
@@ -255,7 +245,9 @@ def _see(session: Session, run: str | None) -> str:
         views.append("kernels")
     if session.fusions:
         views.append("fusion")
-    return f"{', '.join(views)}; or explain -v{f', each with {run}' if run else ''}"
+    if run:
+        return f"{', '.join(views)}; or explain -v, each with {run}"
+    return f"{', '.join(views)}; or explain -v"
 
 
 def _coverage(session: Session) -> str:
@@ -333,14 +325,18 @@ def _size(parameters: int | None, size: int | None) -> str:
 def _short(number: int) -> str:
     if number >= _BILLION:
         return f"{number / _BILLION:.2f} B"
-    return f"{number / _MILLION:.1f} M" if number >= _MILLION else f"{number:,}"
+    if number >= _MILLION:
+        return f"{number / _MILLION:.1f} M"
+    return f"{number:,}"
 
 
 def _decimal(size: int) -> str:
     """Write bytes in decimal units, as the sizes of models are given."""
     if size >= _BILLION:
         return f"{size / _BILLION:.1f} GB"
-    return f"{size / _MILLION:.1f} MB" if size >= _MILLION else f"{size / 1000:.1f} kB"
+    if size >= _MILLION:
+        return f"{size / _MILLION:.1f} MB"
+    return f"{size / 1000:.1f} kB"
 
 
 def _assumption(each: Assumed, cwd: str) -> str:

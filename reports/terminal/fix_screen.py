@@ -17,17 +17,9 @@ from ctrace.reports.terminal.widgets import diff_style, item, more, section
 from ctrace.reports.wording.diagnosis_wording import checked, effect
 
 _PATCH_LINES = 60
-
-
 _MOST = 6
-
-
 _SUMMARY = 300
-
-
 _WHY = 300
-
-
 _LONGEST = 600
 """Advice has its trial behind it in the same line."""
 
@@ -75,7 +67,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
         saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
-        detail = f"{step.name}{f': {saved}' if saved else ''}"
+        detail = f"{step.name}: {saved}" if saved else step.name
         lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
         before = step.counts
         yield item(Group(*lines))
@@ -171,9 +163,7 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
             yield _below(advised[each.id].text)
             yield _below(checked(advised[each.id]), "dim")
         yield from more(len(known), "finding", most=_MOST)
-    why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
-    why = "Not tried" if fixes.unstable or fixes.interrupted else why
-    for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
+    for head, causes in ((_why_left(fixes), left), ("Not tried: --only and --finding leave them out", not_asked)):
         if causes:
             yield section(head)
             for each in causes[:_MOST]:
@@ -213,14 +203,18 @@ def first_words(fixes: Fixes, *, applies: bool = False) -> tuple[str, str]:
         return "NOTHING TO REPAIR", "green"
     if chosen(fixes) is not None:
         return ("REPAIRED" if applies else "REPAIRABLE"), "green"
-    return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
+    if fixes.unstable:
+        return ("UNSTABLE", "red")
+    return ("NOT REPAIRED", "red")
 
 
 def answer(fixes: Fixes, *, applies: bool = False) -> str:
     """Say how many findings have a proved repair, and what all repairs together save."""
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
-        return "Nothing on disk has changed." if fixes.interrupted else "There is no finding that needs a change."
+        if fixes.interrupted:
+            return "Nothing on disk has changed."
+        return "There is no finding that needs a change."
     found = chosen(fixes)
     together = set(found.findings) if found is not None else set()
     repaired = sum(each.id in together for each in open_)
@@ -248,21 +242,30 @@ def _spent(fixes: Fixes) -> str:
     return f"The budget{budget} was spent: {what}."
 
 
+def _why_left(fixes: Fixes) -> str:
+    """Return the heading of the findings without a proved repair."""
+    if fixes.unstable or fixes.interrupted:
+        return "Not tried"
+    if fixes.budget_spent:
+        return "Not tried: no time was left"
+    return "No repair known"
+
+
 def _elsewhere(fixes: Fixes, left: list[RootCause], *, is_more: bool) -> list[str]:
     """Count the findings that the patch leaves and a proved repair removes, by why that repair is not in the patch."""
     numbers = Counter(_why_apart(fixes, each.id) for each in left)
-    return [f"{f'{number} more' if is_more else fmt.count(number, 'finding')} {why}" for why, number in numbers.items()]
+    if is_more:
+        return [f"{number} more {why}" for why, number in numbers.items()]
+    return [f"{fmt.count(number, 'finding')} {why}" for why, number in numbers.items()]
 
 
 def _why_apart(fixes: Fixes, finding: str) -> str:
     repairs = [each for each in fixes.proved_for(finding) if finding in each.findings]
     if all(each.library for each in repairs):
         return "in a library"
-    return (
-        "if you answer a question"
-        if any(each.question for each in repairs)
-        else "by a repair that is not in this patch"
-    )
+    if any(each.question for each in repairs):
+        return "if you answer a question"
+    return "by a repair that is not in this patch"
 
 
 def earlier(proved_at: float) -> str:
@@ -277,7 +280,9 @@ def saving(outcome: ProofOutcome) -> str:
     """Say what a repair saves; empty: nothing is known."""
     if outcome.later is not None:
         return f"recompilations in {CALLS} calls {outcome.later[0]} → {outcome.later[1]}"
-    return effect(outcome.effect) if outcome.effect is not None else ""
+    if outcome.effect is not None:
+        return effect(outcome.effect)
+    return ""
 
 
 def closing(outcome: ProofOutcome) -> str:
@@ -315,7 +320,8 @@ def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool
     asked = _asked(fixes)
     if asked:
         answers = " ".join(f"--accept {name}" for name in asked)
-        commands.append((f"{again} {answers}", f"answer yes to the {'question' if len(asked) == 1 else 'questions'}"))
+        questions = "question" if len(asked) == 1 else "questions"
+        commands.append((f"{again} {answers}", f"answer yes to the {questions}"))
     if found is not None and found.files and not applies:
         commands.append((f"{again} --apply", "write this patch"))
         # A patch that removes no finding only saves graphs; what the questions are about removes some.

@@ -23,7 +23,7 @@ from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import MOST, hanging, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, hanging, headline, item
 from ctrace.reports.wording.fusion_wording import (
     bytes_text,
     kinds_text,
@@ -37,14 +37,8 @@ from ctrace.reports.wording.fusion_wording import (
 )
 
 _LABEL = 12
-
-
 _NODES = 40
-
-
 _LOOPS = 18
-
-
 _COLUMNS = ("  node", "kind", "loops", "read", "written")
 
 
@@ -56,7 +50,7 @@ def fusion_screen(
     if not found:
         yield nothing(session)
         return
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
         yield part_head(session, each)
         yield from _facts(session, each)
@@ -121,7 +115,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
         return
     pairs = not_fused(fusion)
     kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
-    shown = kinds if all_of_it else kinds[:MOST]
+    shown = capped(kinds, MOST, all_of_it=all_of_it)
     if shown:
         yield Text(" Not fused, at the cost of extra memory traffic:", style="bold")
     for kind in shown:
@@ -198,7 +192,9 @@ def is_flow(each: Missed) -> bool:
 
 def torch_words(each: Missed) -> str:
     """Write torch's own reason."""
-    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch logs no reason"
+    if each.reason.torch:
+        return f"torch: {fmt.one_line(each.reason.torch, 300)}"
+    return "torch logs no reason"
 
 
 def rounds_screen(
@@ -280,7 +276,7 @@ def nodes_screen(
             continue
         for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
             yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
-            yield _nodes(nodes if all_of_it else nodes[:_NODES], width)
+            yield _nodes(capped(nodes, _NODES, all_of_it=all_of_it), width)
             if len(nodes) > _NODES and not all_of_it:
                 yield Text(f"   and {fmt.count(len(nodes) - _NODES, 'more node')}: see --all", style="dim")
 
@@ -315,11 +311,9 @@ def _what(node: Node, width: int) -> str:
 def fusion_title(session: Session) -> str:
     """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
     found = fusion_totals(session)
-    return (
-        f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
-        if found
-        else ""
-    )
+    if found:
+        return f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
+    return ""
 
 
 def fusion_lines(session: Session) -> Iterator[RenderableType]:

@@ -18,7 +18,7 @@ from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import attention_lines
-from ctrace.reports.terminal.widgets import MOST, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, headline, item
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
@@ -44,7 +44,7 @@ def graphs_screen(
     if not found:
         yield Text("\nNo graphs: torch printed none in this run.", style="dim")
         return
-    shown = found if all_of_it else found[:MOST]
+    shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
         yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
     if len(shown) < len(found):
@@ -117,7 +117,9 @@ def _inputs(inputs: tuple[GraphInput, ...]) -> str:
 def _typed(each: GraphInput) -> str:
     if each.node.type is not None:
         return f" {type_text(each.node.type)}"
-    return f" (number {fmt.one_line(each.node.symbol)})" if each.node.symbol else ""
+    if each.node.symbol:
+        return f" (number {fmt.one_line(each.node.symbol)})"
+    return ""
 
 
 def _change(each: Changed) -> str:
@@ -131,7 +133,9 @@ def _result(each: Result, values: Mapping[str, str]) -> str:
     text = f"{fmt.one_line(each.text, 40)}{type_}"
     if each.base:
         return f"{text} ({'is' if each.shares is Shares.INPUT else 'a view of'} {fmt.one_line(each.base, 60)})"
-    return f"{text} ({_SHARES[each.shares]})" if each.shares in _SHARES else text
+    if each.shares in _SHARES:
+        return f"{text} ({_SHARES[each.shares]})"
+    return text
 
 
 def _fact(name: str, value: str, style: str = "") -> RenderableType:
@@ -153,11 +157,10 @@ def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_
     if view.recomputed is not None and (view.recomputed.nodes or view.recomputed.views):
         names = counts_text(counted(view.recomputed.nodes), _TOP)
         views = f" ({fmt.count(view.recomputed.views, 'view')} too)" if view.recomputed.views else ""
-        ops = (
-            f"{fmt.count(len(view.recomputed.nodes), 'op')} of the forward: {names}"
-            if names
-            else "no op of the forward"
-        )
+        if names:
+            ops = f"{fmt.count(len(view.recomputed.nodes), 'op')} of the forward: {names}"
+        else:
+            ops = "no op of the forward"
         yield _fact("recomputed", f"in the backward: {ops}{views}")
 
 

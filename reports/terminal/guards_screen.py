@@ -241,7 +241,9 @@ def _by_line(guards: Iterable[Guard], document: GuardsDocument, width: int, most
 
 def _source(file: str, line: int, document: GuardsDocument) -> str:
     lines = document.listings.get(file, "").splitlines()
-    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    if 0 < line <= len(lines):
+        return lines[line - 1].strip()
+    return ""
 
 
 def _listed(guards: tuple[Guard, ...], cwd: str, width: int, most: int) -> Iterator[RenderableType]:
@@ -325,7 +327,9 @@ def cost_lines(each: GuardedCompilation, document: GuardsDocument, width: int) -
 
 def _time(difference: float) -> str:
     """Write the difference of two measurements, which noise can make negative near zero."""
-    return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
+    if difference > 0:
+        return fmt.microseconds(difference)
+    return "≈ 0 µs"
 
 
 def _of_a_call(each: GuardedCompilation, cost: GuardCost, document: GuardsDocument) -> Text:

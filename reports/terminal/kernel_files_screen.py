@@ -27,33 +27,25 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.target_screen import emitted_for
-from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, fix, hanging, item, marked, more, section
+from ctrace.reports.terminal.widgets import MOST, Verbatim, capped, columned, fix, hanging, item, marked, more, section
 from ctrace.reports.wording import kernel_packages as words
 
 _WIDEST = 50
 """The most columns of a place."""
-
-
 _RAN = {
     "gpu": "the kernel ran on the GPU",
     "cpu": "the kernel ran on the CPU",
     "interpreter": "the kernel ran in Triton's interpreter",
     "fallback": "the operator ran its CPU code; the kernel itself was not run",
 }
-
-
 _ORIGINS = {
     "triton": "read by torch from Triton's intermediate code of a launch",
     "source": "read from the source: pointers that flow into tl.store or an atomic operation",
 }
-
-
 _CPU = {
     "branch": "the function's own branch",
     "interpreter": "Triton's interpreter, which is slow",
 }
-
-
 _MOST = 12
 """How many configurations of a size class a screen lists."""
 
@@ -88,7 +80,9 @@ def _part(part: DumpedPart) -> str:
 
 def _todo(dumped: Dumped) -> str:
     first = next((part for part in dumped.parts if part.wrapper), None)
-    return f"python {dumped.folder / first.folder / 'wrapper.py'}" if first else ""
+    if first:
+        return f"python {dumped.folder / first.folder / 'wrapper.py'}"
+    return ""
 
 
 def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Iterator[RenderableType]:
@@ -105,12 +99,13 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
     total = f"{len(found) - len(refused)} of {fmt.count(len(found), 'kernel')} ejected"
     yield Text(f"{total}, {fmt.count(len(written), 'package')} written", "bold")
     for each in written:
-        sizes = ", ".join(size.name for size in each.package.sizes)
+        names = ", ".join(size.name for size in each.package.sizes)
+        sizes = f"dynamic sizes {names}" if names else "fixed sizes"
         taken = fmt.count(len(each.package.region.inputs), "input")
         stored = fmt.count(len(each.package.region.outputs), "output")
         yield item(Text(fmt.one_line(f"{each.folder}/", width - 4)))
         kernels = f"{fmt.count(len(each.package.parts), 'kernel')}, " if len(each.package.parts) > 1 else ""
-        yield hanging(f"{kernels}{taken}, {stored}, {f'dynamic sizes {sizes}' if sizes else 'fixed sizes'}")
+        yield hanging(f"{kernels}{taken}, {stored}, {sizes}")
     if written:
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
         files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
@@ -228,14 +223,21 @@ def _colored(diff: str) -> Text:
     return text
 
 
+def _wrapped(checks: Sequence[OperatorCheck]) -> tuple[str, str]:
+    """Return what became of an operator, and the style of that."""
+    if not checks:
+        return "WRAPPED, NOT CHECKED", "bold yellow"
+    if any(each.passed is False for each in checks):
+        return "WRAPPED, WRONG", "bold red"
+    if any(each.passed is None for each in checks):
+        return "WRAPPED, NOT ALL CHECKED", "bold yellow"
+    return "WRAPPED", "bold green"
+
+
 def wrap_screen(result: WrapResult, width: int) -> Iterator[RenderableType]:
     """Show what was written, and whether it holds."""
     made = result.wrapped
-    failed = [each for each in result.checks if each.passed is False]
-    unknown = [each for each in result.checks if each.passed is None]
-    head, style = ("WRAPPED", "bold green") if not failed else ("WRAPPED, WRONG", "bold red")
-    if not failed and (unknown or not result.checks):
-        head, style = f"WRAPPED, NOT {'ALL ' if result.checks else ''}CHECKED", "bold yellow"
+    head, style = _wrapped(result.checks)
     place = fmt.one_line(f"{made.file}:{made.line}")
     yield Text.assemble(
         (head, style), "  ", (fmt.one_line(made.name), "bold"), f"  {fmt.one_line(made.kernel)}, {place}"
@@ -267,7 +269,9 @@ def _fact(name: str, text: str) -> Text:
 
 
 def _mutated(names: tuple[str, ...]) -> str:
-    return f"so the operator mutates {', '.join(names)}" if names else "which the operator allocates"
+    if names:
+        return f"so the operator mutates {', '.join(names)}"
+    return "which the operator allocates"
 
 
 def _check(check: OperatorCheck) -> Iterator[RenderableType]:
@@ -290,7 +294,7 @@ def tune_screen(
         for each in kernel.classes:
             yield section(f"{each.name}: {fmt.one_line(each.sizes, 100)}")
             rows = _ordered(each)
-            shown = rows if all_of_it else rows[:_MOST]
+            shown = capped(rows, _MOST, all_of_it=all_of_it)
             yield columned(width, _tuned_columns(found), [_tuned_row(one, found, each, kernel) for one in shown])
             if len(rows) > len(shown):
                 yield Text(f"  and {len(rows) - len(shown)} more: see --all", style="dim")

@@ -19,7 +19,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table
+from ctrace.reports.terminal.widgets import GAP, MOST, capped, headline, more, table
 from ctrace.reports.wording.kernels_wording import (
     UNKNOWN,
     cut_lines,
@@ -65,15 +65,21 @@ _COLUMNS = (
 
 def share_text(row: KernelOfPart) -> str:
     """Write the share of the graph part's bytes: `71%`."""
-    return UNKNOWN if row.share is None else f"{100 * row.share:.0f}%"
+    if row.share is None:
+        return UNKNOWN
+    return f"{100 * row.share:.0f}%"
 
 
 def _flops(work: Work) -> str:
-    return UNKNOWN if work.flops is None else fmt.scaled(work.flops)
+    if work.flops is None:
+        return UNKNOWN
+    return fmt.scaled(work.flops)
 
 
 def _intensity(work: Work) -> str:
-    return UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
+    if work.intensity is None:
+        return UNKNOWN
+    return fmt.intensity(work.intensity)
 
 
 def _nothing(session: Session) -> str:
@@ -92,10 +98,10 @@ def kernels_screen(
         yield Text(f"\n{_nothing(session)}", style="dim")
         return
     ordered = largest_first(found)
-    shown = ordered if all_of_it else ordered[:_PARTS]
+    shown = capped(ordered, _PARTS, all_of_it=all_of_it)
     for part in shown:
         yield part_title(session, part)
-        yield _kernels(session, part, part.rows if all_of_it else part.rows[:_ROWS], width)
+        yield _kernels(session, part, capped(part.rows, _ROWS, all_of_it=all_of_it), width)
         if not all_of_it and len(part.rows) > _ROWS:
             yield Text(f"and {fmt.count(len(part.rows) - _ROWS, 'more kernel')}: see --all", style="dim")
         yield Text(_total(part), style="dim")

@@ -44,7 +44,9 @@ def no_advice(lesson: Lesson) -> str:
 def _decapitalized(line: str) -> str:
     """Make the first letter lower case, for use after a colon; keep names such as NumPy and __init__."""
     first = line.partition(" ")[0]
-    return line[0].lower() + line[1:] if first == "A" or first[1:].islower() else line
+    if first == "A" or first[1:].islower():
+        return line[0].lower() + line[1:]
+    return line
 
 
 def _example_versions(entry: AdviceEntry) -> Iterator[RenderableType]:

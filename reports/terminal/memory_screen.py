@@ -305,7 +305,9 @@ def _signed(size: int) -> str:
 
 
 def _line(file: str | None, line: int | None, cwd: str) -> str:
-    return "no line of yours" if file is None else fmt.place(file, line, cwd)
+    if file is None:
+        return "no line of yours"
+    return fmt.place(file, line, cwd)
 
 
 def _cell(file: str | None, line: int | None, cwd: str, width: int) -> str:

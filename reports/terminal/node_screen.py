@@ -19,7 +19,7 @@ from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, 
 from ctrace.inspector.knowledge.words import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import places
-from ctrace.reports.terminal.widgets import MOST, item, section, table
+from ctrace.reports.terminal.widgets import MOST, capped, item, section, table
 from ctrace.reports.wording.graphs_wording import call_text, input_words, output_words, place_text, result_text
 
 _MOST_NODES = 80
@@ -208,7 +208,7 @@ def _of_line(each: NodesAtLine, width: int, *, all_of_it: bool) -> Iterator[Rend
     number = fmt.count(len(each.nodes), "node")
     yield Text.assemble("\n", (f"{each.each.id}  {each.staged.label}", "bold"), (f"  {number}", "dim"))
     device = _device(each.staged.graph) if each.staged.graph else ""
-    shown: Iterable[FxNode] = each.nodes if all_of_it else each.nodes[: 3 * MOST]
+    shown: Iterable[FxNode] = capped(each.nodes, 3 * MOST, all_of_it=all_of_it)
     for node in shown:
         yield node_line(node.name, call_text(node), result_text(node, device, strides=all_of_it), width)
     if not all_of_it and len(each.nodes) > 3 * MOST:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.features.compare.ranks.job import COMPILATION, Divergence, Job
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import item, more, section, table
+from ctrace.reports.terminal.widgets import capped, item, more, section, table
 from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, answer, incomplete, letters, ranks_text
 
 _PLAIN = ("node", "guard", "reason", COMPILATION)
@@ -29,7 +29,7 @@ def ranks_screen(job: Job, width: int, *, all_of_it: bool) -> Iterator[Renderabl
     for report in job.reports[:1]:
         yield section("Torch's own report of a mismatch")
         lines = fmt.plain(report).splitlines()
-        yield item(Text("\n".join(fmt.cut(line, width - 2) for line in (lines if all_of_it else lines[:12]))))
+        yield item(Text("\n".join(fmt.cut(line, width - 2) for line in (capped(lines, 12, all_of_it=all_of_it)))))
     if job.compilations:
         yield from _matrix(job, width, all_of_it=all_of_it)
     yield from _times(job)
@@ -57,11 +57,11 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
 def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     """Show what each group of ranks compiled; the same letter means the same content."""
     yield section("Compilations by rank")
-    groups = job.groups if all_of_it else job.groups[:MOST_GROUPS]
+    groups = capped(job.groups, MOST_GROUPS, all_of_it=all_of_it)
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
     odd = [each for each in job.compilations if len(set(letters(each.contents))) > 1]
     chosen = list(job.compilations) if all_of_it or not odd else odd
-    shown = chosen if all_of_it else chosen[:_MOST_ROWS]
+    shown = capped(chosen, _MOST_ROWS, all_of_it=all_of_it)
     room = max(width - 16 - 18 * len(groups), 20)
     for each in shown:
         name = Text.assemble(fmt.one_line(each.function, 40), (f"  {fmt.file_name(each.file)}:{each.line}", "dim"))

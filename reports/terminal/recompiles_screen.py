@@ -13,7 +13,7 @@ from ctrace.inspector.findings.recompiles.recompile_view import Cache, Recompile
 from ctrace.inspector.session.completeness import is_whole, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source
-from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _VALUES = 8
@@ -36,9 +36,11 @@ def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bo
     found = document.groups
     if not found:
         graphs = fmt.count(document.graphs, "graph")
-        whole = f"No recompilations: {graphs}, compiled once."
-        yield Text(f"\n{whole if is_whole(document.run) else f'No recompilations recorded: {graphs} so far.'}")
-    shown = found if all_of_it else found[:MOST]
+        if is_whole(document.run):
+            yield Text(f"\nNo recompilations: {graphs}, compiled once.")
+        else:
+            yield Text(f"\nNo recompilations recorded: {graphs} so far.")
+    shown = capped(found, MOST, all_of_it=all_of_it)
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
         yield Text()
@@ -118,7 +120,9 @@ def _took(group: RecompileGroup) -> str:
     one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
     if one_each:
         return f"Compiled once for each value: {values}."
-    return f"{'Values' if len(group.values) > 1 else 'Value'} seen: {values}."
+    if len(group.values) > 1:
+        return f"Values seen: {values}."
+    return f"Value seen: {values}."
 
 
 def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -131,7 +135,7 @@ def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it:
     if cache.refused:
         yield Text(f"  Recompile limit hit: calls that match no entry run eagerly{_left(cache)}.", style="red")
     rows = table("entry", "call", "nearest", "differs in", "time")
-    shown = cache.entries if all_of_it else cache.entries[:_VALUES]
+    shown = capped(cache.entries, _VALUES, all_of_it=all_of_it)
     for entry in shown:
         rows.add_row(*_row(entry.of, entry.recompile, width - _TIMELINE))
     yield item(rows)
@@ -143,7 +147,9 @@ def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it:
 
 
 def _left(cache: Cache) -> str:
-    return f", {fmt.count(cache.left, 'op')} so far" if cache.left else ""
+    if cache.left:
+        return f", {fmt.count(cache.left, 'op')} so far"
+    return ""
 
 
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:

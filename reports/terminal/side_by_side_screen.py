@@ -28,7 +28,7 @@ from ctrace.inspector.findings.target_view import (
 )
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, WIDE, columned, hanging, headline, item, more, section
+from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, headline, item, more, section
 from ctrace.reports.wording.kernels_wording import configuration_text
 from ctrace.reports.wording.target_wording import least_text, spills_text
 
@@ -53,7 +53,7 @@ def kernels_side_by_side(
     yield from _heads(targets, failed)
     for part in side_by_side(targets):
         yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
-        shown = part.kernels if all_of_it else part.kernels[:_ROWS]
+        shown = capped(part.kernels, _ROWS, all_of_it=all_of_it)
         yield columned(width, _COLUMNS, [row for each in shown for row in _rows(each, width, all_of_it=all_of_it)])
         if len(shown) < len(part.kernels):
             left = fmt.count(len(part.kernels) - len(shown), "more kernel")
@@ -109,14 +109,16 @@ def _sum(part: ComparedPart, targets: Targets) -> str:
 
 
 def _least(part: ComparedPart, name: str) -> str:
-    return "has no such part" if name not in part.least else least_text(part.least[name]) or _UNKNOWN
+    if name not in part.least:
+        return "has no such part"
+    return least_text(part.least[name]) or _UNKNOWN
 
 
 def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
     """Yield a row that names the kernel, then a row for each configuration on each GPU."""
     yield (fmt.one_line(each.name), _CODES[each.code], *[""] * 5)
     for name, one in each.on.items():
-        shown = one.resources if all_of_it else one.resources[:_CONFIGURATIONS]
+        shown = capped(one.resources, _CONFIGURATIONS, all_of_it=all_of_it)
         known = [_configuration(found, width) for found in shown] or [_nothing(one)]
         for number, row in enumerate(known):
             least = (least_text(one.least) or _UNKNOWN) if not number else ""
@@ -150,9 +152,10 @@ def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     yield section("Kernels that differ between targets" if found else "All kernels are the same on all targets")
     for part, each in found[:MOST]:
         where = f"{part.graph} {part.stage}: {each.name}"
-        difference = (
-            f"only on {', '.join(each.on)}" if each.code is SourceComparison.NOT_EVERYWHERE else _CODES[each.code]
-        )
+        if each.code is SourceComparison.NOT_EVERYWHERE:
+            difference = f"only on {', '.join(each.on)}"
+        else:
+            difference = _CODES[each.code]
         yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(difference)}", "yellow")))
     yield from more(len(found), "kernel", "ctrace kernels")
 
@@ -170,7 +173,9 @@ _FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
 
 def _fused(session: Session) -> str:
     found = fusion_totals(session)
-    return f"{fmt.count(found.before, 'node')} into {found.after}" if found else _UNKNOWN
+    if found:
+        return f"{fmt.count(found.before, 'node')} into {found.after}"
+    return _UNKNOWN
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:

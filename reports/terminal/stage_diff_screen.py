@@ -19,7 +19,7 @@ from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, Li
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import places
 from ctrace.reports.terminal.node_screen import line_title, node_line
-from ctrace.reports.terminal.widgets import hanging, headline, item, section
+from ctrace.reports.terminal.widgets import capped, hanging, headline, item, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 
 _WHY = {
@@ -29,20 +29,10 @@ _WHY = {
     WhyGone.UNUSED: "unused",
     WhyGone.OTHER: "",
 }
-
-
 _ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
-
-
 _MOST_LINES = 25
-
-
 _OPS = 6
-
-
 _PATTERNS = 4
-
-
 _SUBSYSTEMS = {
     "pre_grad_passes": "pre-grad passes",
     "joint_graph_passes": "joint passes",
@@ -74,7 +64,7 @@ def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iter
     decomposed = sum(bool(line.before and line.after) for line in changed)
     changes = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
     yield Text(f"{changes}, {fmt.count(same, 'line')} with the same ops." if same else f"{changes}.")
-    shown = changed if all_of_it else changed[:_MOST_LINES]
+    shown = capped(changed, _MOST_LINES, all_of_it=all_of_it)
     for line in shown:
         yield line_title(line.at, cwd)
         yield from _lowered(line, width, all_of_it=all_of_it)
@@ -99,7 +89,7 @@ def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[Rend
 def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     changed = [line for line in diff.changes if line.is_change]
     yield from _totals(diff)
-    shown = changed if all_of_it else changed[:_MOST_LINES]
+    shown = capped(changed, _MOST_LINES, all_of_it=all_of_it)
     for line in shown:
         yield line_title(line.at, cwd)
         yield from _change(line, width, all_of_it=all_of_it)

@@ -20,7 +20,7 @@ from ctrace.inspector.findings.target_view import (
     target_sentence,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section
+from ctrace.reports.terminal.widgets import MOST, capped, hanging, item, more, section
 from ctrace.reports.wording.kernels_wording import lines_text
 
 _CANDIDATES = 4
@@ -37,7 +37,9 @@ def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableTyp
 def code_note(session: Session) -> str:
     """Return the note that follows the title of code for a target GPU; empty without `--target`."""
     gpu = target_of(session)
-    return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)" if gpu else ""
+    if gpu:
+        return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)"
+    return ""
 
 
 def emitted_for(session: Session) -> Iterator[RenderableType]:
@@ -74,7 +76,7 @@ def questions_section(session: Session, *, all_of_it: bool = False) -> Iterator[
     if not found:
         return
     yield section("The program asks about the device")
-    for each in found if all_of_it else found[:MOST]:
+    for each in capped(found, MOST, all_of_it=all_of_it):
         yield _question(each)
     if not all_of_it:
         yield from more(len(found), "question", "ctrace kernels --all")
@@ -98,7 +100,7 @@ def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[Re
 
 
 def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
-    for each in kind.choices if all_of_it else kind.choices[:MOST]:
+    for each in capped(kind.choices, MOST, all_of_it=all_of_it):
         lines = f"  {fmt.one_line(lines_text(each.lines), 60)}" if each.lines else ""
         head = fmt.one_line(f"{each.graph} {each.stage}: {each.subject}", 120)
         yield item(Text.assemble((head, "bold"), (lines, "dim")))
@@ -134,4 +136,6 @@ def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
     if one.name == subject and configuration:
         return configuration
-    return f"{one.name} ({configuration})" if configuration else one.name
+    if configuration:
+        return f"{one.name} ({configuration})"
+    return one.name

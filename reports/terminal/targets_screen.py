@@ -54,7 +54,9 @@ def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:
     before = [name, fmt.one_line(gpu.title, 40)] if wide else [name]
     speeds = [_operations(gpu.vector_rates.get("float32")), _operations(gpu.rates.get("bfloat16"))]
     facts = [_capability(gpu), str(gpu.processors), fmt.memory(gpu.memory), bandwidth]
-    return [*before, *facts, l2, *speeds, eight] if wide else [*before, *facts, *speeds]
+    if wide:
+        return [*before, *facts, l2, *speeds, eight]
+    return [*before, *facts, *speeds]
 
 
 def target_screen(listed: Listed, width: int) -> Iterator[RenderableType]:
@@ -97,7 +99,9 @@ def _notes(numbers: Mapping[str, int]) -> Table:
 
 
 def _mark(gpu: TargetGpu, fact: str, numbers: Mapping[str, int]) -> str:
-    return f"[{numbers[gpu.sources[fact]]}]" if fact in gpu.sources else ""
+    if fact in gpu.sources:
+        return f"[{numbers[gpu.sources[fact]]}]"
+    return ""
 
 
 def _fact(gpu: TargetGpu, fact: str) -> str:

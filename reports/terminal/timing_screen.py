@@ -1,4 +1,6 @@
-"""Screen of one configuration: the verdict, every scenario and part, where a call goes, and how it was measured.
+"""Screens of `ctrace time`, with their sentences.
+
+Of one configuration: the verdict, every scenario and part, where a call goes, and how it was measured.
 
 Several configurations make a table: the best one first, one row each, and why they differ.
 """
@@ -17,14 +19,15 @@ from ctrace.inspector.features.time.timing_view import (
     Share,
     break_even,
     breakdowns,
+    crowd,
+    fixed_costs,
     kernels_a_call,
     ranking,
 )
-from ctrace.inspector.findings.ratios import RatioVerdict
+from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
 from ctrace.reports import format as fmt
-from ctrace.reports.format import duration
+from ctrace.reports.format import digits, duration, times
 from ctrace.reports.terminal.widgets import Verbatim, columned, fix, hanging, item, section
-from ctrace.reports.wording import timing_wording as words
 
 _STYLES = {
     RatioVerdict.FASTER: "bold green",
@@ -32,23 +35,21 @@ _STYLES = {
     RatioVerdict.NO_DIFFERENCE: "bold",
     RatioVerdict.UNDECIDED: "bold yellow",
 }
-
-
 _MESSAGE = 300
-
-
 _TABLE = "AUTOTUNE "
 """How torch's table of choices begins (2.11 to 2.15, _inductor/select_algorithm.py)."""
-
-
 _WIDE = 125
 """Width from which one table holds all columns."""
-
-
 _REASONS = 4
-
-
 _ROW_MESSAGE = 200
+HEADS = {
+    RatioVerdict.FASTER: "FASTER",
+    RatioVerdict.SLOWER: "SLOWER",
+    RatioVerdict.NO_DIFFERENCE: "NO MEASURABLE DIFFERENCE",
+    RatioVerdict.UNDECIDED: "UNDECIDED",
+}
+_FIXED = 0.4
+"""If fixed costs have at least this share of a call, they explain why compiling does not help."""
 
 
 def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
@@ -56,7 +57,7 @@ def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
     measured = timings.configurations[0]
     yield headline(timings.target, measured)
     yield from trouble(measured)
-    for what, todo in words.reasons(measured):
+    for what, todo in reasons(measured):
         yield hanging(what, "yellow")
         yield fix(todo)
     if any(part.speedup is not None for part in measured.parts):
@@ -78,12 +79,11 @@ def headline(target: str, measured: MeasuredConfiguration) -> Text:
             ("NOT MEASURED", "bold red"), "  ", (name, "bold"), "\n", f"No times: {fmt.one_line(why, 200)}."
         )
     verdict = part.speedup.verdict
-    scenario = (
-        f" Scenario {fmt.one_line(part.scenario, 40)}." if len({each.scenario for each in measured.parts}) > 1 else ""
-    )
-    return Text.assemble(
-        (words.HEADS[verdict], _STYLES[verdict]), "  ", (name, "bold"), "\n", f"{words.answer(part)}{scenario}"
-    )
+    if len({each.scenario for each in measured.parts}) > 1:
+        scenario = f" Scenario {fmt.one_line(part.scenario, 40)}."
+    else:
+        scenario = ""
+    return Text.assemble((HEADS[verdict], _STYLES[verdict]), "  ", (name, "bold"), "\n", f"{answer(part)}{scenario}")
 
 
 def trouble(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
@@ -107,7 +107,7 @@ def _parts(parts: tuple[TimedPart, ...], width: int) -> RenderableType:
         peaks = f"{_memory(part.eager_peak)} → {_memory(part.compiled_peak)}"
         eager = duration(None if part.eager is None else part.eager.median)
         compiled = duration(None if part.compiled is None else part.compiled.median)
-        verdict = words.speedup(part.speedup)
+        verdict = speedup(part.speedup)
         unknown = part.eager_peak is None and part.compiled_peak is None
         rows.append(
             (fmt.one_line(part.scenario), part.part, eager, compiled, verdict, "not measured" if unknown else peaks)
@@ -131,7 +131,8 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     part = measured.first
     if calls is not None:
         noun = "step" if part is not None and part.part == "step" else "call"
-        line += f". It pays for itself after {calls:,} {noun if calls == 1 else f'{noun}s'}."
+        nouns = noun if calls == 1 else f"{noun}s"
+        line += f". It pays for itself after {calls:,} {nouns}."
     elif part is not None and part.speedup is not None and part.speedup.verdict is not RatioVerdict.UNDECIDED:
         line += ". It never pays for itself."
     else:
@@ -142,9 +143,10 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
 def breakdown_section(found: Breakdown, width: int, parts: int) -> Iterator[RenderableType]:
     """Show where the time of a call goes."""
     of = f" of {fmt.one_line(found.scenario, 30)}" if parts > 1 else ""
-    yield section(f"Where a {'step' if found.part == 'step' else 'call'}{of} goes, with torch's profiler on")
+    call = "step" if found.part == "step" else "call"
+    yield section(f"Where a {call}{of} goes, with torch's profiler on")
     if found.is_disturbed:
-        yield Text(words.disturbed(found))
+        yield Text(disturbed(found))
         return
     columns = ("", ">eager", ">", ">compiled", ">")
     rows = [_share(each, found.calls) for each in found.program]
@@ -172,13 +174,13 @@ def _number(value: float | None) -> str:
 
 def footer(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     """Say how it was measured."""
-    found = words.conditions(measured)
+    found = conditions(measured)
     if not found:
         return
     yield Text(f"\n{fmt.one_line(found, 300)}", style="dim")
     part = measured.first or next(iter(measured.parts), None)
     if part is not None:
-        yield Text(f"Warming up: {words.warming(part)}.", style="dim")
+        yield Text(f"Warming up: {warming(part)}.", style="dim")
     if part is not None and part.speedup is not None:
         confidence = part.speedup.ratio.confidence
         yield Text(
@@ -216,7 +218,7 @@ def table_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
     yield from _why(timings)
     lead = found.lead
     if lead is not None:
-        for what, todo in words.reasons(lead):
+        for what, todo in reasons(lead):
             yield hanging(what, "yellow")
             yield fix(todo)
         yield from footer(lead)
@@ -233,7 +235,7 @@ def _headline(timings: Timings, found: Ranking) -> Text:
     if found.lead is None:
         return Text.assemble(("NOT MEASURED", "bold red"), "  ", name, "\nNo configuration was measured.")
     part = found.lead.first
-    sentence = "" if part is None else words.answer(part, found.lead.configuration.name)
+    sentence = "" if part is None else answer(part, found.lead.configuration.name)
     if found.best == EAGER:
         return Text.assemble(
             ("BEST eager", "bold red"), "  ", name, f"\nEvery configuration is slower than eager. {sentence}"
@@ -286,7 +288,7 @@ def _speed(measured: MeasuredConfiguration) -> tuple[str | Text, ...]:
     style = {RatioVerdict.FASTER: "green", RatioVerdict.SLOWER: "red"}.get(verdict, "")
     return (
         duration(part.compiled.median),
-        Text(words.speedup(part.speedup), style=style),
+        Text(speedup(part.speedup), style=style),
         _seconds(measured.compile_seconds),
         _seconds(measured.warm_seconds),
         "not measured" if part.compiled_peak is None else fmt.memory(part.compiled_peak),
@@ -294,7 +296,9 @@ def _speed(measured: MeasuredConfiguration) -> tuple[str | Text, ...]:
 
 
 def _seconds(value: float | None) -> str:
-    return "not measured" if value is None else fmt.seconds(value)
+    if value is None:
+        return "not measured"
+    return fmt.seconds(value)
 
 
 def _made(measured: MeasuredConfiguration) -> tuple[str, ...]:
@@ -307,7 +311,7 @@ def _made(measured: MeasuredConfiguration) -> tuple[str, ...]:
     return (
         str(made.graphs),
         "not measured" if kernels is None else str(kernels),
-        words.cuda_graphs(made.cuda_graphs),
+        cuda_graphs(made.cuda_graphs),
         shown,
     )
 
@@ -332,7 +336,9 @@ def _why(timings: Timings) -> Iterator[RenderableType]:
 
 
 def _longer(gap: float) -> str:
-    return f"{duration(abs(gap))} {'more' if gap >= 0 else 'less'}"
+    if gap >= 0:
+        return f"{duration(abs(gap))} more"
+    return f"{duration(-gap)} less"
 
 
 def _reasons(difference: SpeedDifference) -> Iterator[RenderableType]:
@@ -341,3 +347,152 @@ def _reasons(difference: SpeedDifference) -> Iterator[RenderableType]:
         yield hanging(f"{seconds}{each.text}")
     if not difference.reasons:
         yield hanging("no difference in graphs, kernels, launches or CUDA graphs was found")
+
+
+def speedup(found: SpeedComparison | None) -> str:
+    """Write a comparison for a table: `1.42x (1.38 to 1.47)`."""
+    if found is None:
+        return "not measured"
+    ratio = found.ratio
+    return f"{times(ratio.median)} ({digits(ratio.low)} to {digits(ratio.high)})"
+
+
+def answer(part: TimedPart, name: str = "Compiled") -> str:
+    """Answer whether compiling helps, in one sentence."""
+    found, eager, compiled = part.speedup, part.eager, part.compiled
+    if found is None or eager is None or compiled is None:
+        return "No round was measured."
+    both = f"{duration(compiled.median)} against {duration(eager.median)}{_unit(part)}"
+    rounds = fmt.count(found.ratio.rounds, "round")
+    match found.verdict:
+        case RatioVerdict.FASTER:
+            return f"{name} is {times(found.ratio.median)} faster than eager ({_span(found.ratio, rounds)}): {both}."
+        case RatioVerdict.SLOWER:
+            slower = inverse(found.ratio)
+            return f"{name} is {times(slower.median)} slower than eager ({_span(slower, rounds)}): {both}."
+        case RatioVerdict.NO_DIFFERENCE:
+            return f"No measurable difference: {both} ({_range(found.ratio, rounds)})."
+    if not found.ratio.is_sure:
+        return f"{rounds.capitalize()} cannot decide: {both}."
+    return f"The times vary too much to decide: {both} ({_range(found.ratio, rounds)})."
+
+
+def _unit(part: TimedPart) -> str:
+    return {"step": " a step", "backward": " a backward"}.get(part.part, " a call")
+
+
+def _span(ratio: Interval, rounds: str) -> str:
+    return f"{digits(ratio.low)} to {digits(ratio.high)} over {rounds}"
+
+
+def _range(ratio: Interval, rounds: str) -> str:
+    return f"{digits(ratio.low)}x to {digits(ratio.high)}x over {rounds}"
+
+
+def inverse(ratio: Interval) -> Interval:
+    """Turn "0.5 times as fast" into "2 times slower"."""
+    return Interval(1 / ratio.median, 1 / ratio.high, 1 / ratio.low, ratio.rounds, ratio.confidence)
+
+
+def reasons(measured: MeasuredConfiguration) -> list[tuple[str, str]]:
+    """Return what prevents a better or a more certain result, the most important first, each with what to do."""
+    part = measured.first
+    if part is None or part.speedup is None:
+        return []
+    verdict, found = part.speedup.verdict, []
+    if measured.compiled is not None and not measured.compiled.graphs:
+        found.append(("Dynamo captured no graph: both sides run eagerly.", "see ctrace explain"))
+    if verdict is RatioVerdict.UNDECIDED:
+        found += _undecided(measured, part)
+    if verdict in (RatioVerdict.SLOWER, RatioVerdict.NO_DIFFERENCE):
+        found += _too_short(measured, part)
+    return found + _of_model(measured, part)
+
+
+def _undecided(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
+    if part.speedup is not None and not part.speedup.ratio.is_sure:
+        return [("So few rounds cannot tell noise from a difference.", "use --rounds 6 or more")]
+    crowded = crowd(measured)
+    if crowded is not None and measured.setup is not None:
+        what = (
+            f"Other programs use this machine: {measured.load:.1f} processes wanted its {measured.setup.cores} cores."
+        )
+        fewer = ", or measure with --threads 1, which waits for fewer cores" if measured.setup.threads > 1 else ""
+        return [(what, f"end them{fewer}")]
+    return [("Something else uses this machine, or its clock changes.", "measure again, or with more --rounds")]
+
+
+def disturbed(found: Breakdown) -> str:
+    """Say why there is no table of where the time of a call goes."""
+    called, timed = found.calls, found.timed
+    pairs = (("eager", called.eager, timed.eager), ("compiled", called.compiled, timed.compiled))
+    known = [(side, profiled, alone) for side, profiled, alone in pairs if profiled is not None and alone]
+    side, profiled, alone = max(known, key=lambda one: one[1] / one[2])
+    return (
+        f"Not measured: profiled {side} calls took {duration(profiled)}, timed ones {duration(alone)}. The profiler "
+        "does not slow calls down that much: something else used the machine. Measure again."
+    )
+
+
+def _too_short(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
+    share = fixed_costs(measured)
+    if share is None or share < _FIXED or part.eager is None:
+        return []
+    what = (
+        f"A call is too short: guards, the code around the graph and launches are {share:.0%} of a compiled call, "
+        "whatever its sizes."
+    )
+    on_gpu = measured.setup is not None and measured.setup.device != "cpu"
+    todo = "compile more work at once, or larger batches"
+    return [(what, f"{todo}; --mode reduce-overhead replays all launches as one" if on_gpu else todo)]
+
+
+def _of_model(measured: MeasuredConfiguration, part: TimedPart) -> list[tuple[str, str]]:
+    found = []
+    if part.drifts:
+        what = "Eager calls get slower, or faster, from the first round to the last: calls change the model's state."
+        found.append((what, "reset the state in inputs(), and use --fresh-inputs"))
+    if part.unclean:
+        counted = "does" if part.unclean == 1 else "do"
+        what = f"{fmt.count(part.unclean, 'round')} compiled something, and {counted} not count."
+        found.append((what, "see ctrace recompiles, then measure again"))
+    kinds = {each.kind: each for each in measured.notes if each.scenario in ("", part.scenario)}
+    if "unused_gradients" in kinds:
+        found.append(("Calls record gradients that nothing uses.",
+                      "--train measures the backward, too; --vary grad=off calls under no_grad"))  # fmt: skip
+    if "compiles_itself" in kinds:
+        found.append(("Eager calls compile, too: the model calls torch.compile itself, or an operator that does, "
+                      "as torch.cond.", "to compare with plain eager, remove the inner torch.compile"))  # fmt: skip
+    if "mutates_inputs" in kinds:
+        found.append(("Calls change their inputs, so each call got new ones, made between the timed blocks.", ""))
+    if "damaged" in kinds:
+        found.append((f"The record of the measurement has damaged lines: {kinds['damaged'].text}.", "measure again"))
+    return found
+
+
+def conditions(measured: MeasuredConfiguration) -> str:
+    """Say how it was measured: device, threads, versions, warming up."""
+    setup = measured.setup
+    if setup is None:
+        return ""
+    where = f"{setup.device} · {fmt.count(setup.threads, 'thread')} of {fmt.count(setup.cores, 'core')}"
+    return f"{where} · torch {setup.torch} · python {setup.python}"
+
+
+def warming(part: TimedPart) -> str:
+    """Say how many calls came before the first round."""
+    shown = []
+    for each in part.warm_ups:
+        text = f"{each.side} {fmt.count(len(each.seconds), 'call')}"
+        if each.side == "compiled":
+            text += f", {len(each.compiled) or 'none'} of them compiling"
+            text += f", {fmt.count(each.recorded, 'CUDA graph')} recorded" if each.recorded else ""
+        if not each.settled:
+            text += ", times not settled"
+        shown.append(text)
+    return "; ".join(shown)
+
+
+def cuda_graphs(state: str) -> str:
+    """Write the state of CUDA graphs for a table."""
+    return {"not_on_cpu": "no GPU", "partly": "in part"}.get(state, state)

@@ -16,7 +16,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeDocument,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import fix, more, section, table
+from ctrace.reports.terminal.widgets import capped, fix, more, section, table
 from ctrace.reports.wording.upgrade_wording import (
     answer,
     by_reason,
@@ -86,7 +86,9 @@ def _result(model: UpgradedModel) -> Text:
     if model.worse:
         return Text("worse", style="red")
     is_better = all(each.worse is False for each in model.changes)
-    return Text("better", style="green") if is_better else Text("different", style="yellow")
+    if is_better:
+        return Text("better", style="green")
+    return Text("different", style="yellow")
 
 
 def _model(model: UpgradedModel, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -99,7 +101,7 @@ def _model(model: UpgradedModel, *, all_of_it: bool) -> Iterator[RenderableType]
         yield Padding(Text("; ".join(texts), style="dim"), (0, 0, 0, 2))
     for reason, changes in by_reason(model).items():
         yield Padding(Text(fmt.one_line(reason_text(reason), 400), style="bold"), (0, 0, 0, 2))
-        shown = changes if all_of_it else changes[:_MOST]
+        shown = capped(changes, _MOST, all_of_it=all_of_it)
         for each in shown:
             style = {True: "red", False: "green", None: ""}[each.worse]
             yield Padding(Text(fmt.one_line(change_text(each), 0 if all_of_it else 300), style=style), (0, 0, 0, 4))
@@ -125,4 +127,6 @@ def _age(each: MadeEnvironment) -> str:
     if each.created is None:
         return "incomplete"
     hours = max(0.0, time.time() - each.created) / 3600
-    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+    if hours < 48:
+        return f"{hours:.1f} hours"
+    return f"{hours / 24:.0f} days"

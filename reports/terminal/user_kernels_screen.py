@@ -95,12 +95,16 @@ def _written(kernel: UserKernel) -> str:
     if kernel.assumed is None:
         return "not known: torch does not report it"
     names = ", ".join(_tensor(each) for each in kernel.tensors if each.written) or "nothing that torch can see"
-    return f"{names} (assumed, not known)" if kernel.assumed else names
+    if kernel.assumed:
+        return f"{names} (assumed, not known)"
+    return names
 
 
 def _read(kernel: UserKernel) -> str:
     if all(each.read is None for each in kernel.tensors):
-        return "not known" if kernel.assumed else "not reported by this torch version"
+        if kernel.assumed:
+            return "not known"
+        return "not reported by this torch version"
     return ", ".join(_tensor(each) for each in kernel.tensors if each.read) or "nothing that torch can see"
 
 
@@ -111,7 +115,9 @@ def _tensor(parameter: Parameter) -> str:
 def _grids(kernel: UserKernel) -> str:
     grids = dict.fromkeys(f"({', '.join(grid)})" for grid in kernel.grids)
     listed = fmt.listed(grids, _FEW)
-    return f"{listed}, by configuration" if grid_depends_on_config(kernel) else listed
+    if grid_depends_on_config(kernel):
+        return f"{listed}, by configuration"
+    return listed
 
 
 def _configs(kernel: UserKernel) -> str:
@@ -142,8 +148,6 @@ def _op(kernel: UserKernel, cwd: str) -> str:
 def _flops(kernel: UserKernel) -> str:
     if kernel.op is not None and kernel.op.flops:
         return f"a formula is registered for {kernel.op.name}"
-    return (
-        "a formula is registered for the kernel"
-        if kernel.flops
-        else "not counted: no formula is registered (register_flop_formula)"
-    )
+    if kernel.flops:
+        return "a formula is registered for the kernel"
+    return "not counted: no formula is registered (register_flop_formula)"

@@ -4,7 +4,7 @@ Tables fit the screen: numbers are never cut, names are cut in the middle.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -24,15 +24,9 @@ from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
-
-
 GAP = 2
-
-
 _SENTENCE = 1000
 """The most letters of one sentence on a screen; a message of the user's program may have millions."""
-
-
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
@@ -40,25 +34,17 @@ _VERDICT_STYLES = {
     Verdict.FAILED: "bold red",
     Verdict.INCOMPLETE: "bold yellow",
 }
-
-
 _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
 """How headings of columns that hold numbers begin."""
-
-
 _THEME = "ansi_dark"
-
-
 WIDE = 100
 """The screen width from which words are not abbreviated."""
-
-
 _SHORTEST = 14
 """The least width of the first column."""
-
-
 _FIRST, _SECOND = 18, 15
 """Least widths of the first two columns; the second gets more only after the first has its width."""
+
+_Row = TypeVar("_Row")
 
 
 class Verbatim(Struct, frozen=True):
@@ -188,7 +174,9 @@ def hanging(text: str, style: str = "") -> RenderableType:
 
 def fix(text: str) -> RenderableType:
     """Write what to do; nothing for an empty text."""
-    return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3)) if text else Text(end="")
+    if text:
+        return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3))
+    return Text(end="")
 
 
 def example(advice: Advice) -> Iterator[RenderableType]:
@@ -223,6 +211,13 @@ def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> It
         yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")
 
 
+def capped(rows: Sequence[_Row], most: int, *, all_of_it: bool) -> Sequence[_Row]:
+    """Return the rows that a screen lists: all of them with `--all`, else the first ones."""
+    if all_of_it:
+        return rows
+    return rows[:most]
+
+
 def highlighted(text: str, lexer: str) -> Verbatim:
     """Highlight code; `lexer` is Pygments' name for the language."""
     from rich.syntax import Syntax  # with Pygments, which is slow to import
@@ -252,9 +247,13 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
 def cut(name: str, limit: int) -> str:
     """Cut a name in the middle: kernel names start alike and end in a number."""
     end = limit // 3
-    return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - end - 1]}…{name[-end:]}"
 
 
 def micro(seconds: float | None) -> str:
     """Write a kernel's time; empty if it is not known."""
-    return "" if seconds is None else fmt.microseconds(seconds * 1e6)
+    if seconds is None:
+        return ""
+    return fmt.microseconds(seconds * 1e6)

@@ -74,7 +74,9 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
     own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
     seconds = sum(cause.cost.seconds or 0 for cause in own.values())
     word = "recompilation" if each.effect.before.recompiles == 1 else "recompilations"
-    return f"the {word} took {fmt.seconds(seconds)}" if seconds else ""
+    if seconds:
+        return f"the {word} took {fmt.seconds(seconds)}"
+    return ""
 
 
 def later_calls(session: Session) -> str:

@@ -48,13 +48,17 @@ def headword(found: RunDiff) -> str:
     if found.equal:
         return "equal"
     direction = found.judgement.direction
-    return str(direction) if direction in (Direction.WORSE, Direction.BETTER) else "different"
+    if direction in (Direction.WORSE, Direction.BETTER):
+        return str(direction)
+    return "different"
 
 
 def short_name(before: str, after: str) -> str:
     """Return the later run's name without its folder, if that tells it from the earlier one."""
     one, other = (PurePath(name).name for name in (before, after))
-    return other if other and one != other and " " not in after else after
+    if other and one != other and " " not in after:
+        return other
+    return after
 
 
 def judged(judgement: WorseSide, after: str) -> str:
@@ -74,10 +78,14 @@ def judged(judgement: WorseSide, after: str) -> str:
             return f"{after} is worse in some numbers ({worse}) and better in others ({better}){graphs}."
         case Direction.SAME:
             equal = fmt.listed((_NUMBERS[each.number] for each in judgement.measures if each.number in _COMPARED), 9)
-            return f"Neither run is worse: equal numbers of {equal}{graphs}." if equal else ""
+            if equal:
+                return f"Neither run is worse: equal numbers of {equal}{graphs}."
+            return ""
         case Direction.UNKNOWN:
             numbers = fmt.listed(map(_moved, judgement.changed), 9)
-            return f"Neither run is called worse: {judgement.why_unknown}{f' ({numbers})' if numbers else ''}."
+            if numbers:
+                return f"Neither run is called worse: {judgement.why_unknown} ({numbers})."
+            return f"Neither run is called worse: {judgement.why_unknown}."
         case _:
             assert_never(judgement.direction)
 

@@ -60,8 +60,12 @@ def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
 
 def _extra_traffic(each: Shared) -> str:
     if not each.produced:
-        return "is read by both" if each.read or not each.perhaps else "is read in part by both"
-    return "is written and read back" if each.written else "is read back"
+        if each.read or not each.perhaps:
+            return "is read by both"
+        return "is read in part by both"
+    if each.written:
+        return "is written and read back"
+    return "is read back"
 
 
 def score_text(score: Score) -> str:

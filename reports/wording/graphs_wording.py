@@ -33,14 +33,18 @@ def type_text(type_: TensorType, values: Mapping[str, str] | None = None) -> str
     """
     sizes = type_.sizes if values is None else [_size_text(size, values) for size in type_.sizes]
     text = fmt.one_line(f"{type_.dtype}[{', '.join(sizes)}]")
-    return f"{fmt.plain(type_.wrapper)}({text})" if type_.wrapper else text
+    if type_.wrapper:
+        return f"{fmt.plain(type_.wrapper)}({text})"
+    return text
 
 
 def _size_text(size: str, values: Mapping[str, str]) -> str:
     if size.isalnum():
         return size
     value = number(size, values)
-    return size if value is None else f"{value} ({', '.join(symbols_in(size))})"
+    if value is None:
+        return size
+    return f"{value} ({', '.join(symbols_in(size))})"
 
 
 def result_text(node: FxNode, device: str = "", *, strides: bool = False) -> str:
@@ -52,7 +56,9 @@ def result_text(node: FxNode, device: str = "", *, strides: bool = False) -> str
     text = type_text(node.type)
     if node.type.strides is not None and (strides or not is_dense(node.type)):
         text += f" stride {fmt.one_line(_in_brackets(node.type.strides))}"
-    return text if node.type.device in ("", device) else f"{text} {fmt.plain(node.type.device)}"
+    if node.type.device in ("", device):
+        return text
+    return f"{text} {fmt.plain(node.type.device)}"
 
 
 def _in_brackets(items: Sequence[str]) -> str:
@@ -97,7 +103,9 @@ def _operator(name: str, args: Sequence[str]) -> str:
         return f"{args[0]}[{', '.join(args[1:-1])}] = {args[-1]}"
     if name in _SIGNS and len(args) == 2:
         return f"{args[0]} {_SIGNS[name]} {args[1]}"
-    return f"{_UNARY[name]}{args[0]}" if name in _UNARY and len(args) == 1 else ""
+    if name in _UNARY and len(args) == 1:
+        return f"{_UNARY[name]}{args[0]}"
+    return ""
 
 
 def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
@@ -146,4 +154,6 @@ def input_words(described: str, names: Sequence[str]) -> str:
 
 def _name(index: str, names: Sequence[str]) -> str:
     at = int(index[:9])
-    return fmt.one_line(names[at], 60) if at < len(names) else f"input {index}"
+    if at < len(names):
+        return fmt.one_line(names[at], 60)
+    return f"input {index}"

@@ -64,7 +64,9 @@ def difference(largest: float | None, *, none: str = "not finite") -> str:
     """Say by how much results differ; `none` is what is said without a number."""
     if largest is None:
         return none
-    return f"differs by at most {largest:.1e} of the tensor's largest value" if largest else "no difference"
+    if largest:
+        return f"differs by at most {largest:.1e} of the tensor's largest value"
+    return "no difference"
 
 
 def tolerance(largest: float | None) -> str:

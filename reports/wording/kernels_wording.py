@@ -13,29 +13,15 @@ from ctrace.inspector.knowledge.words.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
-
-
 _LINES = 4
-
-
 _OPS = 6
-
-
 _FILE = 4
 """The fewest letters of a file name that are worth showing."""
-
-
 _PLACE = 30
 """The longest path to show, in letters; of a longer path, only the file name is shown."""
-
-
 _NUMBER = re.compile(r"_\d+$")
-
-
 _COMMENT = {"cpp": "//"}
 """Everything else is Python."""
-
-
 COMMENTS = {"llir": ";"}
 """Comment prefix of a stage of a kernel's code, if it is not `//`."""
 
@@ -53,7 +39,9 @@ def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
 
 def _cut(text: str, room: int, tail: int) -> str:
     kept = max(room - 1 - tail, 1)
-    return text if len(text) <= room else f"{text[:kept]}…{text[len(text) - tail :]}"
+    if len(text) <= room:
+        return text
+    return f"{text[:kept]}…{text[len(text) - tail :]}"
 
 
 def ops_text(ops: Iterable[str], most: int = _OPS) -> str:
@@ -167,7 +155,9 @@ def source_line(place: str, listings: Mapping[str, str]) -> str:
     """Return a source line; empty if its file is not in the log."""
     file, _, line = place.rpartition(":")
     lines = listings.get(file, "").splitlines()
-    return lines[int(line) - 1] if line.isdecimal() and 0 < int(line) <= len(lines) else ""
+    if line.isdecimal() and 0 < int(line) <= len(lines):
+        return lines[int(line) - 1]
+    return ""
 
 
 def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
@@ -215,4 +205,6 @@ def resources_text(each: Resources) -> str:
 
 
 def _counted(number: int | None, noun: str) -> str:
-    return f"{plural(noun)} not known" if number is None else f"{number} {named(number, noun)}"
+    if number is None:
+        return f"{plural(noun)} not known"
+    return f"{number} {named(number, noun)}"

@@ -16,7 +16,9 @@ def least_text(seconds: float | None) -> str:
         return ""
     if 0 < seconds < 0.05e-9:
         return "under 0.1 ns"
-    return fmt.microseconds(seconds * 1e6) if seconds >= 1e-6 else f"{seconds * 1e9:.1f} ns"
+    if seconds >= 1e-6:
+        return fmt.microseconds(seconds * 1e6)
+    return f"{seconds * 1e9:.1f} ns"
 
 
 def kernel_facts(session: Session) -> Iterator[str]:

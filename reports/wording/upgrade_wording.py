@@ -30,7 +30,9 @@ def headword(document: UpgradeDocument) -> str:
         return "not known"
     if not changes:
         return "equal"
-    return "better" if all(each.worse is False for each in changes) else "different"
+    if all(each.worse is False for each in changes):
+        return "better"
+    return "different"
 
 
 def environments(document: UpgradeDocument) -> str:
@@ -76,7 +78,9 @@ def _counted(changes: Iterable[UpgradeChange]) -> str:
 def reason_text(reason: Reason) -> str:
     """Say what a reason is, in one line."""
     if reason.kind is ReasonKind.UNKNOWN:
-        return f"{_KINDS[reason.kind]}: {reason.note}" if reason.note else _KINDS[reason.kind]
+        if reason.note:
+            return f"{_KINDS[reason.kind]}: {reason.note}"
+        return _KINDS[reason.kind]
     none = "not there" if reason.kind is ReasonKind.CONFIG else "nothing"
     values = f": {reason.before or none} → {reason.after or none}" if reason.before or reason.after else ""
     source = f" ({reason.source})" if reason.source and reason.source not in (reason.before, reason.after) else ""

@@ -63,7 +63,9 @@ class AttentionPlace(Struct, frozen=True):
 def op_of(node: Any) -> str:
     """Return a node's op without its overload, such as `aten.bmm`."""
     packet = getattr(node.target, "overloadpacket", None) if node.op == "call_function" else None
-    return str(packet) if packet is not None else getattr(node.target, "__name__", str(node.target))
+    if packet is not None:
+        return str(packet)
+    return getattr(node.target, "__name__", str(node.target))
 
 
 def is_backward(node: Any) -> bool:

@@ -99,7 +99,9 @@ def _four_dimensional(call: AttentionCall) -> AttentionCall:
     more = call.query.dim() - 4
     if more > 0:
         return _each(call, lambda tensor: tensor.flatten(0, more) if tensor.dim() > 4 else tensor)
-    return call if not more else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
+    if not more:
+        return call
+    return _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
 
 
 def _without_dropout(call: AttentionCall) -> AttentionCall:
@@ -121,7 +123,9 @@ def _with_all_heads(call: AttentionCall) -> AttentionCall:
 
 def _contiguous(call: AttentionCall) -> AttentionCall:
     tensors = (call.query, call.key, call.value)
-    return call if all(each.is_contiguous() for each in tensors) else _each(call, lambda each: each.contiguous())
+    if all(each.is_contiguous() for each in tensors):
+        return call
+    return _each(call, lambda each: each.contiguous())
 
 
 def _with_one_width(call: AttentionCall) -> AttentionCall:

@@ -25,15 +25,9 @@ _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 # Without these, any chain of ops would match some pattern after a few edits.
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
 """The ops that define an attention: never left out or skipped."""
-
-
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
 """Ops that may replace each other."""
-
-
 _ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
-
-
 _PASSED = LAYOUT | {"getitem"}
 
 
@@ -354,7 +348,9 @@ def pattern_op(pattern: Any) -> str:
     """Return the op that a pattern node matches, without its overload."""
     first = pattern.fns[0]
     packet = getattr(first, "overloadpacket", first)
-    return str(packet) if packet is not first else getattr(first, "__name__", str(first))
+    if packet is not first:
+        return str(packet)
+    return getattr(first, "__name__", str(first))
 
 
 @contextmanager

@@ -54,8 +54,6 @@ MODULES = (
     "torch._inductor.kernel.mm_plus_mm",
     "torch._inductor.mkldnn_lowerings",
 )
-
-
 _FAMILIES = {
     "use_triton_template": ("Triton templates", "TRITON"),
     "use_triton_tma_template": ("Triton templates with TMA", "TRITON"),
@@ -66,14 +64,8 @@ _FAMILIES = {
     "use_cpp_gemm_template": ("C++ templates", "CPP"),
     "use_cpp_bmm_template": ("C++ templates", "CPP"),
 }
-
-
 _FLOATS = ("float16", "bfloat16", "float32")
-
-
 _CPP = (*_FLOATS, "uint8", "int8")
-
-
 _NO_REASON = "torch does not say why"
 
 

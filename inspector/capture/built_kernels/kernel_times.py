@@ -305,7 +305,9 @@ class _Namespace:
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._kernels, name)
-        return self._calls.timing(f"{_EXTERNAL}.{name}", function) if callable(function) else function
+        if callable(function):
+            return self._calls.timing(f"{_EXTERNAL}.{name}", function)
+        return function
 
 
 def _is_torchs(function: Any) -> bool:

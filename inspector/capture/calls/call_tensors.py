@@ -150,12 +150,16 @@ def restrided(tensor: Any, stride: str) -> Any:
 
 
 def _transposed(tensor: Any) -> Any:
-    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else None
+    if tensor.dim() > 1:
+        return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return None
 
 
 def _noncontiguous(tensor: Any) -> Any:
     """Copy the tensor into every second element of a larger one."""
-    return tensor.unsqueeze(-1).repeat_interleave(2, -1)[..., 0] if tensor.dim() else None
+    if tensor.dim():
+        return tensor.unsqueeze(-1).repeat_interleave(2, -1)[..., 0]
+    return None
 
 
 def _channels_last(tensor: Any) -> Any:
@@ -163,7 +167,9 @@ def _channels_last(tensor: Any) -> Any:
 
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     memory_format = formats.get(tensor.dim())
-    return tensor.contiguous(memory_format=memory_format) if memory_format else None
+    if memory_format:
+        return tensor.contiguous(memory_format=memory_format)
+    return None
 
 
 _LAYOUTS: dict[str, Callable[[Any], Any]] = {

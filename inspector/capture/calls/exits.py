@@ -77,4 +77,6 @@ def _note(recorder: Recorder, name: str, args: tuple[Any, ...], frame: Any) -> N
 def _shown(value: Any) -> str:
     if isinstance(value, signal.Signals):
         return value.name
-    return repr(value)[:80] if isinstance(value, int | str | bytes) else type(value).__name__
+    if isinstance(value, int | str | bytes):
+        return repr(value)[:80]
+    return type(value).__name__

@@ -52,15 +52,9 @@ _TUNING = (
     "benchmark_fusion",
 )
 """Switches of torch._inductor.config that enable timed choices, which need built kernels."""
-
-
 _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_max_autotune_gemm")
 """Switches that build and time candidates in separate processes during lowering."""
-
-
 _AHEAD = "a graph was compiled ahead of time, outside of torch.compile (torch.compiler.precompile): it is not shown"
-
-
 _REPORTED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
@@ -147,8 +141,6 @@ def _off(names: tuple[str, ...]) -> dict[str, bool]:
 
 
 Context = Callable[[], AbstractContextManager[Any]]
-
-
 Device = Callable[[Recorder], Elsewhere]
 """Makes what presents a device, for one capture."""
 
@@ -347,7 +339,9 @@ class Codegen:
         # Torch logs the code after it has written the file of the module, which there is none of here.
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))
-        return [] if self._compiler is None else self._compiler.jobs(text, PartIdentity.under_way())
+        if self._compiler is None:
+            return []
+        return self._compiler.jobs(text, PartIdentity.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
         # Before the fork: if it is killed, the log has a start without an end.

@@ -21,7 +21,9 @@ def folder_of_torch() -> str:
 def folder_of_triton() -> str:
     """Return the folder of the imported triton, with a trailing slash; without triton, one that contains no file."""
     triton = sys.modules.get("triton")
-    return f"{Path(triton.__file__).parent}/" if triton is not None and triton.__file__ else "\0"
+    if triton is not None and triton.__file__:
+        return f"{Path(triton.__file__).parent}/"
+    return "\0"
 
 
 def callers(frame: FrameType | None, torch_folder: str) -> tuple[Frame, ...]:

@@ -54,7 +54,9 @@ def place_of(node: Any) -> tuple[str | None, int | None, str | None]:
 
 def source_of(file: str | None, line: int | None) -> str:
     """Return a line of code; empty if it is not known."""
-    return linecache.getline(file, line).strip() if file is not None and line is not None else ""
+    if file is not None and line is not None:
+        return linecache.getline(file, line).strip()
+    return ""
 
 
 @cache

@@ -31,4 +31,6 @@ def current_stage() -> Stage:
 
     if getattr(V.graph, "is_backward", False):
         return Stage.BACKWARD
-    return Stage.INFERENCE if getattr(V.graph, "is_inference", False) else Stage.FORWARD
+    if getattr(V.graph, "is_inference", False):
+        return Stage.INFERENCE
+    return Stage.FORWARD

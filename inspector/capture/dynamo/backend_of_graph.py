@@ -77,4 +77,6 @@ def _wrapped_name(output_graph: Any) -> str | None:
 
     called = output_graph.local_scope.get("fn")
     module = getattr(called, "__self__", called)
-    return type(module).__name__ if isinstance(module, Module) else getattr(called, "__name__", None)
+    if isinstance(module, Module):
+        return type(module).__name__
+    return getattr(called, "__name__", None)

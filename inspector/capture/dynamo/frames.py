@@ -92,7 +92,9 @@ def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> 
     if not decision.apply_to_code:
         return "disabled"
     if "cache_entry" in known and "result" not in known and "soft_fail" not in known and _is_assert(known):
-        return "no_tensor" if not has_tensor_in_frame(top.f_locals["frame"]) else "excluded"
+        if not has_tensor_in_frame(top.f_locals["frame"]):
+            return "no_tensor"
+        return "excluded"
     return "generator" if code.co_flags & _GENERATOR else "failed"
 
 
@@ -111,7 +113,9 @@ def _rule_before(known: dict[str, Any]) -> str:
         return "skipfile"
     if config.disable:
         return "switched_off"
-    return "dispatch_mode" if known["should_skip_for_dispatch_mode"] else "constructor"
+    if known["should_skip_for_dispatch_mode"]:
+        return "dispatch_mode"
+    return "constructor"
 
 
 def _is_fullgraph(top: FrameType) -> bool:

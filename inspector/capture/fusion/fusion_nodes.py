@@ -188,7 +188,9 @@ def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
 
 
 def _written(dep: Any, node: Any, buffers: Buffers) -> ElementSet:
-    return of_dep(dep, node.get_name()) if hasattr(dep, "var_names") else buffers.whole(dep.name)
+    if hasattr(dep, "var_names"):
+        return of_dep(dep, node.get_name())
+    return buffers.whole(dep.name)
 
 
 def _searched(node: Any) -> set[str]:
@@ -395,8 +397,6 @@ _WITHOUT_ARITHMETIC = frozenset(
     )
 )  # fmt: skip
 """Operations that move or compare values."""
-
-
 _ON_CPU = "_for_cpu"
 """Suffix of an attention op for the CPU; torch has a formula only for the op without the suffix."""
 

@@ -118,7 +118,9 @@ class _Walk:
 
             return V.graph.get_dtype(args[0])
         if name == "reduction":
-            return (args[0],) * 3 if args[2].startswith(("welford", "online")) else args[0]
+            if args[2].startswith(("welford", "online")):
+                return (args[0],) * 3
+            return args[0]
         return getattr(self._rules, name)(*args, **kwargs)
 
     def _stored(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:

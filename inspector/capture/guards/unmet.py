@@ -24,8 +24,6 @@ from ctrace.inspector.capture.core.plain_values import class_name, shown
 from ctrace.inspector.capture.guards.tree import children, is_relational
 
 _GONE = (AttributeError, KeyError, IndexError)
-
-
 _CHECKED = re.compile(
     r"check_tensor\((?P<name>.*), (?P<type>\w+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
     r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
@@ -154,7 +152,9 @@ _WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "
 def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
     """Report a dict of another length in torch's words, which state the failure (guards.cpp, 2.13)."""
     was = scope.lengths.get(source)
-    return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
+    if was is not None and len(value) != was:
+        return Unmet(f"len({source}) != {was}", str(len(value)))
+    return None
 
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
@@ -305,8 +305,6 @@ def _compared(code: str) -> tuple[str | None, str | None]:
 
 _DTYPES = {5: "torch.float16", 6: "torch.float32", 7: "torch.float64", 15: "torch.bfloat16"}
 """c10::ScalarType of the dtypes that can be the default."""
-
-
 _AUTOCAST = re.compile(r"autocast\(\w+\)_(?P<what>enabled|dtype)")
 
 
@@ -424,7 +422,9 @@ def _layout_of(keys: str) -> str:
         return "sparse_csr"
     if any(key.startswith("Sparse") for key in _names(keys)):
         return "sparse_coo"
-    return "mkldnn" if any(key.startswith("Mkldnn") for key in _names(keys)) else "strided"
+    if any(key.startswith("Mkldnn") for key in _names(keys)):
+        return "mkldnn"
+    return "strided"
 
 
 def _numbers(text: str) -> list[int | None]:

@@ -131,4 +131,6 @@ def _cuda_states() -> list[Any]:
     """Return the states of the GPUs' generators; asking for them does not initialize CUDA."""
     import torch
 
-    return list(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else []
+    if torch.cuda.is_initialized():
+        return list(torch.cuda.get_rng_state_all())
+    return []

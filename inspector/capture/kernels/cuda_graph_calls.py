@@ -179,7 +179,9 @@ def why_warmed_up(manager: Any, function_id: Any) -> str:
     if function_id not in manager.warmed_up_functions:
         return ""
     if manager.in_warmup:
-        return _PENDING if manager.in_new_torch_compile_invocation() else _SAME_STEP
+        if manager.in_new_torch_compile_invocation():
+            return _PENDING
+        return _SAME_STEP
     return _FORCED if config.triton.force_cudagraphs_warmup else ""
 
 

@@ -218,7 +218,9 @@ def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
 def _data(buffer: Any) -> Any:
     """Return what a `TensorBox` of a `StorageBox` contains."""
     data = getattr(buffer, "data", None)
-    return getattr(data, "data", buffer) if type(data).__name__ == "StorageBox" else buffer
+    if type(data).__name__ == "StorageBox":
+        return getattr(data, "data", buffer)
+    return buffer
 
 
 class _Expressions:

@@ -153,7 +153,9 @@ def ops_of(origins: list[Any]) -> list[str]:
 def _op(origin: Any) -> str:
     """Return an FX node's target without its overload, such as `aten.add`."""
     packet = getattr(origin.target, "overloadpacket", origin.target)
-    return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
+    if packet is not origin.target:
+        return str(packet)
+    return getattr(origin.target, "__name__", str(origin.target))
 
 
 @contextmanager

@@ -35,15 +35,9 @@ from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS, KER
 
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
-
-
 _LONG = 200
-
-
 _LONGEST = 2000
 """Maximum characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""
-
-
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a triton.Config besides the kernel's arguments."""
 
@@ -340,7 +334,9 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
 
 def _described_tensor(value: Any) -> Any:
     """Return the tensor behind a TMA descriptor; return anything else unchanged."""
-    return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
+    if type(value).__name__.startswith("TMADescriptor"):
+        return value.tensor
+    return value
 
 
 def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> ParameterKind:

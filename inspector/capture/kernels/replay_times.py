@@ -167,7 +167,9 @@ def _is_of_pool(manager: Any, tensor: Any) -> bool:
 
 
 def _weak(code: Any) -> Callable[[], Any]:
-    return weakref.WeakMethod(code) if isinstance(code, MethodType) else weakref.ref(code)
+    if isinstance(code, MethodType):
+        return weakref.WeakMethod(code)
+    return weakref.ref(code)
 
 
 def _times(waiting: _Waiting) -> dict[str, float]:

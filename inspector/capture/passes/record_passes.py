@@ -275,7 +275,9 @@ def stage_of(graph: Any, subsystem: str | None) -> str:
     names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
     if any(name.startswith("tangents_") for name in names):
         return "joint" if subsystem == "joint_graph_passes" else "backward"
-    return "forward" if any(name.startswith("primals_") for name in names) else "inference"
+    if any(name.startswith("primals_") for name in names):
+        return "forward"
+    return "inference"
 
 
 def target_name(target: Any) -> str:

@@ -145,7 +145,9 @@ def _switches() -> dict[str, _Switch]:
 def container_of(path: str, kind: str, value: Any) -> Container | None:
     """Return a container of a value's items or attributes, or None if it has none, too many, or only torch's own."""
     if isinstance(value, _OF_ITEMS):
-        return None if _base(value).__len__(value) > _LONG else _of_items(path, kind, value)
+        if _base(value).__len__(value) > _LONG:
+            return None
+        return _of_items(path, kind, value)
     if isinstance(value, CellType):
         return _of_cell(path, value)
     if isinstance(value, _OF_NAMES):
@@ -175,7 +177,9 @@ def _of_names(value: type | ModuleType | FunctionType) -> Container | None:
     """Return a container of what a class, a module or a function has under names; its own name is its path."""
     if isinstance(value, type):
         return _of_class(value)
-    return _of_module(value) if isinstance(value, ModuleType) else _of_function(value)
+    if isinstance(value, ModuleType):
+        return _of_module(value)
+    return _of_function(value)
 
 
 def _base(value: Any) -> Any:
@@ -362,9 +366,10 @@ def _attributes(value: Any) -> Content | None:
         return None
     try:
         # Only its own lookup finds the attributes of `threading.local` in this thread.
-        attributes = (
-            value.__dict__ if isinstance(value, threading.local) else object.__getattribute__(value, "__dict__")
-        )
+        if isinstance(value, threading.local):
+            attributes = value.__dict__
+        else:
+            attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
     return attributes if type(attributes) is dict else None
@@ -395,7 +400,9 @@ def _owner(module: str) -> Owner | None:
     file = getattr(found, "__dict__", {}).get("__file__") if isinstance(found, ModuleType) else None
     if file is None:
         return Owner.USER if top == "__main__" else None
-    return None if str(file).startswith(OURS) else owner_of(str(file), library_prefixes())
+    if str(file).startswith(OURS):
+        return None
+    return owner_of(str(file), library_prefixes())
 
 
 def children(

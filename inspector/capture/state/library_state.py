@@ -126,7 +126,9 @@ def _items(base: Any, value: Any) -> list[Any] | None:
     """Return the items of a container, without the methods that a subclass overrides; of a dict, keys and values."""
     if base.__len__(value) > _MOST_ITEMS:
         return None
-    return [*dict.keys(value), *dict.values(value)] if base is dict else list(base.__iter__(value))
+    if base is dict:
+        return [*dict.keys(value), *dict.values(value)]
+    return list(base.__iter__(value))
 
 
 def _put(value: Any, content: list[Any]) -> None:

@@ -120,7 +120,9 @@ class World(Struct):
 
     def switches(self) -> Content:
         """Return the values that the switches had."""
-        return self.containers[_SWITCHES][1] if _SWITCHES in self.containers else {}
+        if _SWITCHES in self.containers:
+            return self.containers[_SWITCHES][1]
+        return {}
 
     def switched(self) -> Content:
         """Return the switches that have another value now than at the checkpoint."""

@@ -132,7 +132,9 @@ def _why_not(module: ModuleType, entry: Any, *, bypassed: bool) -> str:
         return "torch bypassed the cache when it was about to store the entry"
     find = getattr(module.AOTAutogradCache, "_find_unpicklable_field", None)
     field = find(entry) if find is not None else None
-    return f"{field} of the entry cannot be pickled" if field else "the entry cannot be pickled or written"
+    if field:
+        return f"{field} of the entry cannot be pickled"
+    return "the entry cannot be pickled or written"
 
 
 def _saving_fx(recorder: Recorder, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -208,7 +210,9 @@ def _kernels() -> set[str]:
         return _names([Path(own)])
     utils = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or (utils and utils.default_cache_dir())
-    return _names(sorted(Path(str(folder), "triton").glob("*"))) if folder else set()
+    if folder:
+        return _names(sorted(Path(str(folder), "triton").glob("*")))
+    return set()
 
 
 def _names(folders: Iterable[Path]) -> set[str]:

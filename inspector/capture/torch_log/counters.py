@@ -79,4 +79,6 @@ def _switched_off() -> str | None:
     if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return "TORCHDYNAMO_DISABLE=1"
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
-    return 'torch.compiler.set_stance("force_eager")' if getattr(stance, "stance", "") == "force_eager" else None
+    if getattr(stance, "stance", "") == "force_eager":
+        return 'torch.compiler.set_stance("force_eager")'
+    return None

@@ -55,7 +55,9 @@ def _drawn(text: str, test: ast.expr) -> str:
     """Return the one call of `random.random()` in a comparison; empty if the condition is anything else."""
     calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
     found = source_of(text, calls[0]) if len(calls) == 1 else ""
-    return found if found == "random.random()" and isinstance(test, ast.Compare) else ""
+    if found == "random.random()" and isinstance(test, ast.Compare):
+        return found
+    return ""
 
 
 def messages(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -151,7 +153,9 @@ def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign |
     tree = parsed(text)
     branch = _if_at(text, line)
     if branch is not None:
-        return (branch, branch.test, None) if _only_raises(branch) else None
+        if _only_raises(branch):
+            return (branch, branch.test, None)
+        return None
     if tree is None:
         return None
     for block in (getattr(node, "body", None) for node in ast.walk(tree)):
@@ -188,7 +192,9 @@ def _opposite(text: str, torch: str, test: ast.expr, read: ast.Assign | None) ->
     """Write what holds if a check does not raise, as a tensor; empty for tests of several parts, or of numbers."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         held = _tensor(test.operand)
-        return "" if isinstance(held, ast.BoolOp) else source_of(text, held)
+        if isinstance(held, ast.BoolOp):
+            return ""
+        return source_of(text, held)
     test = _tensor(test)
     match test:
         case ast.BoolOp() | ast.Constant() | ast.NamedExpr():
@@ -322,7 +328,9 @@ def _if_after(scene: DiagnosisScene, each: Break) -> tuple[ast.If | None, ast.As
     match statement_at(text, each.line):
         case ast.Assign(targets=[ast.Name()], value=value) as read if _tensor(value) is not value:
             line = branch_on(scene, each)
-            return (_if_at(text, line), read) if line is not None else (None, None)
+            if line is not None:
+                return (_if_at(text, line), read)
+            return (None, None)
     return None, None
 
 
@@ -405,7 +413,9 @@ class _Masking(ast.NodeTransformer):
     def masked(self, text: str, side: ast.expr) -> str:
         """Return a side of a text with ones for the operands that need them, or as it is."""
         changed = self.visit(copy.deepcopy(side))
-        return ast.unparse(changed) if self.found else source_of(text, side) or ast.unparse(side)
+        if self.found:
+            return ast.unparse(changed)
+        return source_of(text, side) or ast.unparse(side)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """Mask a divisor, and the base of a power."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import place_ahead
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind
@@ -43,11 +43,10 @@ def _growth(scene: DiagnosisScene, cause: RootCause) -> Growth | None:
 
 def _fixed_size(scene: DiagnosisScene, growth: Growth, number: int, *, has_switch: bool) -> str:
     """Advise a cache that does not grow, and say how often this one recompiled in the run."""
-    how = (
-        'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
-        if _is_of_transformers(scene)
-        else "Preallocate the cache at its largest size, and write each step into it"
-    )
+    if _is_of_transformers(scene):
+        how = 'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
+    else:
+        how = "Preallocate the cache at its largest size, and write each step into it"
     cost = f"{count(number, 'recompilation')} in this run"
     if _is_dynamic(scene, growth.name):
         cost += ", after which one graph takes all lengths"
@@ -82,7 +81,7 @@ def growing_lists(scene: DiagnosisScene) -> Iterator[Candidate]:
         name = lengths[0].subject.removeprefix("len(").removesuffix(")")
         if name.isidentifier() and not _fills(scene, cause, name):
             continue
-        place = f"{at(cause)}: " if at(cause) else ""
+        place = place_ahead(cause)
         if _is_of_argument(name) and not _is_filled(scene, cause, name.rpartition(".")[2]):
             text = (
                 f"{place}{lengths[0].subject} differs between calls, and each length costs a graph: pass objects with "
@@ -112,7 +111,9 @@ def _growing(scene: DiagnosisScene, cause: RootCause) -> list[Cause]:
 def _counters_changed(scene: DiagnosisScene, cause: RootCause) -> tuple[str, ...]:
     """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
     in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
-    return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each))) if in_each else ()
+    if in_each:
+        return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each)))
+    return ()
 
 
 def _fills(scene: DiagnosisScene, cause: RootCause, name: str) -> bool:

@@ -176,7 +176,9 @@ def _tensor_of(text: str, call: ast.Call) -> str:
             return ""
     written = source_of(text, tensor)
     plain = f"({written})" if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare) else written
-    return plain if _has_no_gradient(tensor) else f"{plain}.detach()"
+    if _has_no_gradient(tensor):
+        return plain
+    return f"{plain}.detach()"
 
 
 def _has_no_gradient(tensor: ast.expr) -> bool:

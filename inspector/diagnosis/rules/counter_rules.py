@@ -167,7 +167,9 @@ def _init(owner: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
 
 
 def _start(guard: Cause) -> str:
-    return "0" if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1" else guard.was
+    if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1":
+        return "0"
+    return guard.was
 
 
 def _owner(scene: DiagnosisScene, cause: RootCause) -> ast.ClassDef | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
-from ctrace.inspector.diagnosis.naming import at, break_kind_of
+from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
@@ -22,35 +22,17 @@ from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.text import parsed
 
 _VIOLATION = "ConstraintViolationError"
-
-
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
-
-
 _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
-
-
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
-
-
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
-
-
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
-
-
 _RAISED = re.compile(r"\braised:\s*\n(?P<type>\w[\w.]*): (?P<what>[^\n]+)")
 """The error of a backend (_dynamo/exc.py:BackendCompilerFailed, 2.11 to 2.13)."""
-
-
 _NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
 """The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
-
-
 _GB = re.compile(r"/gb/gb(?P<number>\d{4})\.html")
 """Torch's link to the page of a graph break (_dynamo/exc.py, 2.11 to 2.13)."""
-
-
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
@@ -81,7 +63,9 @@ def _scenario(scene: DiagnosisScene) -> str:
     failed = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
     named = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
     first = next((each for each in scene.session.scenarios if each.outcome in failed), None)
-    return first.name if first is not None and first in named else ""
+    if first is not None and first in named:
+        return first.name
+    return ""
 
 
 def _violated_marks(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candidate]:
@@ -186,7 +170,7 @@ def _base(file: str) -> str:
 
 def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
-    place = f"{at(cause)}: " if at(cause) else ""
+    place = place_ahead(cause)
     if no_fake := _NO_FAKE.search(failure.message):
         text = (
             f"{place}register a fake implementation of {no_fake['op']} (torch.library.register_fake), which returns an "
@@ -226,7 +210,7 @@ def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     gb = _GB.search(failure.message)
     if not failure.type.endswith("Unsupported") or gb is None:
         return None
-    place, id_ = f"{at(cause)}: " if at(cause) else "", f"GB{gb['number']}"
+    place, id_ = place_ahead(cause), f"GB{gb['number']}"
     text = scene.session.listings.get(cause.file or "", "")
     construct = construct_at(text, cause.line or -1, None, branches=break_kind_of(id_) is RootKind.TENSOR_BRANCH)
     entry = advice_on_break((id_,), construct.kind)
@@ -239,7 +223,9 @@ def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
 def _original_error(failure: Failure) -> str:
     """Return the name of the error that Dynamo wraps; if it wraps none, of the error itself."""
     inner = _WRAPPED.search(failure.message) or _RAISED.search(failure.message)
-    return f"{inner['type']} ({inner['what'][:140]})" if inner else failure.type
+    if inner:
+        return f"{inner['type']} ({inner['what'][:140]})"
+    return failure.type
 
 
 def _keep_out(scene: DiagnosisScene, cause: RootCause) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import package_of
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.rules.counter_rules import counters
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Owner
@@ -94,7 +94,7 @@ _SLOW = frozenset((Finding.BREAK, Finding.RECOMPILE))
 
 def _for_break(cause: RootCause, each: Break) -> str:
     hint = each.fix if each.torch_hint and not any(part in each.fix.lower() for part in _TO_TORCH) else ""
-    place = f"{at(cause)}: " if at(cause) else ""
+    place = place_ahead(cause)
     what = f"`{each.expression}`" if each.expression else "this"
     if each.owner is Owner.USER and hint:
         return f"{place}{hint}"
@@ -108,7 +108,7 @@ def _library(each: Break) -> str:
 
 
 def _for_recompile(scene: DiagnosisScene, cause: RootCause) -> str:
-    place = f"{at(cause)}: " if at(cause) else ""
+    place = place_ahead(cause)
     package = package_of(cause.file) if cause.file and not scene.is_users(cause.file) else ""
     code = f", in code of {package}" if package else ""
     return f"{place}Not known what to change: {cause.title[:1].lower()}{cause.title[1:]}{code}."

@@ -19,27 +19,13 @@ from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import parsed
 
 _LONG = 16
-
-
 _MANY_OPS = 100
-
-
 _SHARE = 0.5
 """From so many passes, ops, and so large a share of its graph on, a loop is named: compile time grows with each op."""
-
-
 _IN_TORCH = "/torch/nn/"
-
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
-
-
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
 _STEPS = ("step", "one_step", "loop_step")
 """Names for the new function."""
 
@@ -177,7 +163,9 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     ]
     result = "\n".join(moved)
     is_valid = parsed(result) is not None
-    return MovedBody(result, name, first, last) if is_valid else None
+    if is_valid:
+        return MovedBody(result, name, first, last)
+    return None
 
 
 _Parts = tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt], list[ast.expr]]
@@ -185,11 +173,10 @@ _Parts = tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt], list[ast.expr]]
 
 def _parts(loop: ast.For | ast.While) -> _Parts | None:
     """Return what stays first, what moves, what stays last, and the values that the last part stores."""
-    index = (
-        {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-        if isinstance(loop, ast.For)
-        else set()
-    )
+    if isinstance(loop, ast.For):
+        index = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    else:
+        index = set()
     body = list(loop.body)
     before: list[ast.stmt] = []
     while body and isinstance(body[0], ast.Assign) and _loaded([body[0]]) & index:

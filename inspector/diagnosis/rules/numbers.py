@@ -9,7 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
@@ -51,7 +51,7 @@ def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
         use = number_use(scene, cause) if not cause.expected else None
         if use is None:
             continue
-        place = f"{at(cause)}: " if at(cause) else ""
+        place = place_ahead(cause)
         what = f"{use.op}() takes `{use.argument}` only as a Python number"
         trial = Trial(dynamic=True)
         text = f"{place}compile with dynamic=True, which makes {use.subject} dynamic from the start: {what}."
@@ -109,7 +109,9 @@ def _permutation(text: str, line: int) -> ast.Call | None:
     for node in ast.walk(tree) if tree is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(attr="permutation"), args=[_], keywords=[]) if node.lineno == line:
-                return node if _draw_at(text, line).endswith(".random.permutation()") else None
+                if _draw_at(text, line).endswith(".random.permutation()"):
+                    return node
+                return None
     return None
 
 
@@ -223,11 +225,15 @@ def _class_at(text: str, line: int) -> ast.ClassDef | None:
 @lru_cache(maxsize=64)
 def _classes(text: str) -> tuple[ast.ClassDef, ...]:
     tree = parsed(text)
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
+    if tree is not None:
+        return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return ()
 
 
 def _integers(buffers: Sized) -> str:
-    return "a Python integer" if len(buffers) == 1 else "Python integers"
+    if len(buffers) == 1:
+        return "a Python integer"
+    return "Python integers"
 
 
 class _Buffer(Struct, frozen=True):
@@ -286,7 +292,9 @@ def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]
     """Return the integer tensors in an arithmetic expression that has only names and numbers; empty for any other."""
     parts = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
     plain = all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
-    return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors) if plain else ()
+    if plain:
+        return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors)
+    return ()
 
 
 def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:

@@ -77,16 +77,22 @@ def _branch_at(text: str, line: int) -> ast.If | None:
     holders = functions_at(text, line)
     branches = [node for node in ast.walk(holders[-1]) if isinstance(node, ast.If)] if holders else []
     around = [node for node in branches if any(covers(each, line) for each in node.body)]
-    return around[-1] if around and not around[-1].orelse else None
+    if around and not around[-1].orelse:
+        return around[-1]
+    return None
 
 
 def _option(test: ast.expr) -> str | None:
     """Return the option that makes a condition false, or None: `seed=None` for `self.seed is not None`."""
     match test:
         case ast.Compare(left=ast.Attribute() as read, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return f"{read.attr}=None" if _is_kept(read) else None
+            if _is_kept(read):
+                return f"{read.attr}=None"
+            return None
         case ast.Attribute() as read:
-            return f"{read.attr}=False" if _is_kept(read) else None
+            if _is_kept(read):
+                return f"{read.attr}=False"
+            return None
     return None
 
 

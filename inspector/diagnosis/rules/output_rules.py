@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -89,7 +89,9 @@ def _clocks_around(text: str, line: int) -> list[ast.Call]:
     functions = functions_at(text, line)
     inside = ast.walk(functions[-1]) if functions else iter(())
     calls = [node for node in inside if isinstance(node, ast.Call) and is_clock_call(node)]
-    return calls if any(covers(call, line) for call in calls) else []
+    if any(covers(call, line) for call in calls):
+        return calls
+    return []
 
 
 def _written(scene: DiagnosisScene, cause: RootCause) -> str:
@@ -123,7 +125,7 @@ def warnings_of_libraries(scene: DiagnosisScene) -> Iterator[Candidate]:
         if any(_WARN in each.called and not scene.is_users(each.place.file) for each in scene.breaks(cause))
     ]
     if causes:
-        place = f"{at(causes[0])}: " if at(causes[0]) else ""
+        place = place_ahead(causes[0])
         switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
         text = f"{place}{switch}: compiled code then drops the warning of the library."
         trial = Trial(ignored=("warnings:warn",))
@@ -161,7 +163,9 @@ def _all_users(scene: DiagnosisScene) -> bool:
 def _edit(scene: DiagnosisScene, each: Break) -> LineEdit | None:
     """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
-    return _guarded(scene, each, statement) if statement is not None else None
+    if statement is not None:
+        return _guarded(scene, each, statement)
+    return None
 
 
 def _guarded(scene: DiagnosisScene, each: Break, statement: ast.stmt) -> LineEdit | None:

@@ -6,7 +6,7 @@ from itertools import chain
 
 from ctrace.inspector.diagnosis.attribute_changes import LISTS, compile_statements, expression_of, members_by_list
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.facts.trial import Part, Trial
@@ -31,7 +31,7 @@ def other_places(scene: DiagnosisScene) -> Iterator[Candidate]:
     statements = compile_statements([each.path for each in shown], parts)
     if not shown or len(statements) > _MOST:
         return
-    place = f"{at(causes[0])}: " if at(causes[0]) and scene.is_users(causes[0].file) else ""
+    place = place_ahead(causes[0]) if scene.is_users(causes[0].file) else ""
     whole = "model" if _MODEL in parts else "function"
     text = (
         f"{place}{'compile' if place else 'Compile'} {_joined(shown, parts)} instead of the whole {whole}: "
@@ -131,4 +131,6 @@ def _joined(shown: list[Part], parts: Mapping[str, Part]) -> str:
             names.append(f"each of {expression_of(parent, parts)}")
         else:
             names += [expression_of(each, parts) for each in members]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"

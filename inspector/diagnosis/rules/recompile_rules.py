@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import later_calls_of
@@ -31,7 +31,7 @@ def switched_state(scene: DiagnosisScene) -> Iterator[Candidate]:
             text = "Call the model with gradients always on or always off: each mode costs a graph."
             yield Candidate(text, (cause.id,), worth=20)
         elif cause.kind is RootKind.TRAINING_MODE and not cause.expected:
-            place = f"{at(cause)}: " if at(cause) else ""
+            place = place_ahead(cause)
             text = (
                 f"{place}switch all submodules at once ({_switched(scene, cause)}), with train() or eval() of what "
                 "contains them: each mix of their training flags costs a graph."
@@ -146,7 +146,7 @@ def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
             yield Candidate(text, (cause.id,), worth=30)
             continue
         neutral = "one that masks nothing if there is none" if "mask" in name else "a neutral value if there is none"
-        place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
+        place = place_ahead(cause) if scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
         text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)

@@ -18,7 +18,6 @@ _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capt
 _EXPERTS = ("set_experts_implementation", "batched_mm")
 _DECORATOR = "use_experts_implementation"
 """The transformers decorator of experts with a selectable implementation (integrations/moe.py, 5.0)."""
-_BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
 
 
 def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -69,7 +68,9 @@ def _patch(scene: DiagnosisScene, cause: RootCause) -> str:
     if not package:
         return ""
     name = qualified_name(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
-    return f" ({package}: replace {name} from your code, or report it there)" if name else in_library(cause.file or "")
+    if name:
+        return f" ({package}: replace {name} from your code, or report it there)"
+    return in_library(cause.file or "")
 
 
 def _routes(text: str, line: int) -> bool:

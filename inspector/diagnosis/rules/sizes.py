@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import place_ahead
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
@@ -33,7 +33,7 @@ def unrolled_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
         if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
-        place = f"{at(cause)}: " if at(cause) else ""
+        place = place_ahead(cause)
         loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
         pad = f"pad {plain_name(guard.subject)} to a few lengths"
         own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
@@ -132,7 +132,9 @@ def _passed(scene: DiagnosisScene, cause: RootCause, guard: Cause) -> str:
     """Return a tensor's name in the user's code; `batch` if only torch's layers name it, such as `input`."""
     subject, _ = sized(guard) or ("", 0)
     name, file = plain_name(subject), scene.recompiles(cause)[0].file
-    return name if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")) else "batch"
+    if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")):
+        return name
+    return "batch"
 
 
 def _comes_last(scene: DiagnosisScene, cause: RootCause) -> bool:

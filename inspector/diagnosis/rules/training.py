@@ -13,12 +13,8 @@ from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 
 _SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")
-
-
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
 """Kinds of causes that usually disappear without gradients; for other kinds, a trial decides."""
-
-
 _MAY_BE = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 
 

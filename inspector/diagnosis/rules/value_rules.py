@@ -49,7 +49,9 @@ def _moved(scene: DiagnosisScene, trial: Trial) -> str:
     """Return where the graph breaks in a trial and did not before, such as `net.py:8`; empty if nowhere."""
     tried = scene.tried(trial)
     places = scene.new_breaks(tried) if tried is not None else ()
-    return places[0].replace("\\", "/").rpartition("/")[2] if places else ""
+    if places:
+        return places[0].replace("\\", "/").rpartition("/")[2]
+    return ""
 
 
 def indexing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -58,9 +60,10 @@ def indexing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         for each in filter(_is_number, scene.breaks(cause)):
             container = _container_of(scene, each)
             if container is not None and scene.is_users(each.file):
-                what = (
-                    "the parameters of its modules" if container.holds_modules else "what it holds, if it is tensors,"
-                )
+                if container.holds_modules:
+                    what = "the parameters of its modules"
+                else:
+                    what = "what it holds, if it is tensors,"
                 line = f" (line {container.line})" if container.line != each.line else ""
                 text = (
                     f"{at_break(each)}: the number indexes `{container.name}`{line}, which Python does, not a tensor: "
@@ -330,7 +333,9 @@ def branch_on(scene: DiagnosisScene, each: Break) -> int | None:
     found = min((test.lineno for test in tests if _uses(test, names)), default=None)
     if found is None:
         found = _range_after(scene, each)
-    return found if found is not None else _break_after(scene, each)
+    if found is not None:
+        return found
+    return _break_after(scene, each)
 
 
 def _range_after(scene: DiagnosisScene, each: Break) -> int | None:
@@ -445,7 +450,9 @@ def _detached(text: str, tensor: ast.expr) -> str:
     if isinstance(root, ast.Call):
         return whole  # already detached, or the result of a function
     if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
-        return f"({whole}).detach()" if isinstance(tensor, ast.BinOp | ast.UnaryOp) else f"{whole}.detach()"
+        if isinstance(tensor, ast.BinOp | ast.UnaryOp):
+            return f"({whole}).detach()"
+        return f"{whole}.detach()"
     return f"{first}.detach(){whole.removeprefix(first)}"
 
 

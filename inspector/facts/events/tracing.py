@@ -76,4 +76,6 @@ class BytecodeSeen(OfCompilation, frozen=True):
     @property
     def codes(self) -> Rewritten | None:
         """Return the instructions before and after, if both are known."""
-        return Rewritten(self.code, self.new_code) if self.code and self.new_code else None
+        if self.code and self.new_code:
+            return Rewritten(self.code, self.new_code)
+        return None

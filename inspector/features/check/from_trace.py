@@ -50,7 +50,9 @@ def _logs(path: Path) -> list[LogFile]:
         others = [each.path for each in found.skipped if each.is_log]
         others += [each for each in sorted(path.glob("*.log")) if os.path.isdir(each)]  # noqa: PTH112 - never raises
         return [*found.logs, *(LogFile(each, None, 0) for each in others)]
-    return [LogFile(path, rank_of(path), path.stat().st_size)] if path.exists() else []
+    if path.exists():
+        return [LogFile(path, rank_of(path), path.stat().st_size)]
+    return []
 
 
 def labels(ranks: Iterable[int | None]) -> list[str]:

@@ -160,9 +160,10 @@ def _left_out(seen: Iterable[SeenJob]) -> Iterator[str]:
     if not left:
         return
     hidden = [(each.job.key, each.state.not_lowered) for each in left if each.state and each.state.not_lowered]
-    met = (
-        "recompilations that they cause are not shown" if hidden else "no graph has symbolic sizes, so none is missing"
-    )
+    if hidden:
+        met = "recompilations that they cause are not shown"
+    else:
+        met = "no graph has symbolic sizes, so none is missing"
     yield f"as configured, guards that Inductor adds to graphs with symbolic sizes are not recorded: {met}"
     for key, number in hidden:
         graphs = "1 graph with symbolic sizes was" if number == 1 else f"{number} graphs with symbolic sizes were"

@@ -125,7 +125,9 @@ class Judge(Struct, frozen=True):
 
     def limits(self, job: CheckJob, torch: str, *, is_known: bool) -> Limits:
         """Return a job's limits: the policy's, completed by strict limits for a job without an entry in the lock."""
-        return job.limits if is_known or self.lacks(torch) else job.limits.over(STRICT)
+        if is_known or self.lacks(torch):
+            return job.limits
+        return job.limits.over(STRICT)
 
     def lacks(self, torch: str) -> bool:
         """Whether the lock lacks this torch version but has others; the check reports that once for all jobs."""

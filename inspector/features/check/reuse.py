@@ -97,7 +97,9 @@ class Reuse:
             reasons.setdefault(why, []).append(str(key))
         found = [f"not cached: {', '.join(names)}: {why}" for why, names in reasons.items()]
         more = len(found) - _MOST_NOTES
-        return (*found[:_MOST_NOTES], f"not cached: {count(more, 'more reason')}") if more > 0 else tuple(found)
+        if more > 0:
+            return (*found[:_MOST_NOTES], f"not cached: {count(more, 'more reason')}")
+        return tuple(found)
 
     def _save(self, ran: FinishedJob, made_of: Mapping[str, str], state: CheckedState) -> None:
         """Save the result of a job.

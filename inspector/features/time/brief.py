@@ -86,4 +86,6 @@ def _why_not(found: MeasuredConfiguration) -> str:
         return f"{side} failed: {failure.type}: {first}"
     if found.stopped:
         return f"the measurement was stopped: {found.stopped}"
-    return "each round compiled something" if any(part.unclean for part in found.parts) else "no round was measured"
+    if any(part.unclean for part in found.parts):
+        return "each round compiled something"
+    return "no round was measured"

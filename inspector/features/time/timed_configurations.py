@@ -63,7 +63,9 @@ def _of_mode(name: str) -> CompileConfiguration:
 
 
 def _of_backend(name: str) -> CompileConfiguration:
-    return _of_mode(DEFAULT) if name == _INDUCTOR else CompileConfiguration(f"backend {name}", backend=name)
+    if name == _INDUCTOR:
+        return _of_mode(DEFAULT)
+    return CompileConfiguration(f"backend {name}", backend=name)
 
 
 def parsed(text: str) -> dict[str, str]:

@@ -223,12 +223,16 @@ def _noise(measured: Sequence[MeasuredConfiguration]) -> float:
 
 def _ratio(measured: MeasuredConfiguration) -> Interval | None:
     part = measured.first
-    return part.speedup.ratio if part is not None and part.speedup is not None else None
+    if part is not None and part.speedup is not None:
+        return part.speedup.ratio
+    return None
 
 
 def _verdict(measured: MeasuredConfiguration) -> RatioVerdict | None:
     part = measured.first
-    return part.speedup.verdict if part is not None and part.speedup is not None else None
+    if part is not None and part.speedup is not None:
+        return part.speedup.verdict
+    return None
 
 
 def _median(measured: MeasuredConfiguration) -> float:

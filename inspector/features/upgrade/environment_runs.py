@@ -278,7 +278,9 @@ def _text(number: int | None) -> str | None:
 
 def _fused(nodes: Iterable[tuple[int, int]]) -> str | None:
     pairs = list(nodes)
-    return f"{sum(was for was, _ in pairs)} to {sum(now for _, now in pairs)}" if pairs else None
+    if pairs:
+        return f"{sum(was for was, _ in pairs)} to {sum(now for _, now in pairs)}"
+    return None
 
 
 def imported_packages(facts: EnvironmentFacts, eager: Mapping[str, str]) -> tuple[str, ...]:

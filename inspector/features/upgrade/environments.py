@@ -348,7 +348,9 @@ def _asked(python: str, code: str) -> str | None:
                     time.sleep(0.02)
         except SetupError:
             return None
-        return (folder / "out").read_text("utf-8", "replace").strip() if status == 0 else None
+        if status == 0:
+            return (folder / "out").read_text("utf-8", "replace").strip()
+        return None
 
 
 def dependents(names: set[str]) -> list[str]:
@@ -503,7 +505,9 @@ def shown_step(line: str) -> str:
     """Shorten a line of pip or uv to the package's name, version and size: a wheel's file name fills the whole line."""
     text = line.partition(" (from")[0]
     match = _WHEEL.fullmatch(text)
-    return text if match is None else f"{match['verb']} {match['name']} {match['version']}{match['size'] or ''}"
+    if match is None:
+        return text
+    return f"{match['verb']} {match['name']} {match['version']}{match['size'] or ''}"
 
 
 _WHEEL = re.compile(

@@ -303,7 +303,9 @@ class ReasonSearch:
 
         def changes_with(among: tuple[Difference, ...]) -> set[Key] | None:
             left = self._changes_with(among)
-            return None if alone and left is not None and left - self._seen else left
+            if alone and left is not None and left - self._seen:
+                return None
+            return left
 
         self._seen |= set(keys)
         other = ReasonSearch(changes_with, min(most, self._most - self.trials))

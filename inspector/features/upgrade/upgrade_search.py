@@ -59,29 +59,13 @@ if TYPE_CHECKING:
 
 Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
 """Returns how two runs differ, without reasons."""
-
-
 _EAGER = "eager"
-
-
 _GUARD_COST = "guard cost"
-
-
 _VERDICTS = ("compiled", "partial", "not_compiled", "failed")
-
-
 _MORE_IS_WORSE = frozenset(("break", "skip", "recompile", "accuracy"))
-
-
 _BYTES = re.compile(r"([\d,]+) bytes")
-
-
 _COVERAGE = re.compile(r"(\d+) of (\d+) ops")
-
-
 _TIMES = re.compile(r"(\d+) times")
-
-
 _NUMBER = re.compile(r"[\d.]+")
 
 
@@ -300,7 +284,9 @@ class _Trials:
             eager = self._eager(side, first)
         except CtraceError:
             return None
-        return None if run.session.failure is not None else self._keys(self._before, run, self._eager_before, eager)
+        if run.session.failure is not None:
+            return None
+        return self._keys(self._before, run, self._eager_before, eager)
 
     def called(self) -> list[TorchFunction]:
         """Return the functions of torch that the model calls and that differ."""
@@ -331,7 +317,9 @@ class _Trials:
         return self._keys(run, self._after, self._eager_before, self._eager(self._both.after, ()))
 
     def _eager(self, side: EnvironmentRuns, first: Sequence[str]) -> EagerFacts | None:
-        return side.eager(self._target, self._options, first=first) if self._with_eager else None
+        if self._with_eager:
+            return side.eager(self._target, self._options, first=first)
+        return None
 
     def _keys(
         self, before: ModelRun, after: ModelRun, eager_before: EagerFacts | None, eager: EagerFacts | None
@@ -363,7 +351,9 @@ def _joined(sources: Iterable[TorchSource]) -> Iterator[TorchSource]:
 
 
 def _named(among: tuple[Difference, ...]) -> str:
-    return among[0].name if len(among) == 1 else f"{len(among)} differences put back"
+    if len(among) == 1:
+        return among[0].name
+    return f"{len(among)} differences put back"
 
 
 def worse(change: UpgradeChange, moved: tuple[int, int] | None = None) -> bool | None:

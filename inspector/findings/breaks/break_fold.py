@@ -175,7 +175,9 @@ def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
 
 def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
     """Return `effect` if the code drops what a call that Dynamo skips returns."""
-    return "effect" if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)) else ""
+    if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)):
+        return "effect"
+    return ""
 
 
 def _advice(known: AdviceEntry, parsed: ParsedBreak) -> Advice:
@@ -214,7 +216,9 @@ def _reason(parsed: ParsedBreak, known: AdviceEntry | None) -> str:
     why = known.why
     if parsed.is_disabled:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
-        return f"{why} Its author says: {author}." if author not in ("", "None") else why
+        if author not in ("", "None"):
+            return f"{why} Its author says: {author}."
+        return why
     detail = {"explanation": parsed.explanation, "context": parsed.context}.get(known.shows)
     if not detail:
         return why
@@ -250,4 +254,6 @@ def triton_case(parsed: ParsedBreak) -> str:
     """
     if _LIMIT in parsed.gb:
         return next((case for phrase, case in _PHRASES.items() if phrase in parsed.explanation), "")
-    return "triton_unseen" if any(_LAUNCHER.search(frame.file) for frame in parsed.frames) else ""
+    if any(_LAUNCHER.search(frame.file) for frame in parsed.frames):
+        return "triton_unseen"
+    return ""

@@ -89,4 +89,6 @@ def unclaimed_ops(session: Session) -> int:
 
 def _left(function: Function) -> int:
     ops, compiled = function.coverage.ops, function.coverage.compiled
-    return 0 if ops is None or compiled is None else ops - compiled
+    if ops is None or compiled is None:
+        return 0
+    return ops - compiled

@@ -50,7 +50,9 @@ class Lesson(Struct, frozen=True):
     @property
     def versions(self) -> LessonVersions | None:
         """The versions of torch that have it; None if it has no gb id, or one that ctrace does not know."""
-        return None if self.lifetime is None else LessonVersions(self.version, self.lifetime)
+        if self.lifetime is None:
+            return None
+        return LessonVersions(self.version, self.lifetime)
 
     @property
     def absence(self) -> str:

@@ -91,7 +91,9 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
     if at is None:
         return "unresumable"
     around = construct_at(raw.listings.get(at.file, ""), at.line, at.span).around
-    return {"for": "loop", "while": "loop"}.get(around[0], around[0]) if around else "unresumable"
+    if around:
+        return {"for": "loop", "while": "loop"}.get(around[0], around[0])
+    return "unresumable"
 
 
 def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:

@@ -83,7 +83,9 @@ def _outcome(head: str) -> BreakOutcome:
     """Read the outcome from torch's first lines (2.11 and 2.13, _dynamo/symbolic_convert.py, `log_graph_break`)."""
     if "Skipping the function and falling back to eager" in head or "results in a skip" in head:
         return BreakOutcome.SKIPPED
-    return BreakOutcome.REST_IN_EAGER if "then skipping the rest of the function" in head else BreakOutcome.CUT
+    if "then skipping the rest of the function" in head:
+        return BreakOutcome.REST_IN_EAGER
+    return BreakOutcome.CUT
 
 
 def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
@@ -100,4 +102,6 @@ def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
 
 def _header_frame(text: str) -> tuple[Frame, ...]:
     match = _HEADER.search(text)
-    return (Frame(match["file"], int(match["line"]), ""),) if match else ()
+    if match:
+        return (Frame(match["file"], int(match["line"]), ""),)
+    return ()

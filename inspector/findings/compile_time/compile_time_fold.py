@@ -41,6 +41,7 @@ COUNTERS = {
 """Torch's counter of each outcome (`torch._dynamo.utils.counters`: `inductor`, `aot_autograd`, `dynamo_cache`)."""
 
 
+# The count comes from the log, and each package becomes a row.
 _MOST_PACKAGES = 1000
 _DEEPEST = 200
 """Limit on nested steps; torch nests about 20. The time of deeper steps counts for the step around them."""
@@ -111,12 +112,16 @@ def compile_time_of(raw: Raw) -> CompileTime:
 def _counted(raw: Raw) -> dict[str, int] | None:
     """Return torch's counters; torch counts one more bypass if it cannot store a missed entry."""
     counts = raw.counted.caches if raw.counted is not None else None
-    return None if counts is None else {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
+    if counts is None:
+        return None
+    return {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
 def _use(raw: Raw) -> TorchCachesUsed:
     """Return how a log without a cache record used the caches: ctrace's own captures switch them off."""
-    return TorchCachesUsed("off") if raw.environment.get("ctrace") else TorchCachesUsed()
+    if raw.environment.get("ctrace"):
+        return TorchCachesUsed("off")
+    return TorchCachesUsed()
 
 
 class Timeline(Struct, frozen=True):
@@ -136,7 +141,9 @@ def lanes_of(found: CompileTime) -> tuple[Lane, ...]:
 def timeline(marks: MarkColumns) -> Timeline:
     """Return the steps that pairs of marks make; one screen asks several times."""
     start = min((mark.at for mark in marks_of(marks) if mark.at is not None), default=None)
-    return Timeline() if start is None else Timeline(start, tuple(_lanes(marks, start)))
+    if start is None:
+        return Timeline()
+    return Timeline(start, tuple(_lanes(marks, start)))
 
 
 def _lanes(marks: MarkColumns, start: float) -> Iterator[Lane]:
@@ -209,7 +216,9 @@ def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None
         return str(Stage.FORWARD if loaded[lookup.graph] == 1 else Stage.BACKWARD)
     if any("bw_compiler" in name or name.startswith("backward.") for name in names):
         return str(Stage.BACKWARD)
-    return str(Stage.FORWARD) if any("fw_compiler" in name for name in names) else None
+    if any("fw_compiler" in name for name in names):
+        return str(Stage.FORWARD)
+    return None
 
 
 def miscounted_lookups(found: CompileTime) -> Iterator[str]:

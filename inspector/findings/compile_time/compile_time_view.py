@@ -253,7 +253,9 @@ class CacheAnswer(Struct, frozen=True):
     @property
     def differs(self) -> tuple[KeyDifference, ...]:
         """The components in which the key differs from the earlier one."""
-        return () if self.earlier is None else self.earlier.differs
+        if self.earlier is None:
+            return ()
+        return self.earlier.differs
 
 
 def answers(found: CompileTime, graph: str | None = None) -> tuple[CacheAnswer, ...]:

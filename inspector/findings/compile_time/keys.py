@@ -8,12 +8,9 @@ from msgspec import Struct
 from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyDifference, KeyPart
 from ctrace.inspector.log.decode_compile_time import components_in
 
+# Two long texts are shown from shortly before their first difference, so that its place can be recognized.
 _CONTEXT = 30
-
-
 _SHOWN = 90
-
-
 _BEYOND = ("a different value, with the same text in torch's log", "a different value")
 
 

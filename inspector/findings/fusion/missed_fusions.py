@@ -62,10 +62,14 @@ class Reasons:
         calls = [node for node in (first, second) if node.kind is NodeKind.EXTERNAL]
         products = sum(_is_product(node) for node in calls)
         if len(calls) == 2:
-            return "library_products" if products == 2 else "library_both"
+            if products == 2:
+                return "library_products"
+            return "library_both"
         if products:
             takes = {first.kind, second.kind} == {NodeKind.EXTERNAL, NodeKind.POINTWISE} and self._is_on_gpu(calls[0])
-            return "library_product_gpu" if takes else "library_product"
+            if takes:
+                return "library_product_gpu"
+            return "library_product"
         return "library" if calls else ""
 
     def _underived(self, first: Node, second: Node) -> str:
@@ -75,7 +79,9 @@ class Reasons:
             return "own_kernel"
         if self._is_far(first, second):
             return "far"
-        return "loops" if first.loops and second.loops and first.loops != second.loops else "unknown"
+        if first.loops and second.loops and first.loops != second.loops:
+            return "loops"
+        return "unknown"
 
     def _is_on_gpu(self, node: Node) -> bool:
         return any(self._devices.get(access.buffer, "").startswith("cuda") for access in node.accesses)
@@ -107,9 +113,9 @@ def _is_product(node: Node) -> bool:
 
 
 def _setting(entry: AdviceEntry) -> str:
-    return (
-        f"`{entry.switch}` (risk: {entry.risk[:1].lower()}{entry.risk[1:].removesuffix('.')})" if entry.switch else ""
-    )
+    if entry.switch:
+        return f"`{entry.switch}` (risk: {entry.risk[:1].lower()}{entry.risk[1:].removesuffix('.')})"
+    return ""
 
 
 def _sentence(entry: AdviceEntry, first: Node, second: Node) -> str:

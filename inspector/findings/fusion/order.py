@@ -64,7 +64,9 @@ def ending(fusion: Fusion) -> str:
         return "one node is left"
     if usual[-1].after == usual[-1].before:
         return "nothing more could be fused"
-    return f"torch stops after {MOST_ROUNDS} rounds" if len(usual) >= MOST_ROUNDS else ""
+    if len(usual) >= MOST_ROUNDS:
+        return f"torch stops after {MOST_ROUNDS} rounds"
+    return ""
 
 
 def _deciding(each: FusionCandidate, after: FusionCandidate | None) -> str:

@@ -94,9 +94,13 @@ def state_of(each: Attention) -> AttentionState:
     if each.is_wrong:
         return AttentionState.WRONG
     if each.matched is not None:
-        return AttentionState.MATCHED if each.fused else AttentionState.MATCHED_NOT_FUSED
+        if each.fused:
+            return AttentionState.MATCHED
+        return AttentionState.MATCHED_NOT_FUSED
     if each.call is not None:
-        return AttentionState.FUSED if each.fused else AttentionState.NOT_FUSED
+        if each.fused:
+            return AttentionState.FUSED
+        return AttentionState.NOT_FUSED
     return AttentionState.NOT_MATCHED
 
 
@@ -189,7 +193,9 @@ def _filled(text: str, why: WhyNotFused) -> str:
 
 def _also(why: WhyNotFused) -> str:
     titles = [known.title for code in why.also if (known := entries("attention").get(code)) and code != why.code]
-    return f" Other obstacles: {', '.join(titles)}." if titles else ""
+    if titles:
+        return f" Other obstacles: {', '.join(titles)}."
+    return ""
 
 
 def unfused(session: Session) -> tuple[AttentionGroup, ...]:
@@ -228,5 +234,9 @@ def short(found: Iterable[AttentionGroup]) -> str:
     if not total:
         return ""
     if total == 1:
-        return "attention fused" if fused else "attention not fused"
-    return f"{total} attentions fused" if fused == total else f"{fused or 'none'} of {total} attentions fused"
+        if fused:
+            return "attention fused"
+        return "attention not fused"
+    if fused == total:
+        return f"{total} attentions fused"
+    return f"{fused or 'none'} of {total} attentions fused"

@@ -10,19 +10,11 @@ from msgspec import Struct
 from ctrace.inspector.findings.graphs.fx import TensorType
 
 _BITS = re.compile(r"[A-Za-z]+(\d+)(?:x(\d+))?")
-
-
 _SYMBOL = re.compile(r"\b[suf]\d+\b|\bzuf\d+\b")
-
-
 _LONGEST = 300
 """Maximum length of a size expression, in characters."""
-
-
 _DIGITS = 18
 """The most digits that a size may have; a longer number is damaged text."""
-
-
 _MOST_POWER, _MOST_BASE = 8, 10**6
 
 
@@ -68,7 +60,9 @@ def item_bytes(dtype: str) -> float | None:
     if dtype.endswith("x2"):
         return 1
     match = _BITS.match(dtype)
-    return None if match is None else int(match[1][:4]) * int((match[2] or "1")[:4]) / 8
+    if match is None:
+        return None
+    return int(match[1][:4]) * int((match[2] or "1")[:4]) / 8
 
 
 def number(expression: str, values: Mapping[str, str]) -> int | None:
@@ -77,13 +71,17 @@ def number(expression: str, values: Mapping[str, str]) -> int | None:
         return _whole(expression)
     try:
         tree = ast.parse(expression[:_LONGEST], mode="eval") if len(expression) <= _LONGEST else None
-        return None if tree is None else _worked_out(tree.body, values)
+        if tree is None:
+            return None
+        return _worked_out(tree.body, values)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
         return None
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+    if text.isdecimal() and len(text) <= _DIGITS:
+        return int(text)
+    return None
 
 
 def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
@@ -101,7 +99,9 @@ def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
         case ast.Call(func=ast.Name(id="Max" | "Min" as name), args=args) if args:
             found = [number for each in args if (number := _worked_out(each, values)) is not None]
             if len(found) == len(args):
-                return max(found) if name == "Max" else min(found)
+                if name == "Max":
+                    return max(found)
+                return min(found)
     return None
 
 

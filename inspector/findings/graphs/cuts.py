@@ -84,7 +84,9 @@ def _entry_point(code: Code) -> _Point | None:
     if resumed(code.name)[1] is None:
         return None
     jump = next((each for each in code.instructions if each.opname in _JUMPS), None)
-    return None if jump is None or jump.target is None else _point(code, jump.target)
+    if jump is None or jump.target is None:
+        return None
+    return _point(code, jump.target)
 
 
 _JUMPS = ("JUMP_FORWARD", "JUMP_ABSOLUTE")
@@ -92,4 +94,6 @@ _JUMPS = ("JUMP_FORWARD", "JUMP_ABSOLUTE")
 
 def _point(code: Code, offset: int) -> _Point | None:
     left = [each for each in code.instructions if each.offset >= offset and each.opname != "EXTENDED_ARG"]
-    return (code.file, resumed(code.name)[0], len(left)) if left else None
+    if left:
+        return (code.file, resumed(code.name)[0], len(left))
+    return None

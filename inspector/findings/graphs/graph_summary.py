@@ -113,7 +113,9 @@ def _input_name(
     if len(nodes) != len(aliasing.inputs) or index >= len(nodes):
         return f"input {index}", ""
     named = names.get(nodes[index].name)
-    return (named.name, named.role) if named else (nodes[index].name, "")
+    if named:
+        return (named.name, named.role)
+    return (nodes[index].name, "")
 
 
 def _results(

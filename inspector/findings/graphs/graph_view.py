@@ -117,7 +117,9 @@ def modules_of(each: CompiledGraph, staged: Staged) -> Mapping[str, Module]:
 
     Subgraphs have nodes of the same names, and no modules.
     """
-    return each.graphs.traced_modules if staged.is_traced else each.graphs.aten_modules
+    if staged.is_traced:
+        return each.graphs.traced_modules
+    return each.graphs.aten_modules
 
 
 def instead(name: str, known: list[str]) -> str:

@@ -21,14 +21,18 @@ _ATEN = ("aten.", "prims.")
 
 def op_name(node: FxNode) -> str:
     """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
-    return node.target if node.kind is FxNodeKind.CALL_MODULE else _name(node.target)
+    if node.kind is FxNodeKind.CALL_MODULE:
+        return node.target
+    return _name(node.target)
 
 
 @lru_cache(maxsize=4096)
 def _name(target: str) -> str:
     parts = target.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) > 3:
-        return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
+        if parts[2] == "higher_order":
+            return parts[3]
+        return f"{parts[2]}.{parts[3]}"
     return parts[-1]
 
 

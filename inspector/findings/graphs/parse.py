@@ -83,7 +83,9 @@ def usual(text: str) -> tuple[str, str, str, str, tuple[str, ...]] | None:
 
 def plain_arguments(text: str) -> list[tuple[str, str]] | None:
     """Parse the arguments of a graph's function to names and annotations; None: one has another form."""
-    return _ARGUMENT.findall(text) if _ARGUMENTS.fullmatch(text) else None
+    if _ARGUMENTS.fullmatch(text):
+        return _ARGUMENT.findall(text)
+    return None
 
 
 def statement(text: str) -> NodeStatement | None:
@@ -121,11 +123,9 @@ def _called(value: str, known: Container[str]) -> NodeCall | None:
 def _attribute(value: str, known: Container[str]) -> NodeCall | None:
     path = _PATH.fullmatch(value)
     first, _, name = value.partition(".")
-    return (
-        NodeCall(FxNodeKind.CALL_FUNCTION, "getattr", f"{first}, '{name}'")
-        if path and name and first in known
-        else None
-    )
+    if path and name and first in known:
+        return NodeCall(FxNodeKind.CALL_FUNCTION, "getattr", f"{first}, '{name}'")
+    return None
 
 
 def _item(value: str) -> NodeCall | None:
@@ -144,7 +144,9 @@ def _operation(value: str) -> NodeCall | None:
             left, right = value[:at], value[at + len(sign) :]
             return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{left}, {right}")
     name = _UNARY.get(value[:1], "")
-    return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, value[1:]) if name and len(value) > 1 else None
+    if name and len(value) > 1:
+        return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, value[1:])
+    return None
 
 
 def _changed(text: str) -> NodeCall | None:
@@ -154,7 +156,9 @@ def _changed(text: str) -> NodeCall | None:
             return NodeCall(FxNodeKind.CALL_FUNCTION, _OPERATOR + name, f"{text[:at]}, {text[at + len(sign) :]}")
     at = splits_at(text, " = ")
     item = _item(text[:at]) if at > 0 else None
-    return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}setitem", f"{item.args}, {text[at + 3 :]}") if item else None
+    if item:
+        return NodeCall(FxNodeKind.CALL_FUNCTION, f"{_OPERATOR}setitem", f"{item.args}, {text[at + 3 :]}")
+    return None
 
 
 def _of_module(value: str) -> NodeCall | None:
@@ -180,14 +184,18 @@ def _of_module(value: str) -> NodeCall | None:
     if not rest:
         return NodeCall(FxNodeKind.GET_ATTR, target)
     is_call = rest.startswith("(") and closing(rest, 0) == len(rest) - 1
-    return NodeCall(FxNodeKind.CALL_MODULE, target, rest[1:-1]) if is_call else None
+    if is_call:
+        return NodeCall(FxNodeKind.CALL_MODULE, target, rest[1:-1])
+    return None
 
 
 def placeholder(text: str) -> NodeStatement | None:
     """Parse one argument of a graph's function: a name, an annotation, a default."""
     name, _, default = text.partition(" = ")
     match = _PLACEHOLDER.fullmatch(name.strip())
-    return NodeStatement(match["name"], match["annotation"] or "", default) if match else None
+    if match:
+        return NodeStatement(match["name"], match["annotation"] or "", default)
+    return None
 
 
 _TENSOR = re.compile(
@@ -221,7 +229,9 @@ def _tensor(match: re.Match[str], wrapper: str) -> TensorType:
 
 
 def _sizes(text: str) -> tuple[str, ...]:
-    return tuple(text.split(", ")) if "(" not in text and text else pieces(text)
+    if "(" not in text and text:
+        return tuple(text.split(", "))
+    return pieces(text)
 
 
 _NODE = re.compile(r"^ +[^\W\d]\w*: \"[^\"\n]*\" = .*", re.MULTILINE)
@@ -504,7 +514,9 @@ def _place(line: str) -> tuple[At | None, str] | None:
 def _parted(line: str) -> tuple[str, str]:
     """Split a line from torch's trailing comment."""
     at = line.find("  # ")
-    return (line, "") if at < 0 else (line[:at].rstrip(), line[at + 4 :])
+    if at < 0:
+        return (line, "")
+    return (line[:at].rstrip(), line[at + 4 :])
 
 
 def _input(text: str, described: dict[str, str]) -> FxNode | None:

@@ -130,7 +130,9 @@ def _around(each: CompiledGraph, stage: str) -> tuple[str, str]:
     """Return the stages before and after a stage's passes. Right after the joint passes, torch partitions the graph."""
     before, after = _AROUND[stage]
     is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
-    return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
+    if stage == GraphStage.JOINT and is_partitioned:
+        return (GraphStage.JOINT, GraphStage.FORWARD)
+    return (before, after)
 
 
 def stage_diff(each: CompiledGraph, before: Staged, after: Staged) -> StageDiff:
@@ -189,7 +191,9 @@ def _short(node: FxNode) -> str:
     name = op_name(node).removeprefix("aten.").removeprefix("prims.")
     if node.target.startswith("operator."):
         return _OPERATORS.get(name, name)
-    return name.removesuffix("_") if node.kind is FxNodeKind.CALL_METHOD else name
+    if node.kind is FxNodeKind.CALL_METHOD:
+        return name.removesuffix("_")
+    return name
 
 
 def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

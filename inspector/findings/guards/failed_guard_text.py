@@ -19,7 +19,9 @@ EXPECTED_TENSOR = re.compile(
 
 def size_kind(was: str, now: str) -> CauseKind:
     """Return `zero_one` for a size that changed to or from 0 or 1, because torch specializes on these; else `size`."""
-    return CauseKind.ZERO_ONE if {was, now} & {"0", "1"} else CauseKind.SIZE
+    if {was, now} & {"0", "1"}:
+        return CauseKind.ZERO_ONE
+    return CauseKind.SIZE
 
 
 def type_name(qualified: str) -> str:
@@ -37,7 +39,9 @@ def sources_of(text: str) -> tuple[str, ...]:
     match = TENSOR.match(text)
     if match is not None:
         index = match["index"]
-        return () if index is None else (f"{match['name']}.{match['what']}()[{index}]",)
+        if index is None:
+            return ()
+        return (f"{match['name']}.{match['what']}()[{index}]",)
     if sizes := _SIZES.findall(text):
         return tuple(dict.fromkeys(sizes))
     compared = _NUMBER.match(text)
@@ -58,7 +62,9 @@ def check_order(guard: UnmetGuard) -> int:
     if EXPECTED_TENSOR.match(guard.text) or _IS_NONE.search(guard.text):
         return 0
     match = TENSOR.match(guard.text)
-    return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
+    if match:
+        return _TENSOR_ORDER.index(match["what"])
+    return len(_TENSOR_ORDER)
 
 
 _IS_NONE = re.compile(r" is None$")

@@ -321,4 +321,6 @@ def _rank(constant: GuardedConstant, prefixes: Mapping[str, str]) -> tuple[bool,
 
 def place_text(frame: Frame | None) -> str:
     """Write `file.py:12`."""
-    return "" if frame is None else f"{PurePath(frame.file).name}:{frame.line}"
+    if frame is None:
+        return ""
+    return f"{PurePath(frame.file).name}:{frame.line}"

@@ -90,7 +90,9 @@ def _numbers(text: str) -> Numbers:
 def meaning(sizes: Numbers, strides: Numbers) -> str:
     """Describe the memory layout that the strides give these sizes."""
     if len(sizes) != len(strides) or not sizes:
-        return "strides not checked" if sizes else "a single value"
+        if sizes:
+            return "strides not checked"
+        return "a single value"
     expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
     if expanded:
         return f"expanded: dimension {_listed(expanded)} repeats the same memory"

@@ -175,7 +175,9 @@ def completed(frame: Frame, files: Iterable[str]) -> Frame:
         return frame
     folders = (file.rpartition("/torch/_dynamo/")[0] for file in known)
     folder = next(filter(None, folders), None)
-    return replace(frame, file=f"{folder}/torch/{frame.file}") if folder else frame
+    if folder:
+        return replace(frame, file=f"{folder}/torch/{frame.file}")
+    return frame
 
 
 def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTree:
@@ -189,4 +191,6 @@ def _with(node: GuardNode, complete: Callable[[Frame], Frame]) -> GuardNode:
 
 
 def _moved(guard: Guard, complete: Callable[[Frame], Frame]) -> Guard:
-    return guard if guard.place is None else replace(guard, place=complete(guard.place))
+    if guard.place is None:
+        return guard
+    return replace(guard, place=complete(guard.place))

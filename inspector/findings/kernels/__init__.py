@@ -1,5 +1,5 @@
 """Kernels: their code, the bytes they move, the operations they compute, and the user's lines they come from.
 `kernel_fold.py` builds kernels from events, `kernel_fold.py` parses emitted calls, `bounds.py` computes lower bounds on
-run times, `built_lookup.py` collects the results of a build. Start in `kernel_fold.py`, for questions in
+run times, `kernel_fold.py` collects the results of a build. Start in `kernel_fold.py`, for questions in
 `kernel_view.py`.
 """

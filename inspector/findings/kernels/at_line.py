@@ -60,7 +60,9 @@ class KernelAtLine(Struct, frozen=True):
     @property
     def work(self) -> Work:
         """The bytes and operations of these calls."""
-        return added(map(work_of_launch, self.launches)) if self.launches else self.row.work
+        if self.launches:
+            return added(map(work_of_launch, self.launches))
+        return self.row.work
 
 
 def wanted(text: str) -> Wanted:
@@ -181,4 +183,6 @@ def nearest(found: Sequence[PartKernels], place_range: Wanted) -> str:
     inside = [each for each in split if is_file(each[0], place_range.file)] or split
     closest = sorted(sorted(inside, key=lambda each: abs(each[1] - place_range.first))[:8])
     names = ", ".join(f"{PurePath(file).name}:{line}" for file, line in closest)
-    return f"lines with kernels: {names}" if names else "no line of your code has known kernels"
+    if names:
+        return f"lines with kernels: {names}"
+    return "no line of your code has known kernels"

@@ -28,7 +28,9 @@ class Least(Struct, frozen=True):
         """The sum over all calls; None if one call's bound is not known."""
         each = [bound.seconds for bound in self.bounds]
         known = [seconds for seconds in each if seconds is not None]
-        return sum(known) if known and len(known) == len(each) else None
+        if known and len(known) == len(each):
+            return sum(known)
+        return None
 
     @property
     def sets(self) -> tuple[str, ...]:

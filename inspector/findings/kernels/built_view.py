@@ -62,7 +62,9 @@ class Bound(Struct, frozen=True):
         """The limit that sets the bound: `memory` or `arithmetic`; empty if neither is known."""
         if self.seconds is None:
             return ""
-        return "memory" if self.seconds == self.memory else "arithmetic"
+        if self.seconds == self.memory:
+            return "memory"
+        return "arithmetic"
 
 
 class LaunchTimes(Struct, frozen=True):
@@ -92,7 +94,9 @@ class LaunchTimes(Struct, frozen=True):
     def reached(self) -> float | None:
         """The bound divided by the measured time, at best 1; None if one of them is not known."""
         least, seconds = self.bound.seconds, self.timed.seconds
-        return None if least is None or not seconds else least / seconds
+        if least is None or not seconds:
+            return None
+        return least / seconds
 
 
 class StageCode(Struct, frozen=True):
@@ -241,7 +245,9 @@ def text_of(ir: Ir) -> str | None:
     if not ir.packed:
         return ir.text
     data = _unpacked(ir)
-    return None if data is None else data.decode("utf-8", "replace")
+    if data is None:
+        return None
+    return data.decode("utf-8", "replace")
 
 
 def _unpacked(ir: Ir) -> bytes | None:

@@ -120,7 +120,9 @@ def _kernel(called: str, kernels: Collection[str]) -> str | None:
     if called in kernels:
         return called
     name, _, method = called.rpartition(".")
-    return name if name in kernels and method in ("run", name) else None
+    if name in kernels and method in ("run", name):
+        return name
+    return None
 
 
 def _arguments(call: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
@@ -134,4 +136,6 @@ def dotted(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Name):
+        return ".".join([node.id, *reversed(parts)])
+    return ""

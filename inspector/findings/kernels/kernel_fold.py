@@ -1,19 +1,23 @@
 """Build the kernels of each graph part from the log, and map each line of their source to the user's lines.
 
-The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects write
-separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the objects that
-wrote all of its lines. The arguments of calls are parsed from emitted code: buffers, views of buffers, and numbers.
+The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects
+write separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the
+objects that wrote all of its lines. The arguments of calls are parsed from emitted code: buffers, views of buffers,
+and numbers.
+
+Compiled kernels are collected with their configurations, which one torch launches, their code and times.
 """
 
 import ast
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.built import Built, BuiltEvent, KernelChosen, KernelCode, LaunchTiming
 from ctrace.inspector.facts.events.kernel_events import CodeWritten, KernelMade, Layout, Lines, PartGenerated
 from ctrace.inspector.facts.fusion_facts import Fusion, Node
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
@@ -28,6 +32,7 @@ from ctrace.inspector.source.stacks import user_lines
 _VIEW = "reinterpret_tensor"
 _DEPTH = 50
 """The deepest expression to parse; expressions of sizes are flat."""
+_OPS = "torch.ops."
 
 
 class BufferNames:
@@ -194,7 +199,9 @@ def generated_of(raw: Raw, fusions: Sequence[Fusion]) -> Generated:
 
 def _counted(written: WrittenPart) -> int | None:
     part = written.generated
-    return part.counted - part.before if part is not None else None
+    if part is not None:
+        return part.counted - part.before
+    return None
 
 
 def _parts(raw: Raw, fusions: Sequence[Fusion]) -> Iterator[_Part]:
@@ -305,7 +312,9 @@ class Costs:
     def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
         """Return the nodes that a launch computes (in C++, one per loop nest); empty if one of them is not known."""
         found = {node.name: node for each in operations if (node := self._nodes.get(each)) is not None}
-        return tuple(found.values()) if all(each in self._nodes for each in operations) else ()
+        if all(each in self._nodes for each in operations):
+            return tuple(found.values())
+        return ()
 
     def counted(self, launch: Launch) -> Launch:
         """Add bytes and operations to a launch, unless a node is missing or several launches share a node."""
@@ -342,3 +351,36 @@ def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
 def _written(kernel: UserKernel, event: UserKernelWritten) -> UserKernel:
     parameters = tuple(replace(each, fixed=each.name in event.constants) for each in kernel.parameters)
     return replace(kernel, name=event.name, epilogue=event.epilogue, parameters=parameters)
+
+
+def built_of(events: Sequence[BuiltEvent]) -> tuple[Built, ...]:
+    """Return each configuration of each kernel once, with its code if the log has it."""
+    found = {_key(each): each for each in events if isinstance(each, Built)}
+    used = {(each.graph, each.stage, each.kernel): each.hash for each in events if isinstance(each, KernelChosen)}
+    codes = {each.hash: each.ir for each in events if isinstance(each, KernelCode)}
+    configurations = Counter((each.graph, each.stage, each.kernel) for each in found.values())
+    made = []
+    for each in found.values():
+        kernel = each.graph, each.stage, each.kernel
+        only = configurations[kernel] == 1
+        chosen = used[kernel] == each.hash if kernel in used else each.chosen and only
+        made.append(replace(each, chosen=chosen, ir=codes.get(each.hash, {})))
+    return tuple(made)
+
+
+def _key(built: Built) -> tuple[str, ...]:
+    return built.graph, built.stage, built.kernel, built.hash
+
+
+def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[LaunchTiming, ...]:
+    """Return the last time of each launch, with the name that the kernel has in `kernels`."""
+    launches = (_named(each, kernels) for each in events if isinstance(each, LaunchTiming))
+    return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
+
+
+def _named(timed: LaunchTiming, kernels: Collection[str]) -> LaunchTiming:
+    """Name an op as Inductor does, which omits `torch.ops.` for ops with an out argument (2.11 to 2.13, ir.py)."""
+    short = timed.kernel.removeprefix(_OPS)
+    if timed.kernel not in kernels and short in kernels:
+        return replace(timed, kernel=short)
+    return timed

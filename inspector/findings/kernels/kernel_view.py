@@ -30,12 +30,16 @@ class Work(Struct, frozen=True):
     @property
     def bytes(self) -> int | None:
         """Bytes read and written."""
-        return None if self.read is None or self.written is None else self.read + self.written
+        if self.read is None or self.written is None:
+            return None
+        return self.read + self.written
 
     @property
     def intensity(self) -> float | None:
         """Floating-point operations for each byte."""
-        return None if self.flops is None or not self.bytes else self.flops / self.bytes
+        if self.flops is None or not self.bytes:
+            return None
+        return self.flops / self.bytes
 
 
 class KernelOfPart(Struct, frozen=True):
@@ -196,7 +200,9 @@ def added(each: Iterable[Work], *, partly: bool = False) -> Work:
 
 def _sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    if known and len(known) == len(values):
+        return sum(known)
+    return None
 
 
 def named(found: Sequence[PartKernels], name: str) -> tuple[PartKernels, ...]:

@@ -67,7 +67,9 @@ def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) ->
     }
     blocks = min(fit.values())
     limits = tuple(limit for limit, number in fit.items() if number == blocks)
-    return Occupancy(blocks, blocks * warps, of.threads // of.warp, limits) if of.threads >= of.warp else None
+    if of.threads >= of.warp:
+        return Occupancy(blocks, blocks * warps, of.threads // of.warp, limits)
+    return None
 
 
 def _by_registers(of: Multiprocessor, registers: int, warps: int) -> int:

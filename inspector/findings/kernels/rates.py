@@ -46,17 +46,23 @@ def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bo
             found.append(vector_rate(gpu, "float64" if dtype == "float64" else "float32"))
         if products and (format_ := _format(dtype, tf32=tf32)):
             found.append(matrix_rate(gpu, format_))
-    return None if None in found else max((rate for rate in found if rate is not None), default=0) or None
+    if None in found:
+        return None
+    return max((rate for rate in found if rate is not None), default=0) or None
 
 
 def matrix_rate(gpu: Gpu, format_: str) -> float | None:
     """Return the peak operations per second of the Tensor Cores; 0 if the GPU has none, None if not known."""
-    return gpu.rates[format_] if format_ in gpu.rates else _computed(_MATRIX, gpu, format_)
+    if format_ in gpu.rates:
+        return gpu.rates[format_]
+    return _computed(_MATRIX, gpu, format_)
 
 
 def vector_rate(gpu: Gpu, format_: str) -> float | None:
     """Return the peak operations per second of the vector units, or None if not known."""
-    return gpu.vector_rates[format_] if format_ in gpu.vector_rates else _computed(_VECTOR, gpu, format_)
+    if format_ in gpu.vector_rates:
+        return gpu.vector_rates[format_]
+    return _computed(_VECTOR, gpu, format_)
 
 
 def peaks_by(gpu: Gpu) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode
 from ctrace.inspector.facts.session import Problem, Session, TorchCode
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, parse
 from ctrace.inspector.log.fields import loaded
@@ -22,7 +22,6 @@ _LIBRARY = re.compile(
 _GENERATED = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
 _ORIGINAL = re.compile(r"# Topologically Sorted Source Nodes: \[[^\]\n]*\], Original ATen: \[([^\]\n]*)\]")
 _LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
-_Where = tuple[str, Stage]
 
 
 def with_torchs_kernels(session: Session) -> tuple[Session, tuple[str, ...]]:

@@ -60,7 +60,9 @@ def in_one_line(session: Session) -> str:
     if assumed:
         summary += f"; for {count(assumed, 'call')}, torch assumes that all tensors are written"
     unwritten = sum(not each.name for each in kernels)
-    return f"{summary}; no code was generated for {unwritten}" if unwritten else summary
+    if unwritten:
+        return f"{summary}; no code was generated for {unwritten}"
+    return summary
 
 
 def stuck(session: Session) -> Iterator[tuple[UserKernel, UserKernelNote]]:
@@ -106,11 +108,15 @@ def notes(kernel: UserKernel) -> Iterator[UserKernelNote]:
 def _reason(raised: str) -> str:
     """Shorten an error of Triton: drop the source between the place and the message."""
     lines = [line.strip() for line in raised.splitlines() if line.strip()]
-    return " … ".join((lines[0], lines[-1])) if len(lines) > 1 else raised
+    if len(lines) > 1:
+        return " … ".join((lines[0], lines[-1]))
+    return raised
 
 
 def _op_variable(kernel: UserKernel) -> str:
-    return kernel.op.name.rpartition("::")[2] if kernel.op else ""
+    if kernel.op:
+        return kernel.op.name.rpartition("::")[2]
+    return ""
 
 
 def _cpu_notes(kernel: UserKernel) -> Iterator[UserKernelNote]:

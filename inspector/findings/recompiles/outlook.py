@@ -120,7 +120,9 @@ def _sharing(session: Session, recompiles: list[Recompile]) -> int:
     if any(each.refused for each in session.limit.functions if each.frame == frame):
         return 0
     entries = [each.of_object for each in session.compilations if each.frame == frame and each.fail_type is None]
-    return len(entries) if None not in entries and len(set(entries)) == len(entries) else 0
+    if None not in entries and len(set(entries)) == len(entries):
+        return len(entries)
+    return 0
 
 
 def _when_full(session: Session, recompiles: list[Recompile]) -> str:
@@ -139,7 +141,9 @@ def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> s
     call = _last_call(session, recompiles)
     if call is not None:
         return f"at this rate call {call + left + 1} hits the limit of {use.of}"
-    return f"{left} more fit before the limit of {use.of}" if left else f"the limit of {use.of} is reached"
+    if left:
+        return f"{left} more fit before the limit of {use.of}"
+    return f"the limit of {use.of} is reached"
 
 
 def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:

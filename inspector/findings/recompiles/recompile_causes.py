@@ -43,7 +43,9 @@ def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
     cause = replace(cause, subject=closure_name(cause.subject, guard.hint))
     if cause.kind is CauseKind.ARGUMENT_VALUE and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
         cause = replace(cause, kind=CauseKind.CLOSURE_VALUE)
-    return _object(cause, guard) if cause.kind is CauseKind.IDENTITY else _other_type(cause)
+    if cause.kind is CauseKind.IDENTITY:
+        return _object(cause, guard)
+    return _other_type(cause)
 
 
 def _tensor(text: str) -> Cause | None:
@@ -139,7 +141,9 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
         return cause
     other = (guard.now or "").rpartition(".")[0] != owner
     as_value = replace(cause, kind=value_kind(match["source"]))
-    return replace(as_value, kind=CauseKind.TYPE, was=owner, now=literal_type(guard.now) or now) if other else as_value
+    if other:
+        return replace(as_value, kind=CauseKind.TYPE, was=owner, now=literal_type(guard.now) or now)
+    return as_value
 
 
 _MEMBER = re.compile(
@@ -235,7 +239,9 @@ def _container(text: str, now: str | None) -> Cause | None:
         return _membership(CauseKind.KEY_ORDER, match["key"], match["dict"], absent=bool(match["no"]))
     if match := _ITEM.match(text):
         return _membership(CauseKind.OTHER, match["item"], match["set"], absent=bool(match["no"]))
-    return _compared(CauseKind.LENGTH, text, now) if text.startswith("len(") else None
+    if text.startswith("len("):
+        return _compared(CauseKind.LENGTH, text, now)
+    return None
 
 
 def _membership(kind: CauseKind, item: str, container: str, *, absent: bool) -> Cause:
@@ -322,7 +328,9 @@ def _check(text: str, now: str | None) -> Cause | None:
 
 def _comparison(text: str, now: str | None) -> Cause | None:
     match = _COMPARISON.match(text)
-    return _compared(_comparison_kind(*match.groups()), text, now) if match else None
+    if match:
+        return _compared(_comparison_kind(*match.groups()), text, now)
+    return None
 
 
 def _compared(kind: CauseKind, text: str, now: str | None) -> Cause:
@@ -360,7 +368,9 @@ def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
 def _identity_kind(was: str) -> CauseKind:
     if was == "None":
         return CauseKind.NONE
-    return CauseKind.ALIASING if was.startswith(("L[", "G[")) else CauseKind.IDENTITY
+    if was.startswith(("L[", "G[")):
+        return CauseKind.ALIASING
+    return CauseKind.IDENTITY
 
 
 def value_kind(source: str) -> CauseKind:
@@ -369,7 +379,9 @@ def value_kind(source: str) -> CauseKind:
         if sign.search(source):
             return kind
     inner = _QUOTED.sub("", source.removeprefix("L["))
-    return CauseKind.ATTRIBUTE_VALUE if "." in inner else CauseKind.ARGUMENT_VALUE
+    if "." in inner:
+        return CauseKind.ATTRIBUTE_VALUE
+    return CauseKind.ARGUMENT_VALUE
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -381,7 +393,9 @@ def _size_comparison_kind(subject: str, was: str) -> CauseKind:
         return CauseKind.RANGE
     if was.isdecimal():
         return size_kind(was, "")
-    return CauseKind.DUCK_SHAPE if _ONE_SIZE.search(was) else CauseKind.RANGE
+    if _ONE_SIZE.search(was):
+        return CauseKind.DUCK_SHAPE
+    return CauseKind.RANGE
 
 
 _ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")

@@ -59,7 +59,9 @@ def _about(guard: str) -> tuple[str, ...] | None:
             return (kind,)
     if text.startswith(_NO_VALUE):
         return ("missing",)
-    return ("duplicate",) if _TWO.fullmatch(text) else _expression(text)
+    if _TWO.fullmatch(text):
+        return ("duplicate",)
+    return _expression(text)
 
 
 _TWO = re.compile(r"\S+ is not \S+(?<! None)")

@@ -39,7 +39,9 @@ _OPEN = "The first change of a value recompiles once and makes the value dynamic
 def why_expected(causes: tuple[Cause, ...]) -> str:
     """Return why a recompilation is expected; empty if at least one of its causes is not."""
     reasons = [_why(cause) for cause in causes]
-    return " ".join(dict.fromkeys(reasons)) if all(reasons) else ""
+    if all(reasons):
+        return " ".join(dict.fromkeys(reasons))
+    return ""
 
 
 def _why(cause: Cause) -> str:
@@ -106,7 +108,9 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         caller=caller_of(raw, compile_id),
     )
     call = raw.during.get(compile_id)
-    return found if call is None else replace(found, scenario=call.scenario, call=call.index)
+    if call is None:
+        return found
+    return replace(found, scenario=call.scenario, call=call.index)
 
 
 def _of_shared(cause: Cause, shared: str) -> Cause:
@@ -225,7 +229,9 @@ def _cause(
     facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
     facts = replace(facts, is_keywords=_is_keywords(raw, place, cause), is_new_key=_is_new_key(raw, place, cause))
     advised = _advised(cause, facts)
-    return advised if _is_users(advised, raw) else _in_library(advised, fixed)
+    if _is_users(advised, raw):
+        return advised
+    return _in_library(advised, fixed)
 
 
 def _is_users(cause: Cause, raw: Raw) -> bool:
@@ -282,7 +288,9 @@ def _fixed_by(fixed: FixedSize | None) -> str:
         return ""
     if fixed.frame is None:
         return "lowered"
-    return "operation" if fixed.kind in (ConditionKind.CHECK, ConditionKind.OPERATION) else ""
+    if fixed.kind in (ConditionKind.CHECK, ConditionKind.OPERATION):
+        return "operation"
+    return ""
 
 
 def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:

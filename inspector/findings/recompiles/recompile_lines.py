@@ -71,7 +71,9 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: FixedSize | None, place: Func
         torch, text = str(raw.environment.get("torch", "")), raw.listings.get(by_use.file, "")
         by_use = first_computed(cause, by_use, torch, text)
     frame = by_use or (fixed.frame if fixed else None)
-    return cause if frame is None else replace(cause, line=frame.line, file=frame.file)
+    if frame is None:
+        return cause
+    return replace(cause, line=frame.line, file=frame.file)
 
 
 _VALUES = frozenset(

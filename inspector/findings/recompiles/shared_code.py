@@ -49,7 +49,9 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     during = raw.during.get(compile_id)
     in_one_call = during is not None and during == raw.during.get(nearest)
     if mine is None:
-        return OBJECTS if in_one_call and kinds <= _OF_CALLS and _module(raw, nearest) is None else ""
+        if in_one_call and kinds <= _OF_CALLS and _module(raw, nearest) is None:
+            return OBJECTS
+        return ""
     frame = compile_id.partition("/")[0]
     earlier = takewhile(lambda each: each != compile_id, raw.seen)
     before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
@@ -61,7 +63,9 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     differ = rest <= _OF_INPUTS and (any(of_module) or in_one_call)
     # Layers of one width differ in gradients only between the first and all others: two graphs, however many they are.
     differ = differ and kinds != {CauseKind.REQUIRES_GRAD}
-    return f"{mine.rpartition(' ')[0]} modules" if is_other and differ else ""
+    if is_other and differ:
+        return f"{mine.rpartition(' ')[0]} modules"
+    return ""
 
 
 def _module(raw: Raw, compile_id: str) -> str | None:
@@ -81,4 +85,6 @@ def caller_of(raw: Raw, compile_id: str) -> Frame | None:
     if code is None or not code.callers:
         return None
     frame = frame_outside_torch(code.callers, raw.prefixes, raw.home)
-    return None if owner_of(frame.file, raw.prefixes) is Owner.TORCH else frame
+    if owner_of(frame.file, raw.prefixes) is Owner.TORCH:
+        return None
+    return frame

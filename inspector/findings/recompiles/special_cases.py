@@ -102,13 +102,17 @@ def _size(facts: CauseFacts) -> str:
 
 
 def _zero_one(facts: CauseFacts) -> str:
-    return "first" if facts.is_first and facts.was in ("0", "1") and facts.now not in ("0", "1") else ""
+    if facts.is_first and facts.was in ("0", "1") and facts.now not in ("0", "1"):
+        return "first"
+    return ""
 
 
 def _range(facts: CauseFacts) -> str:
     if facts.is_number:
         return "number"
-    return "modulo" if "%" in facts.subject or "Mod(" in facts.subject else ""
+    if "%" in facts.subject or "Mod(" in facts.subject:
+        return "modulo"
+    return ""
 
 
 def _stride(facts: CauseFacts) -> str:
@@ -125,7 +129,9 @@ def _dispatch_keys(facts: CauseFacts) -> str:
         return "functorch"
     if differ & {"Conjugate", "Negative"}:
         return "lazy_view"
-    return "inference" if differ and all(key.startswith(_OF_INFERENCE) for key in differ) else ""
+    if differ and all(key.startswith(_OF_INFERENCE) for key in differ):
+        return "inference"
+    return ""
 
 
 _OF_INFERENCE = ("Autograd", "ADInplaceOrView")
@@ -164,7 +170,9 @@ def _attribute(facts: CauseFacts) -> str:
     if case in ("int", "float") and _holder(facts) == "object" and facts.is_fixed:
         return "fixed"
     if case == "int" and _holder(facts) == "object":
-        return "listed_static" if facts.is_listed_static else "object_int"
+        if facts.is_listed_static:
+            return "listed_static"
+        return "object_int"
     return case
 
 
@@ -174,12 +182,16 @@ def _argument(facts: CauseFacts) -> str:
     case = _value(facts)
     if facts.is_listed_static and case == "int":
         return "listed_static"
-    return "fixed" if facts.is_fixed and case in ("int", "float") else case
+    if facts.is_fixed and case in ("int", "float"):
+        return "fixed"
+    return case
 
 
 def _closure(facts: CauseFacts) -> str:
     case = _value(facts)
-    return "listed_static" if facts.is_listed_static and case == "int" else case
+    if facts.is_listed_static and case == "int":
+        return "listed_static"
+    return case
 
 
 def _value(facts: CauseFacts) -> str:
@@ -187,7 +199,9 @@ def _value(facts: CauseFacts) -> str:
     case = literal_type(facts.was)
     if case == "NoneType":
         return ""
-    return "" if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE) else case
+    if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE):
+        return ""
+    return case
 
 
 def _length(facts: CauseFacts) -> str:
@@ -212,7 +226,9 @@ def _key_order(facts: CauseFacts) -> str:
 def _none(facts: CauseFacts) -> str:
     if facts.subject.endswith(".grad"):
         return "gradient"
-    return "attribute" if "." in facts.subject and not _OF_ARGUMENT.search(facts.guard) else ""
+    if "." in facts.subject and not _OF_ARGUMENT.search(facts.guard):
+        return "attribute"
+    return ""
 
 
 _OF_ARGUMENT = re.compile(r"\bL\['(?!self')")
@@ -241,7 +257,9 @@ def _identity(facts: CauseFacts) -> str:
         return "function"
     if "<class 'torch.Tensor'>" in facts.guard or "type=tensor(" in facts.guard:  # 2.13, 2.11
         return "tensor"
-    return "gone" if facts.guard.startswith("Cache line invalidated") else ""
+    if facts.guard.startswith("Cache line invalidated"):
+        return "gone"
+    return ""
 
 
 def _other(facts: CauseFacts) -> str:
@@ -251,7 +269,9 @@ def _other(facts: CauseFacts) -> str:
         return "mark"
     if facts.subject.endswith(LAZY_COPY):
         return "lazy_copy"
-    return "nan" if facts.guard.startswith("not math.isnan(") else ""
+    if facts.guard.startswith("not math.isnan("):
+        return "nan"
+    return ""
 
 
 _CASES: dict[CauseKind, Callable[[CauseFacts], str]] = {

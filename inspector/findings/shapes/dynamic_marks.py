@@ -93,7 +93,9 @@ def _bounds(sized: Sized) -> str:
     if not simple or dim.low is None or dim.high is None:
         return ""
     sizes = [int(size) for size in sized.took if size.isdecimal()]
-    return f"min={dim.low}, max={dim.high}" if all(dim.low <= size <= dim.high for size in sizes) else ""
+    if all(dim.low <= size <= dim.high for size in sizes):
+        return f"min={dim.low}, max={dim.high}"
+    return ""
 
 
 _BOUND = re.compile(r"[\w.\[\]']+\.size\(\d+\) (?:<=?|>=?) \d+")

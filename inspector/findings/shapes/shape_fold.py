@@ -108,7 +108,9 @@ def _dimension(
         others = symbol.sources if symbol is not None else ()
         return replace(found, same_as=tuple(user_name(each) for each in others if each != source))
     became = symbols.words(dim.expression)
-    return found if became in (user_name(source), dim.expression) else replace(found, became=became)
+    if became in (user_name(source), dim.expression):
+        return found
+    return replace(found, became=became)
 
 
 _FREE = (DimKind.SYMBOLIC, DimKind.DUCK, DimKind.UNBACKED)
@@ -123,7 +125,9 @@ def _kind(dim: Dim, source: str, symbol: Symbol | None) -> DimKind:
     if dim.policy == "unbacked" or (symbol and symbol.unbacked):
         return DimKind.UNBACKED
     is_duck = dim.policy == "duck" and dim.symbol == dim.expression and symbol and len(symbol.sources) > 1
-    return DimKind.DUCK if is_duck and symbol and source in symbol.sources else DimKind.SYMBOLIC
+    if is_duck and symbol and source in symbol.sources:
+        return DimKind.DUCK
+    return DimKind.SYMBOLIC
 
 
 def _is_number(expression: str) -> bool:
@@ -134,22 +138,32 @@ def _policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) 
     """Return why a dimension is static or dynamic, as torch decides it (2.13, _dynamo/variables/builder.py,
     `_automatic_dynamic`)."""
     if dim.policy == "unbacked":
-        return DimPolicy.DECLARED if seen.declared and "unbacked" not in dim.marks else DimPolicy.MARKED_UNBACKED
+        if seen.declared and "unbacked" not in dim.marks:
+            return DimPolicy.DECLARED
+        return DimPolicy.MARKED_UNBACKED
     if dim.policy == "duck":
         return DimPolicy.ALL_DYNAMIC
     if dim.policy == "dynamic":
         return _dynamic_policy(dim)
-    if dim.policy != "static":
-        return DimPolicy.UNKNOWN
+    if dim.policy == "static":
+        return _static_policy(dim, source, always_static, seen)
+    return DimPolicy.UNKNOWN
+
+
+def _static_policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) -> DimPolicy:
     if always_static is not None and "listed" not in dim.marks:
-        return DimPolicy.PARAMETER if always_static == "parameter" else DimPolicy.MODULE
+        if always_static == "parameter":
+            return DimPolicy.PARAMETER
+        return DimPolicy.MODULE
     if "static" in dim.marks:
         return DimPolicy.MARKED_STATIC
     if seen.declared:
         return DimPolicy.DECLARED_STATIC
     if source in seen.listed_static:
         return DimPolicy.LISTED_STATIC
-    return DimPolicy.NOT_VARIED if seen.automatic else DimPolicy.ALL_STATIC
+    if seen.automatic:
+        return DimPolicy.NOT_VARIED
+    return DimPolicy.ALL_STATIC
 
 
 def _dynamic_policy(dim: Dim) -> DimPolicy:
@@ -159,7 +173,9 @@ def _dynamic_policy(dim: Dim) -> DimPolicy:
         return DimPolicy.LISTED
     if dim.constraint == "automatic":
         return DimPolicy.AUTOMATIC
-    return DimPolicy.MAYBE_DYNAMIC if "maybe_dynamic" in dim.marks else DimPolicy.UNKNOWN
+    if "maybe_dynamic" in dim.marks:
+        return DimPolicy.MAYBE_DYNAMIC
+    return DimPolicy.UNKNOWN
 
 
 def _bound(high: int | None) -> int | None:
@@ -211,7 +227,9 @@ def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbo
 def _data_size(name: str, known: Symbol | None, symbols: Symbols) -> Unbacked:
     at = symbols.origin(name)
     size = Unbacked(name) if known is None else Unbacked(name, known.low, _bound(known.high))
-    return size if at is None else replace(size, file=at.file, line=at.line, source=at.source)
+    if at is None:
+        return size
+    return replace(size, file=at.file, line=at.line, source=at.source)
 
 
 _UNKNOWN = re.compile(
@@ -253,4 +271,6 @@ def _condition_in(raw: Raw, frame: Frame) -> str:
         return ""
     begin, end = found.span
     condition = text.splitlines()[line - 1].strip()[begin:end]
-    return condition if any(sign in condition for sign in "<>=") else ""
+    if any(sign in condition for sign in "<>="):
+        return condition
+    return ""

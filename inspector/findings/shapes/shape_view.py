@@ -76,7 +76,9 @@ class Sized(Struct, frozen=True):
                 return f"torch always specializes on {dim.size}"
             case DimKind.SPECIALIZED:
                 began = _DYNAMIC_WHY.get(dim.policy)
-                return f"dynamic at first ({began})" if began else "dynamic at first"
+                if began:
+                    return f"dynamic at first ({began})"
+                return "dynamic at first"
             case DimKind.DUCK:
                 return "the same size when first seen, so torch assumes that they stay equal"
             case DimKind.SYMBOLIC | DimKind.UNBACKED:
@@ -173,7 +175,9 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
 
 def dim_name(tensor: ShapedTensor, dim: Dimension) -> str:
     """Name a dimension as the user would write it."""
-    return tensor.name if dim.index is None else f"{tensor.name}.size({dim.index})"
+    if dim.index is None:
+        return tensor.name
+    return f"{tensor.name}.size({dim.index})"
 
 
 def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
@@ -209,7 +213,9 @@ def short(dim: Dimension) -> str:
         case DimKind.UNBACKED:
             return f"unbacked, {range_words(dim.low, dim.high)}"
         case _:
-            return range_words(dim.low, dim.high) if _has_range(dim) else "dynamic"
+            if _has_range(dim):
+                return range_words(dim.low, dim.high)
+            return "dynamic"
 
 
 def _has_range(dim: Dimension) -> bool:
@@ -264,4 +270,6 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
 
 
 def _line(condition: SizeCondition) -> str:
-    return f"Line {condition.line}: " if condition.line is not None else ""
+    if condition.line is not None:
+        return f"Line {condition.line}: "
+    return ""

@@ -131,7 +131,9 @@ class Symbols:
     def fixed(self, source: str) -> FixedSize | None:
         """Find the event that specialized a size to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
-        return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
+        if symbol is not None and self._is_constant(symbol):
+            return self._fixed(symbol, source, frozenset())
+        return None
 
     def conditions(self, source: str) -> tuple[FixedSize, ...]:
         """Return the conditions on a size, each with its first line; conditions of the user's branches come first."""
@@ -244,7 +246,9 @@ class Symbols:
         frames = tuple(
             Frame(files.get(each.file, "?"), each.line, resumed(each.name)[0], each.text.strip()) for each in stack
         )
-        return user_frame_or_last(frames, self._raw.prefixes) if frames else None
+        if frames:
+            return user_frame_or_last(frames, self._raw.prefixes)
+        return None
 
 
 def _kind(functions: tuple[str, ...]) -> ConditionKind:
@@ -255,8 +259,12 @@ def _kind(functions: tuple[str, ...]) -> ConditionKind:
     """
     names = set(functions)
     if "guard_scalar" in names:
-        return ConditionKind.CONDITION if "guard_bool" in names else ConditionKind.NUMBER
-    return ConditionKind.CHECK if "expect_true" in names else ConditionKind.OPERATION
+        if "guard_bool" in names:
+            return ConditionKind.CONDITION
+        return ConditionKind.NUMBER
+    if "expect_true" in names:
+        return ConditionKind.CHECK
+    return ConditionKind.OPERATION
 
 
 def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:

@@ -79,7 +79,9 @@ def entries(table: str) -> Mapping[str, AdviceEntry]:
 def files_of(table: str) -> tuple[Path, ...]:
     """List the files of a table; the files of `breaks` are named after their subject."""
     folder = _FOLDER / table
-    return tuple(sorted(folder.glob("*.yaml"))) if folder.is_dir() else (_FOLDER / f"{table}.yaml",)
+    if folder.is_dir():
+        return tuple(sorted(folder.glob("*.yaml")))
+    return (_FOLDER / f"{table}.yaml",)
 
 
 def advice_on_break(gb: Iterable[str], kind: str) -> AdviceEntry | None:

@@ -31,7 +31,9 @@ class Lifetime(Struct, frozen=True):
         """Say which versions of torch have the id; empty if the given version, such as 2.13, has it."""
         if _number(torch) < _number(self.first):
             return f"torch {self.first} and newer have it"
-        return f"torch {self.last} and older have it" if self.last and _number(torch) > _number(self.last) else ""
+        if self.last and _number(torch) > _number(self.last):
+            return f"torch {self.last} and older have it"
+        return ""
 
     def retirement(self) -> str:
         """Say up to which version torch raised the id; empty if torch still raises it."""
@@ -49,7 +51,9 @@ def unadvised(gb: str) -> Unadvised | None:
         if gb in kinds[kind]:
             return Unadvised(kind, kinds[kind][gb])
     life = lifetime(gb)
-    return Unadvised("retired", life.retirement()) if life and life.raised_until else None
+    if life and life.raised_until:
+        return Unadvised("retired", life.retirement())
+    return None
 
 
 def unadvised_ids() -> tuple[str, ...]:

@@ -42,7 +42,9 @@ def release_of(version: str) -> tuple[int, int] | None:
     """Return the major and minor version, or None if this is not a release number."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+    if major.isdecimal() and minor.isdecimal():
+        return (int(major), int(minor))
+    return None
 
 
 def triton_of(version: str) -> str | None:

@@ -22,8 +22,3 @@ def _words() -> dict[str, str]:
 def word(op: str) -> str:
     """Describe an op in a few words, by its name without overload, such as `aten.mm`; empty if unknown."""
     return _FUNCTIONS.get(op) or _words().get(op, "")
-
-
-def known_ops() -> tuple[str, ...]:
-    """List the ops that have a description."""
-    return tuple(_words())

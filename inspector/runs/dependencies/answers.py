@@ -258,12 +258,12 @@ class _Collected:
             names = sorted(each.rpartition("/")[0] for each in entries)
             modules = self._asked.modules.get(folder, ())
             of_python = self._asked.listed_by_import.get(folder, 0) + self._asked.listed_for_packages.get(folder, 0)
-            is_same = (
-                _digest(entries) == _listing(folder)
-                if number > of_python
-                else _modules_in(_stems(names), modules) == _modules(folder, modules)
-                and (folder not in self._asked.listed_for_packages or _packages_in(names) == _packages(folder))
-            )
+            if number > of_python:
+                is_same = _digest(entries) == _listing(folder)
+            else:
+                is_same = _modules_in(_stems(names), modules) == _modules(folder, modules) and (
+                    folder not in self._asked.listed_for_packages or _packages_in(names) == _packages(folder)
+                )
             if not is_same:
                 raise NotReusableError(f"files in {_named(folder)} came or went while it ran")
             if number > of_python:

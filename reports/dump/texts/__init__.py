@@ -1,4 +1,4 @@
-"""The fixed parts of dumped files. They import torch, so ctrace keeps them as text, not as modules."""
+"""The fixed parts of dumped files and of packages, as text and not as modules, because they import torch."""
 
 from functools import cache
 from pathlib import Path

@@ -89,7 +89,9 @@ def _positional(machine: Machine, state: PathState, arguments: Value) -> tuple[V
     if isinstance(arguments, Const) and arguments.type == "tuple":
         return tuple(const(item) for item in items_of(arguments))
     known = isinstance(arguments, Fresh) and (arguments.kind == "tuple" or machine.own(state, arguments, "list"))
-    return state.heap[arguments].items if known and isinstance(arguments, Fresh) else None
+    if known and isinstance(arguments, Fresh):
+        return state.heap[arguments].items
+    return None
 
 
 def _named(

@@ -35,7 +35,9 @@ def known_items(machine: Machine, state: PathState, owner: Value) -> tuple[Value
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items
-    return None if any(isinstance(item, UnpackedIterable) for item in items) else items
+    if any(isinstance(item, UnpackedIterable) for item in items):
+        return None
+    return items
 
 
 def _item(machine: Machine, state: PathState, owner: Value, key: Value) -> Value | None:

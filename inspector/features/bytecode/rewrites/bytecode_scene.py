@@ -67,7 +67,9 @@ class BytecodeScene:
     def dropped(self, step: WalkStep) -> WalkStep | None:
         """Return the step that drops the result of a call."""
         taker = self.taker(step)
-        return taker if taker is not None and taker.instruction.opname == "POP_TOP" else None
+        if taker is not None and taker.instruction.opname == "POP_TOP":
+            return taker
+        return None
 
     def keeper(self, variable: str, before: int) -> WalkStep | None:
         """Return the last store to a variable before an instruction."""

@@ -307,7 +307,9 @@ _JUMPS = ("POP_JUMP", "JUMP_IF")
 
 def clock(form: Form) -> str | None:
     """Return what a function does to torch's clock, `starts` or `stops`; None for other functions."""
-    return _CLOCKS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
+    if isinstance(form, Attribute) and is_path(form):
+        return _CLOCKS.get(form.name)
+    return None
 
 
 def claim_clocks(scene: BytecodeScene) -> None:
@@ -450,7 +452,9 @@ def _input_text(scene: BytecodeScene, value: Value, step: WalkStep) -> str:
         return f"{text} (of the enclosing function)"
     if root.scope == "global":
         return f"{text} (a global)" if root.name in scene.before.names else text
-    return f"{text} (an argument)" if isinstance(value.form, VariableForm) and _is_argument(scene, root.name) else text
+    if isinstance(value.form, VariableForm) and _is_argument(scene, root.name):
+        return f"{text} (an argument)"
+    return text
 
 
 def _is_argument(scene: BytecodeScene, name: str) -> bool:
@@ -557,7 +561,9 @@ def _moves(scene: BytecodeScene) -> None:
 def _moved_for(scene: BytecodeScene, index: int) -> PieceRole | None:
     while scene.claims.kind(index) is PieceKind.CLEANUP:
         index += 1
-    return _last_operand(scene, index) if scene.claims.is_own(index) else scene.claims.roles.get(index)
+    if scene.claims.is_own(index):
+        return _last_operand(scene, index)
+    return scene.claims.roles.get(index)
 
 
 def _last_operand(scene: BytecodeScene, index: int) -> PieceRole | None:
@@ -666,11 +672,15 @@ def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: WalkStep)
     owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
     pairs = zip(argument.items[::2], argument.items[1::2], strict=False)
     statements = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
-    return f"{statements}, by {owner}.{table.name}.update" if isinstance(table, Attribute) else statements
+    if isinstance(table, Attribute):
+        return f"{statements}, by {owner}.{table.name}.update"
+    return statements
 
 
 def _bare(value: Value) -> str:
-    return value.form.text.strip("'\"") if isinstance(value.form, ConstantForm) else "…"
+    if isinstance(value.form, ConstantForm):
+        return value.form.text.strip("'\"")
+    return "…"
 
 
 def _place(of: Form, key: Form, step: WalkStep) -> str:

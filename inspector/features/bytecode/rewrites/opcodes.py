@@ -68,7 +68,9 @@ _SINCE_313 = (3, 13)
 def version(code: Code) -> tuple[int, int]:
     """Return the Python version of a code object as (major, minor); (0, 0) if not known."""
     major, _, minor = code.python.partition(".")
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+    if major.isdecimal() and minor.isdecimal():
+        return (int(major), int(minor))
+    return (0, 0)
 
 
 def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = False) -> Effect | None:

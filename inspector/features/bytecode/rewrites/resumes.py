@@ -204,8 +204,6 @@ def called_resume(form: Form) -> str | Code | None:
     if isinstance(form, FunctionForm):
         return form.code if resume_point(form.code) is not None else None
     made = form.function if isinstance(form, CallResult) else form
-    return (
-        made.name
-        if isinstance(made, VariableForm) and made.scope == "global" and made.name.startswith(CALLED)
-        else None
-    )
+    if isinstance(made, VariableForm) and made.scope == "global" and made.name.startswith(CALLED):
+        return made.name
+    return None

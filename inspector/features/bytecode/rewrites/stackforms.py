@@ -43,7 +43,9 @@ class ConstantForm(Struct, frozen=True):
     def number(self) -> int | None:
         """Its value if it is an integer, else None."""
         short = len(self.text) <= _DIGITS
-        return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
+        if short and self.text.removeprefix("-").isdecimal():
+            return int(self.text)
+        return None
 
 
 class BuiltContainer(Struct, frozen=True):
@@ -199,7 +201,9 @@ def written_owner(form: Form, lists: Lists) -> str:
     """Write the owner of an attribute or item, in parentheses if necessary."""
     text = written(form, lists)
     several_words = isinstance(form, CallResult) and is_new(form)
-    return f"({text})" if several_words or output_number(form) is not None else text
+    if several_words or output_number(form) is not None:
+        return f"({text})"
+    return text
 
 
 def _made(form: Form, lists: Lists) -> str:
@@ -250,7 +254,9 @@ def _helped(function: str, arguments: list[str]) -> str:
         return _HELPERS.get(function.removeprefix(_UTILS), "").format(*arguments)
     if function == _NESTED and len(arguments) > _NAME_OF_NESTED:
         return arguments[_NAME_OF_NESTED].strip("'")
-    return f"{arguments[0]} as a tensor" if function == _AS_TENSOR and len(arguments) == 1 else ""
+    if function == _AS_TENSOR and len(arguments) == 1:
+        return f"{arguments[0]} as a tensor"
+    return ""
 
 
 def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:

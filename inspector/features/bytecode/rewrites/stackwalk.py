@@ -32,8 +32,6 @@ from ctrace.inspector.features.bytecode.rewrites.stackforms import (
 
 _NULL_LAST = (3, 13)
 """From this Python version on, the NULL is above the called function on the stack."""
-
-
 _DEEPEST = 100
 """Limits the nesting of values, since a log can be damaged."""
 
@@ -74,7 +72,9 @@ class Move(Struct, frozen=True):
     def value(self, form: Form, *parts: Value) -> Value:
         """Return a value produced by this instruction; it is unknown if its nesting is too deep."""
         depth = 1 + max((part.depth for part in parts), default=0)
-        return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, UnknownForm())
+        if depth < _DEEPEST:
+            return Value(self.index, form, parts, depth)
+        return Value(self.index, UnknownForm())
 
     def putting(self, *values: Value) -> Done:
         """Push values, and keep the rest of the state."""
@@ -117,7 +117,9 @@ class Move(Struct, frozen=True):
         """Push a function created from a known code object."""
         made = self.taken[-1].form
         code = made.code if isinstance(made, ConstantForm) else None
-        return self.anything() if code is None else self.putting(self.value(FunctionForm(code), *self.taken))
+        if code is None:
+            return self.anything()
+        return self.putting(self.value(FunctionForm(code), *self.taken))
 
     def set_function(self) -> Done:
         """Push a function back after it got a closure or defaults."""
@@ -171,7 +173,9 @@ class Move(Struct, frozen=True):
         if self.number == 1:
             return self.putting(value)
         null = self.value(NullForm())
-        return self.putting(value, null) if version(self.code) >= _NULL_LAST else self.putting(null, value)
+        if version(self.code) >= _NULL_LAST:
+            return self.putting(value, null)
+        return self.putting(null, value)
 
     def build(self) -> Done:
         """Push a tuple, set, map or slice."""
@@ -337,8 +341,6 @@ ACTS: dict[str, Callable[[Move], Done]] = {
     "CALL_FUNCTION_EX": Move.call,
 }
 """How to track each opcode; other opcodes use `Move.anything`."""
-
-
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
@@ -411,7 +413,9 @@ def _walk_one(code: Code, index: int, state: StackState) -> tuple[WalkStep, Stac
 
 def called_by(step: WalkStep) -> tuple[Value, tuple[Value, ...]] | None:
     """Return the function and the arguments of a call, or None for any other instruction."""
-    return called(step.taken) if step.instruction.opname in _CALLS and len(step.taken) > 1 else None
+    if step.instruction.opname in _CALLS and len(step.taken) > 1:
+        return called(step.taken)
+    return None
 
 
 def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
@@ -450,4 +454,6 @@ def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...
 
 
 def _items(form: Form, kind: str) -> tuple[Value, ...] | None:
-    return form.items if isinstance(form, BuiltContainer) and form.kind == kind else None
+    if isinstance(form, BuiltContainer) and form.kind == kind:
+        return form.items
+    return None

@@ -25,44 +25,20 @@ from ctrace.inspector.runs.input_specs import InputSpec, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
-
-
 _COVERAGE = "coverage"
-
-
 _BY_OWNER = {_BREAKS[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
 """For each count of breaks outside of user code, how the policy writes its limit."""
-
-
 _COUNTS = tuple(each for each in Count if each not in _BREAKS.values())
-
-
 _ALLOW = ("gb", "place", "text", "reason", "expires")
-
-
 _GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
-
-
 _Value = TypeVar("_Value")
-
-
 _Default = TypeVar("_Default")
-
-
 _LONGEST_NAME = 300
 """Maximum length of a path or a name."""
-
-
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
 _LONGEST = 7 * 24 * 3600
-
-
 _UNITS = {"": 0, "b": 0, "kib": 10, "mib": 20, "gib": 30}
 """Powers of two."""
-
-
 _MEASURE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 
 
@@ -82,7 +58,9 @@ def limits(node: YamlNode) -> Limits:
 
 
 def _most(count: Count, node: YamlNode) -> int:
-    return size(node) if count in (Count.MISSED_BYTES, Count.PEAK_BYTES) else whole(node)
+    if count in (Count.MISSED_BYTES, Count.PEAK_BYTES):
+        return size(node)
+    return whole(node)
 
 
 def _breaks(node: YamlNode) -> Mapping[Count, int]:
@@ -128,17 +106,11 @@ def _gb(node: YamlNode) -> str:
 
 
 NAMES = ("ctrace.yaml", "ctrace.yml")
-
-
 _VERSION = 1
-
-
 _KEYS = (
     "version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards", "accuracy",
     "memory",
 )  # fmt: skip
-
-
 _MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout", "accuracy", "memory")
 
 
@@ -277,11 +249,7 @@ def _places(node: YamlNode, folder: Path) -> list[str]:
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile; torch/_inductor/__init__.py, `list_mode_options` (2.13)."""
-
-
 _SCENARIO_KEYS = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "fake", "assume", "layers")
-
-
 _ELSEWHERE = {
     "target": "name GPUs in the policy's targets: every scenario runs for each of them",
     "targets": "name GPUs in the targets of the policy or of a model",
@@ -290,8 +258,6 @@ _ELSEWHERE = {
     "timeout": "write it at the top of the policy, or for a model",
 }
 """Options that a scenario cannot have, with advice on where to set them."""
-
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 

@@ -22,8 +22,6 @@ version: 1
 # What to check: paths from here, with * or :name, or package.module:name.
 models:
 """
-
-
 _REST = """\
 #  - path: pkg.models:tiny        # a model with different settings
 #    scenarios: [training]
@@ -33,14 +31,10 @@ _REST = """\
 
 # Ways to call each model: options of ctrace explain. By default one, base.
 """
-
-
 _SCENARIOS = """\
 #scenarios:
 #  base: {}
 """
-
-
 _OTHER_SCENARIOS = """\
 #  training: {train: true}
 #  sizes:
@@ -56,11 +50,7 @@ _OTHER_SCENARIOS = """\
 
 # What to generate code for. ctrace targets lists the GPUs; none is required.
 """
-
-
 _TARGETS = "#targets: [cpu, h100]\n"
-
-
 _LIMITS = """
 # Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
@@ -78,16 +68,12 @@ _LIMITS = """
 #  culprits: 0            # operations with wrong results, with accuracy: true
 #  peak_bytes: 2GiB       # computed peak of a step's memory, with memory: true
 """
-
-
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
 #  missed_bytes: 1MiB     # what missed fusions would save
 #  cuda_graph_skips: 0    # with mode: reduce-overhead, for a GPU
 #  cuda_graph_rerecordings: 0  # in the log of a run on a GPU
 """
-
-
 _END = """
 # Allowed sites, and why: by gb id, place (* for any text), part of the line.
 #allow:
@@ -99,32 +85,20 @@ _END = """
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
-
-
 _ACCURACY = """
 # true: build the kernels of each model, and compare them with eager in float64.
 # Needs a C++ compiler; an operation whose result is wrong fails the check.
 """
-
-
 _MEMORY = """
 # true: follow the memory of a step of each model; a higher computed peak than
 # in the lock fails the check.
 """
-
-
 _TIMEOUT = "#timeout: 600\n"
-
-
 _GUARDS = """
 # false: graphs with symbolic sizes are not lowered to record Inductor's guards.
 # Faster, but recompilations that these guards cause are not shown.
 """
-
-
 _NAME = Path(".github", "workflows", "ctrace.yml")
-
-
 _TEXT = """\
 # Fails a pull request that makes a model compile worse: ctrace.yaml is the policy, ctrace.lock the accepted state.
 name: ctrace

@@ -89,7 +89,9 @@ def parse_yaml(data: bytes, file: str) -> YamlNode:
         line = data.count(b"\n", 0, error.start) + 1
         raise _error(file, line, "it is not UTF-8 text", "save it as UTF-8") from None
     root = _composed(text, file)
-    return YamlNode(None, file, 1) if root is None else _Plain(file).made(root, 1, "", 0)
+    if root is None:
+        return YamlNode(None, file, 1)
+    return _Plain(file).made(root, 1, "", 0)
 
 
 def _error(file: str, line: int, what: str, todo: str) -> PolicyError:

@@ -110,7 +110,9 @@ class RunDiff(Struct, frozen=True):
     @property
     def consequences(self) -> tuple[Change, ...]:
         """The changes that follow from other settings."""
-        return tuple(each for each in self.changes if each.what is What.KERNEL) if self.by_settings else ()
+        if self.by_settings:
+            return tuple(each for each in self.changes if each.what is What.KERNEL)
+        return ()
 
     @property
     def left_out(self) -> tuple[UncomparedKind, ...]:

@@ -237,7 +237,9 @@ def _caches_between(was: CacheLookup | None, now: CacheLookup | None, where: str
 
 def _cache_text(lookup: CacheLookup) -> str:
     """Return the outcome, and why torch bypassed the cache."""
-    return f"{lookup.outcome} ({lookup.reason})" if lookup.reason else str(lookup.outcome)
+    if lookup.reason:
+        return f"{lookup.outcome} ({lookup.reason})"
+    return str(lookup.outcome)
 
 
 def _reasons(was: CacheLookup, now: CacheLookup) -> Iterator[str]:
@@ -385,4 +387,6 @@ def _arguments(code: str) -> str:
 
 def _guard_text(guard: Guard) -> str:
     name = about(guard)
-    return f"{name}: {content(guard)}" if name and name not in guard.code else content(guard)
+    if name and name not in guard.code:
+        return f"{name}: {content(guard)}"
+    return content(guard)

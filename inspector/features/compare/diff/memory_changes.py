@@ -106,7 +106,9 @@ def _peak(session: Session, found: FoundMemory, *, measured: bool) -> MemoryPeak
     if not measured and found.computed_peak is not None:
         peak = found.computed_peak
     file, colon, line = peak.at.rpartition(":")
-    return replace(peak, at=place(session, file, int(line))) if colon and line.isdecimal() else peak
+    if colon and line.isdecimal():
+        return replace(peak, at=place(session, file, int(line)))
+    return peak
 
 
 def _lines(before: Session, one: FoundMemory, after: Session, other: FoundMemory) -> Iterator[GrownLine]:
@@ -143,7 +145,9 @@ def _edited(
     new_left, old_left = (Counter(each.function for each in some) for some in (news, olds))
 
     def same(each: HeldLine) -> Hashable:
-        return each.function if new_left[each.function] == old_left[each.function] else id(each)
+        if new_left[each.function] == old_left[each.function]:
+            return each.function
+        return id(each)
 
     news, olds = (sorted(some, key=lambda each: each.line) for some in (news, olds))
     return paired(news, olds, same)

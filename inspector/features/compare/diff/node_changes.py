@@ -202,4 +202,6 @@ def _text(node: FxNode) -> str:
     name = ".".join(filter(None, (op_name(node), overload(node))))
     result = f" -> {type_text(node.type)}" if node.type else ""
     args = _WORD.sub(lambda match: _source(match[0]), node.args)
-    return f"{name}({args}){result}" if node.kind is not FxNodeKind.OUTPUT else f"return {args}"
+    if node.kind is not FxNodeKind.OUTPUT:
+        return f"{name}({args}){result}"
+    return f"return {args}"

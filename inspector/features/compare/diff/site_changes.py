@@ -55,7 +55,9 @@ def _changed(after: Session, old: Site, new: Site) -> Iterator[Change]:
 
 
 def _content(key: SiteKey) -> str:
-    return put_aside_roots(key.text) if key.kind is SiteKind.RECOMPILE else put_aside_names(key.text)
+    if key.kind is SiteKind.RECOMPILE:
+        return put_aside_roots(key.text)
+    return put_aside_names(key.text)
 
 
 def _where(session: Session, site: Site) -> str:

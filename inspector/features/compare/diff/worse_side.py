@@ -105,7 +105,9 @@ def _why_unknown(before: Session, after: Session) -> str:
     both = (("first", before), ("second", after))
     cut = [name for name, each in both if each.verdict is Verdict.INCOMPLETE]
     if cut:
-        return "both runs are incomplete" if len(cut) > 1 else f"the {cut[0]} run is incomplete"
+        if len(cut) > 1:
+            return "both runs are incomplete"
+        return f"the {cut[0]} run is incomplete"
     by_ctrace = [name for name, each in both if each.environment.ctrace]
     if len(by_ctrace) == 1:
         return f"ctrace recorded only the {by_ctrace[0]} run, and a log of torch has less"
@@ -135,7 +137,9 @@ def _failed(session: Session) -> int:
 
 def _in_eager(session: Session) -> int | None:
     coverage = session.coverage
-    return None if coverage.ops is None or coverage.compiled is None else coverage.ops - coverage.compiled
+    if coverage.ops is None or coverage.compiled is None:
+        return None
+    return coverage.ops - coverage.compiled
 
 
 _COUNTED: dict[Number, Callable[[Session], int | None]] = {

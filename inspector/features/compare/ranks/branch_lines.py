@@ -20,7 +20,9 @@ def parting_line(file: str, line: int, others: Sequence[int]) -> int | None:
     parting = [
         node for node in ast.walk(tree) if isinstance(node, ast.If | ast.While | ast.IfExp) and _parts(node, lines)
     ]
-    return min(parting, key=lambda node: (node.end_lineno or node.lineno) - node.lineno).lineno if parting else None
+    if parting:
+        return min(parting, key=lambda node: (node.end_lineno or node.lineno) - node.lineno).lineno
+    return None
 
 
 def _parts(node: _Branch, lines: set[int]) -> bool:

@@ -177,7 +177,9 @@ def _inputs(lines: list[str]) -> Iterator[RankItem]:
 def _name(argument: str) -> str:
     """Return the user's name of an argument: `L_self_modules_fc_parameters_bias_` is `self.fc.bias`."""
     match = re.fullmatch(r"[Ll]_(\w+?)_", argument)
-    return re.sub(r"_(?:modules|parameters|buffers)_", ".", match[1]).strip("_") if match else argument
+    if match:
+        return re.sub(r"_(?:modules|parameters|buffers)_", ".", match[1]).strip("_")
+    return argument
 
 
 def _nodes(lines: list[str]) -> Iterator[RankItem]:

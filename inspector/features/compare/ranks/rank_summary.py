@@ -186,7 +186,9 @@ class Places:
         if entry.compile_id is None:
             return None
         generation = self._generations.generation_of(entry)
-        return entry.compile_id if generation == 1 else f"{generation}.{entry.compile_id}"
+        if generation == 1:
+            return entry.compile_id
+        return f"{generation}.{entry.compile_id}"
 
     def learn(self, entry: LogEntry) -> None:
         """Keep the name of a file."""
@@ -305,14 +307,18 @@ class _Fold:
         if end:
             return end
         if self._broken:
-            return f"{self._broken} records cannot be read" if self._broken > 1 else "a record cannot be read"
+            if self._broken > 1:
+                return f"{self._broken} records cannot be read"
+            return "a record cannot be read"
         return ""
 
 
 def _digest(calls: list[RankItem]) -> str:
     """Return a digest of collectives in order; empty for none."""
     text = "\n".join(item.same for item in calls)
-    return hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest() if calls else ""
+    if calls:
+        return hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+    return ""
 
 
 def _version(payload: str) -> str:

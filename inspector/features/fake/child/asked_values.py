@@ -120,7 +120,9 @@ class AskedValues:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (self._is_passed(frame.f_code.co_filename) or _is_of(frame, package)):
             frame = frame.f_back
-        return AskingPlace("<unknown>", 0, None, "") if frame is None else _spot_of(frame)
+        if frame is None:
+            return AskingPlace("<unknown>", 0, None, "")
+        return _spot_of(frame)
 
     def _is_own_question(self) -> bool:
         """Whether ctrace asks, not the program."""

@@ -18,11 +18,15 @@ from ctrace.inspector.features.fake.child.cut_layers import cut_layers
 from ctrace.inspector.features.fake.child.fake_checkpoints import fake_checkpoints
 from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
 from ctrace.inspector.features.fake.child.real_inputs import mark_real
-from ctrace.inspector.features.fake.child.storage_sizes import resizable_storages
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
-from ctrace.inspector.features.fake.child.without_storage import call_without_storage, is_on_meta, without_storage
+from ctrace.inspector.features.fake.child.without_storage import (
+    call_without_storage,
+    is_on_meta,
+    resizable_storages,
+    without_storage,
+)
 from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
 

@@ -21,25 +21,15 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 
 _LOADERS = {"transformers.modeling_utils": "PreTrainedModel", "diffusers.models.modeling_utils": "ModelMixin"}
 """The classes whose `from_pretrained` all models of a library inherit (transformers 5.23, diffusers 0.42)."""
-
-
 _INSTEAD = {
     "transformers.modeling_utils": "make it from its config: AutoModel.from_config(AutoConfig.from_pretrained(...))",
     "diffusers.models.modeling_utils": "make it from its config: Model.from_config(Model.load_config(...))",
 }
-
-
 _LONGEST = 100_000_000
 """The limit of safetensors itself, in bytes."""
-
-
 _METADATA = "__metadata__"
-
-
 _LENGTH = 8
 """A file begins with the length of its header, in 8 bytes, little-endian."""
-
-
 DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu", "C64": "complex64", "I64": "int64", "I32": "int32",

@@ -17,47 +17,21 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.fake.child.fake_checkpoints import DTYPES, header_of
 
 _CONFIG = "config.json"
-
-
 _PIPELINE = "model_index.json"
-
-
 _CLASS = "_class_name"
-
-
 _INDEX = "model.safetensors.index.json"
-
-
 _SINGLE = "model.safetensors"
-
-
 _OF_DIFFUSERS = "diffusion_pytorch_"
 """What the names of a checkpoint's files begin with in a folder of diffusers."""
-
-
 _LONGEST_CONFIG = 1 << 20
-
-
 _LONGEST_INDEX = 64 << 20
-
-
 _TOKENS = 512
-
-
 _DECODED = 8
-
-
 _PROMPT_TOKENS = 512
 """Tokens of a prompt: FLUX's and Stable Diffusion 3's pipelines take that many at most."""
-
-
 _CLIP_TOKENS = 77
-
-
 _PATCHES = 64
 """Patches of a side of an image of 1024 pixels: 16 pixels each, after the autoencoder and the patches."""
-
-
 _SIDE = 64
 """Side of an image or of latents, if the config names none."""
 
@@ -70,9 +44,10 @@ def module_of(folder: Path) -> ModuleType:
     """
     if (folder / _PIPELINE).is_file() and not (folder / _CONFIG).exists():
         parts = sorted(each.parent.name for each in folder.glob(f"*/{_CONFIG}"))
-        todo = (
-            f"name one of its parts, such as hf:{folder}/{parts[0]}" if parts else "none of its parts has a config.json"
-        )
+        if parts:
+            todo = f"name one of its parts, such as hf:{folder}/{parts[0]}"
+        else:
+            todo = "none of its parts has a config.json"
         raise TargetError(f"{folder} is a pipeline of {len(parts)} models", todo)
     config = _json(folder / _CONFIG, _LONGEST_CONFIG)
     made = _FolderModule(folder.name or "model")
@@ -153,7 +128,9 @@ def _of_diffusers(folder: Path, config: Mapping[str, Any], stored: Mapping[str, 
     try:
         with torch.device("meta"):
             model = cls.from_config(dict(config)).eval()  # type: ignore[attr-defined]
-        return model.to(getattr(torch, str(kinds.pop()))) if len(kinds) == 1 else model
+        if len(kinds) == 1:
+            return model.to(getattr(torch, str(kinds.pop())))
+        return model
     except Exception as error:  # a config may hold anything
         raise _unmade(folder, f"diffusers {version}", cls, error) from None
 

@@ -20,24 +20,14 @@ from ctrace.inspector.features.fake.child.asked_values import AskedValues
 
 _MOST_KNOWN = 1 << 20
 """The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
-
-
 _NO_FAKE_KERNEL = "no fake impl registered"
 """What torch says of an operator of `torch.library.custom_op` (2.11 to 2.13, _library/custom_ops.py)."""
-
-
 _INDEPENDENT = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"))
 """Ops that read no value of their argument."""
-
-
 _UNWRITTEN = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"))
 """Ops whose result has no value before something is written to it."""
-
-
 _TRACING = "torch._subclasses."
 """The package of fake and functional tensors."""
-
-
 NAMESPACE = "c10d"
 
 
@@ -110,7 +100,9 @@ class KnownValues:
         if not all(map(self.is_ordinary, tensors)):
             # A kernel for two devices would read memory that is not there; torch's fake one says what is wrong.
             is_mixed = any(each.device.type == "meta" for each in tensors) and any(map(has_no_memory, tensors))
-            return self._without_values(func, args, kwargs) if is_mixed else func(*args, **kwargs)
+            if is_mixed:
+                return self._without_values(func, args, kwargs)
+            return func(*args, **kwargs)
         is_unknown = any(map(self.is_unknown, tensors))
         if is_unknown and func.namespace == NAMESPACE:
             for each in tensors:
@@ -124,14 +116,18 @@ class KnownValues:
             return func(*args, **kwargs)
         name = func.overloadpacket.__name__
         if _is_view(func):
-            return _resized(*args) if name == "resize_" and is_unknown else func(*args, **kwargs)
+            if name == "resize_" and is_unknown:
+                return _resized(*args)
+            return func(*args, **kwargs)
         if name in _UNWRITTEN or (self._is_random(func) and not self.keeps_random):
             return self._without_values(func, args, kwargs)
         if not is_unknown or name in _INDEPENDENT:
             return self._computed(func, args, kwargs)
         with self.mode:
             parts = func.decompose(*args, **kwargs)
-        return self._without_values(func, args, kwargs) if parts is NotImplemented else parts
+        if parts is NotImplemented:
+            return self._without_values(func, args, kwargs)
+        return parts
 
     def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """Carry out an operator of operators, such as `torch.cond`: its eager code would read what does not exist."""

@@ -7,7 +7,7 @@ assumes one.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
@@ -117,7 +117,9 @@ class _TracedGraph:
 
         def result(node: Any) -> Any:
             if not isinstance(node, torch.fx.Node) or node.name in given:
-                return given[node.name] if isinstance(node, torch.fx.Node) else node
+                if isinstance(node, torch.fx.Node):
+                    return given[node.name]
+                return node
             value = node.meta.get("example_value")
             if isinstance(value, torch.Tensor):
                 return self._tensor(value, numbers)
@@ -147,9 +149,11 @@ class _TracedGraph:
 
         numbers: dict[Any, Any] = {}
         for (_, known), value in zip(self._inputs, args, strict=False):
-            pairs = (
-                zip(known.size(), value.size(), strict=True) if isinstance(known, torch.Tensor) else [(known, value)]
-            )
+            pairs: Iterable[tuple[Any, Any]]
+            if isinstance(known, torch.Tensor):
+                pairs = zip(known.size(), value.size(), strict=True)
+            else:
+                pairs = [(known, value)]
             for symbol, number in pairs:
                 if isinstance(symbol, torch.SymInt | torch.SymFloat) and symbol.node.expr.is_Symbol:
                     numbers[symbol.node.expr] = number

@@ -471,4 +471,6 @@ class _Driver:
 
 
 def _how(status: int) -> str:
-    return f"crashed: {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    if status < 0:
+        return f"crashed: {signal.Signals(-status).name}"
+    return f"ended with status {status}"

@@ -35,7 +35,9 @@ def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Cal
         if input.device.type != "cuda":
             return original(input, weight, *args, **kwargs)
         backends = _backends()
-        return backends.Cudnn if _by_cudnn(input, weight, capability, kwargs) else backends.Overrideable
+        if _by_cudnn(input, weight, capability, kwargs):
+            return backends.Cudnn
+        return backends.Overrideable
 
     return select
 
@@ -47,7 +49,9 @@ def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
         if input.device.type != "cuda":
             return original(input, weight, backend)
         backends = _backends()
-        return _suggested(input, weight) if backend == backends.Cudnn else torch.contiguous_format
+        if backend == backends.Cudnn:
+            return _suggested(input, weight)
+        return torch.contiguous_format
 
     return determine
 
@@ -88,4 +92,6 @@ def _suggested(input: Any, weight: Any) -> Any:
         return torch.contiguous_format
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
     formats = [suggest_memory_format(each) for each in (input, weight)]
-    return last if last is not None and last in formats else torch.contiguous_format
+    if last is not None and last in formats:
+        return last
+    return torch.contiguous_format

@@ -100,7 +100,9 @@ class _Calls:
         import torch
 
         if func in self._answers and args[0].device.type == "cpu":
-            return func(*args) if args[0] in self._stay else self._answer(func, frame)
+            if args[0] in self._stay:
+                return func(*args)
+            return self._answer(func, frame)
         values = (*args, *kwargs.values())
         on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, values))
         if on_gpu and not self._answers:  # in `running`, the compiled call records it

@@ -46,4 +46,6 @@ def save_for_backward(graph: Any) -> None:
 
 
 def _saving(argument: Any) -> Any:
-    return {**argument, _SAVED: True} if isinstance(argument, dict) and _SAVED in argument else argument
+    if isinstance(argument, dict) and _SAVED in argument:
+        return {**argument, _SAVED: True}
+    return argument

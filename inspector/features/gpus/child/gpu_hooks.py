@@ -36,18 +36,10 @@ _CODE = {
     # mov x0, 1; mov x1, 0; ret
     "aarch64": bytes.fromhex("200080d2 010080d2 c0035fd6"),
 }
-
-
 _pages: list[mmap.mmap] = []
-
-
 _READ, _EXECUTE = 1, 4
 """Flags of mprotect(2)."""
-
-
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-
-
 _BEFORE = 2
 """Words of a table before its first function: an offset and the type info."""
 
@@ -79,18 +71,10 @@ def default_stream() -> int:
 
 HOOKS = ("ATen/detail/AcceleratorHooksInterface.h", "ATen/detail/CUDAHooksInterface.h")
 """Headers of `at::CUDAHooksInterface`, which torch's C++ code asks about CUDA, base class first (2.11 to 2.13)."""
-
-
 GUARD = ("c10/core/impl/DeviceGuardImplInterface.h",)
 """Header of `c10::impl::DeviceGuardImplInterface`, which torch's C++ code asks about devices and streams."""
-
-
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-
-
 _ONLY_ROCM = re.compile(r"^#ifdef USE_ROCM\b.*?^#endif", re.DOTALL | re.MULTILINE)
-
-
 _VIRTUAL = re.compile(r"\bvirtual\s[^({;]*?(~|\b)(\w+)\s*\(")
 
 
@@ -112,14 +96,8 @@ def slots_of(include: Path, headers: tuple[str, ...]) -> list[str]:
 
 
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
-
-
 _INTERFACE = "_ZTVN2at18CUDAHooksInterfaceE"
-
-
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
-
-
 _CUDA = 1
 """`c10::DeviceType` (torch/headeronly/core/DeviceType.h)."""
 
@@ -301,12 +279,8 @@ def _exchanged(word: ctypes.c_void_p, value: int) -> Iterator[None]:
 
 _VOLTA, _AMPERE = 7, 8
 """The first major compute capabilities with certain cuDNN features (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""
-
-
 _CUDNN = 91900
 """cuDNN 9.19.0, the version in torch 2.11.0+cu130: `torch.backends.cudnn.version()` there."""
-
-
 _EPSILON = 1e-5
 """The smallest epsilon of a batch norm in cuDNN (`CUDNN_BN_MIN_EPSILON`, 2.11)."""
 

@@ -52,7 +52,9 @@ def _explanation(error: Exception, target: str) -> str:
 def graph_name() -> str:
     """Return the name of the graph that is being compiled."""
     context = compile_context()
-    return f"graph {context['frame_id']}/{context['frame_compile_id']}" if context else "a graph"
+    if context:
+        return f"graph {context['frame_id']}/{context['frame_compile_id']}"
+    return "a graph"
 
 
 def _place(text: str) -> str:

@@ -93,7 +93,9 @@ def _storage(tensor: Any) -> Any:
     """Return an identifier of a tensor's storage, or of the tensor itself if it has no storage."""
     import torch
 
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+    if tensor.layout is torch.strided:
+        return tensor.untyped_storage()._cdata
+    return id(tensor)
 
 
 def _fake_like(known: Any, original: Any, base: Any = None) -> Any:
@@ -141,7 +143,9 @@ def _strided(known: Any, base: Any) -> Any:
         return torch.as_strided(base, size, stride, offset)
     fake = torch.empty_strided(size, stride, dtype=known.dtype, device=GPU)
     # Inductor checks whether memory is aligned to 16 bytes, which depends on the offset.
-    return fake if isinstance(offset, int) and offset == 0 else _shifted(fake, size, stride, offset)
+    if isinstance(offset, int) and offset == 0:
+        return fake
+    return _shifted(fake, size, stride, offset)
 
 
 def _shifted(fake: Any, size: Any, stride: Any, offset: Any) -> Any:
@@ -184,4 +188,6 @@ def _moved(value: Any) -> Any:
         return CPU
     if isinstance(value, torch.device) and value.type == "cpu":
         return torch.device(GPU)
-    return GPU.partition(":")[0] if isinstance(value, str) and value == "cpu" else value
+    if isinstance(value, str) and value == "cpu":
+        return GPU.partition(":")[0]
+    return value

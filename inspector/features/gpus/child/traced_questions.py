@@ -21,11 +21,7 @@ from ctrace.inspector.features.gpus.child.devices import CPU, Literal, is_cpu, i
 from ctrace.inspector.knowledge.versions.torch_names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
-
-
 _COMPARISONS = ("==", "!=", "in", "not in")
-
-
 _AVAILABLE = ("torch.cuda", "torch.accelerator")
 
 
@@ -129,7 +125,9 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
 
         is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
-        return _constant(torch.device(CPU, 0)) if is_outside and is_cpu(_device(found)) else found
+        if is_outside and is_cpu(_device(found)):
+            return _constant(torch.device(CPU, 0))
+        return found
 
     return call_function
 

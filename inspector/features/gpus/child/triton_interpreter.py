@@ -101,7 +101,9 @@ def _on_cpu(values: tuple[Any, ...]) -> bool:
 
 def _base(value: Any) -> Any:
     """Return the tensor behind a descriptor (triton/tools/tensor_descriptor.py) or reinterpreted tensor (jit.py)."""
-    return getattr(value, "base", value) if type(value).__module__.startswith("triton.") else value
+    if type(value).__module__.startswith("triton."):
+        return getattr(value, "base", value)
+    return value
 
 
 def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorder) -> None:

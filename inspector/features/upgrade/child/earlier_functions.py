@@ -16,8 +16,6 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.capture_request import TorchSource
 
 _NESTED = ".<locals>."
-
-
 _KINDS = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 

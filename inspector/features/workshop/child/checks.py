@@ -84,7 +84,9 @@ _CURRENT: ContextVar[Guards | None] = ContextVar("guards", default=None)
 def _where(at: int, length: int) -> str:
     if at < 0:
         return f"at {-at} before its start"
-    return f"at element {at} of its memory" if at < length else f"at {at - length + 1} past its end"
+    if at < length:
+        return f"at element {at} of its memory"
+    return f"at {at - length + 1} past its end"
 
 
 def guarded_call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, str]:
@@ -161,7 +163,9 @@ def _placed(tensor: Any, buffer: Any, start: int) -> Any:
 
 
 def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
-    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)) if math.prod(shape) else 0
+    if math.prod(shape):
+        return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    return 0
 
 
 def _buffer(length: int, dtype: Any, device: Any) -> Any:
@@ -184,7 +188,9 @@ def _is_guard(buffer: Any) -> Any:
     """Return for each element of a buffer whether it has the value around tensors."""
     if not _has_value(buffer.dtype):
         return (_bytes(buffer).view(-1, buffer.element_size()) == _GUARD["int"]).all(1)
-    return buffer.isnan() if buffer.is_floating_point() else buffer == _GUARD["int"]
+    if buffer.is_floating_point():
+        return buffer.isnan()
+    return buffer == _GUARD["int"]
 
 
 @contextlib.contextmanager
@@ -234,7 +240,9 @@ def with_configuration(kernels: Any, number: int, launch: Launch) -> Any:
     """Return what `run_kernel` takes, so that each kernel runs with one of its configurations."""
     if isinstance(kernels, tuple):
         return tuple(with_configuration(each, number, launch) for each in kernels)
-    return kernels if isinstance(kernels, types.FunctionType) else _Fixed(kernels, number, launch)
+    if isinstance(kernels, types.FunctionType):
+        return kernels
+    return _Fixed(kernels, number, launch)
 
 
 class _Fixed:

@@ -25,7 +25,9 @@ def first_difference(
 
     if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
         same = type(expected) is type(found) and bool(expected == found)
-        return (0.0, None) if same else (1.0, Element(name, (), _number(expected), _number(found), 1, 1))
+        if same:
+            return (0.0, None)
+        return (1.0, Element(name, (), _number(expected), _number(found), 1, 1))
     if expected.shape != found.shape:
         return float("inf"), Element(name, (), f"{list(expected.shape)}", f"{list(found.shape)}", 0, 0)
     if not expected.numel():
@@ -71,7 +73,9 @@ def _wide(tensor: Any) -> Any:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, int | float) else type(value).__name__
+    if isinstance(value, int | float):
+        return f"{value:.6g}"
+    return type(value).__name__
 
 
 def finite(value: float) -> float | None:

@@ -42,7 +42,9 @@ class Operator(Struct, frozen=True):
 
     def with_kernels(self, made: Callable[[Any], Any]) -> Any:
         """Return what `run_kernel` takes, with something else in the place of each kernel."""
-        return tuple(map(made, self.kernel)) if isinstance(self.kernel, tuple) else made(self.kernel)
+        if isinstance(self.kernel, tuple):
+            return tuple(map(made, self.kernel))
+        return made(self.kernel)
 
 
 class Imported(Struct, frozen=True):

@@ -123,7 +123,9 @@ def _not_interpreted(operator: Operator, tensors: list[Any]) -> str:
     if not operator.kernels or not hasattr(operator.module, "run_kernel"):
         return "the package has no run_kernel and no Triton kernel beside its operator"
     values = sum(each.numel() for each in tensors)
-    return f"{values:,} values are too many for Triton's interpreter" if values > _MOST_VALUES else ""
+    if values > _MOST_VALUES:
+        return f"{values:,} values are too many for Triton's interpreter"
+    return ""
 
 
 def guarded(

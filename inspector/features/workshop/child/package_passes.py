@@ -169,7 +169,9 @@ def qualified(node: Any) -> str:
     """Return the operator that a node calls, such as `my_ops::softmax`; empty for anything else."""
     target = node.target
     schema = getattr(target, "_schema", None)
-    return str(schema.name) if node.op == "call_function" and schema is not None else ""
+    if node.op == "call_function" and schema is not None:
+        return str(schema.name)
+    return ""
 
 
 def _line_of_removed(removed: list[Any]) -> str | None:

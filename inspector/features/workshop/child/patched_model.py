@@ -30,18 +30,10 @@ from ctrace.inspector.runs.tasks import FailedTask
 
 _MOST_SIZES = 8
 """How many sizes of a graph's inputs are checked."""
-
-
 _SUMS = ("aten.sum.", "aten.mean.")
-
-
 _ROUNDOFF = 2.0**-24
 """Of float32, in which Inductor adds up float16 and bfloat16, too."""
-
-
 _CHECK = "check the kernel first: ctrace kernels edit DIR --once"
-
-
 _MOST_ROUNDINGS = 32.0
 """Errors of n additions in a row grow as the root of n; more than this would hide what a kernel leaves out."""
 

@@ -221,7 +221,9 @@ def _best(
     rounds = [[_seconds(each, _SHORT) for each in launches] for _ in range(ROUNDS)]
     by_launch = list(zip(*rounds, strict=True))
     faster = faster_of(by_launch[0], dict(enumerate(by_launch[1:])))
-    return present.configuration if faster is None else others[faster].configuration
+    if faster is None:
+        return present.configuration
+    return others[faster].configuration
 
 
 def _launching(operator: Operator, index: int, case: Case, configuration: KernelConfiguration) -> Callable[[], object]:

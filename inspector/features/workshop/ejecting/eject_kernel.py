@@ -1,4 +1,4 @@
-"""Everything that a package for one kernel contains, found in a run; `reports/ejecting/` writes it as files."""
+"""Everything that a package for one kernel contains, found in a run; `reports/dump/` writes it as files."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,7 +96,9 @@ def _unique_name(session: Session, kernel: Kernel) -> str:
         each.graph for each in session.kernels if each.language != "external" and op_name(each.name, each.stage) == name
     )
     is_first = next(iter(graphs), kernel.graph) == kernel.graph
-    return name if is_first else f"{name}_graph_{re.sub(r'[^0-9]+', '_', kernel.graph)}"
+    if is_first:
+        return name
+    return f"{name}_graph_{re.sub(r'[^0-9]+', '_', kernel.graph)}"
 
 
 def package_of(session: Session, kernel: Kernel) -> EjectedPackage:

@@ -128,11 +128,10 @@ class _Dimensions:
             return self._reduce(step.name, call)
         if op in _VIEWS:
             return self._view(inputs[0], step.name)
-        rule = (
-            getattr(self, f"_{op}", None)
-            if op in ("permute", "expand", "unsqueeze", "squeeze", "slice", "cat", "embedding")
-            else None
-        )
+        if op in ("permute", "expand", "unsqueeze", "squeeze", "slice", "cat", "embedding"):
+            rule = getattr(self, f"_{op}", None)
+        else:
+            rule = None
         if rule is not None:
             return bool(rule(step.name, call, inputs))
         return self._elementwise(step.name, inputs)
@@ -299,7 +298,7 @@ def _space(region: Region, free: Mapping[_Dim, int], unit: int, numels: Mapping[
         return None
     text = ast.unparse(tree)
     outer = {name: (space, int(by or 1)) for name, space, by in _OUTER.findall(text)}
-    spaces = set()
+    spaces: set[frozenset[str]] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("tl.store", "tl.load"):
             continue
@@ -326,7 +325,9 @@ def _space(region: Region, free: Mapping[_Dim, int], unit: int, numels: Mapping[
             and coefficient * int(numels[f"{outer[name][0]}numel"]) // outer[name][1] == stride * int(tensor.shape[dim])
         }
         spaces.add(frozenset(found))
-    return next(iter(next(iter(spaces)))) if len(spaces) == 1 and len(next(iter(spaces))) == 1 else None
+    if len(spaces) == 1 and len(next(iter(spaces))) == 1:
+        return next(iter(next(iter(spaces))))
+    return None
 
 
 def _coefficients(node: ast.expr) -> dict[str, int]:

@@ -89,7 +89,9 @@ def bare_package(folder: Path) -> KernelPackage:
 
 
 def _folders(parent: Path) -> list[str]:
-    return [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
+    if parent.is_dir():
+        return [each.name for each in parent.iterdir() if each.is_dir()]
+    return []
 
 
 def _facts(file: Path) -> dict[str, Any]:

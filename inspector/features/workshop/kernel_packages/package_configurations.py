@@ -185,7 +185,9 @@ def write_table(package: KernelPackage, tuned: PackageTuning) -> str:
 
 def _without_table(text: str) -> str:
     head, begin, rest = text.partition(_BEGIN)
-    return text if not begin else f"{head.rstrip()}\n{rest.partition(_END)[2].lstrip()}"
+    if not begin:
+        return text
+    return f"{head.rstrip()}\n{rest.partition(_END)[2].lstrip()}"
 
 
 def _rows(kernel: TunedConfigurations) -> list[str]:

@@ -82,7 +82,9 @@ _README = "README.md"
 
 def _line_in(path: Path, place: ExpectedPlace) -> int | None:
     file, _, line = (place.line or "").rpartition(":")
-    return int(line) if place.applied and line.isdigit() and Path(file).name == path.name else None
+    if place.applied and line.isdigit() and Path(file).name == path.name:
+        return int(line)
+    return None
 
 
 def _operator(package: KernelPackage) -> tuple[str, str]:

@@ -58,7 +58,9 @@ def speed(before: CheckedPackage | None, after: CheckedPackage) -> str:
     """Say whether the kernel became faster, over all sizes."""
     now = {each.sizes: each.seconds for each in after.checks if each.seconds is not None}
     if not now:
-        return f"time not measured: {after.untimed}" if after.untimed else "time not measured"
+        if after.untimed:
+            return f"time not measured: {after.untimed}"
+        return "time not measured"
     text = ", ".join(f"{seconds * 1e6:.3g} us" for seconds in now.values())
     was = {} if before is None else {each.sizes: each.seconds for each in before.checks if each.seconds is not None}
     both = [name for name in now if name in was]
@@ -70,7 +72,9 @@ def speed(before: CheckedPackage | None, after: CheckedPackage) -> str:
     ratio **= 1 / len(both)
     if abs(ratio - 1) < _NOISE:
         return f"{text}: as fast as before"
-    return f"{text}: {ratio:.2f}x faster" if ratio > 1 else f"{text}: {1 / ratio:.2f}x slower"
+    if ratio > 1:
+        return f"{text}: {ratio:.2f}x faster"
+    return f"{text}: {1 / ratio:.2f}x slower"
 
 
 def code_diffs(before: CheckedPackage | None, after: CheckedPackage) -> list[str]:
@@ -95,4 +99,6 @@ def _lines(text: str, stage: str) -> list[str]:
 def _diff(operator: str, stage: str, before: str, after: str) -> str:
     one, other = (_lines(text, stage) for text in (before, after))
     made = list(difflib.unified_diff(one, other, f"{stage} before", f"{stage} now", lineterm="", n=2))
-    return "\n".join([f"# {operator}", *made]) if made else f"# {operator}: {stage} is the same"
+    if made:
+        return "\n".join([f"# {operator}", *made])
+    return f"# {operator}: {stage} is the same"

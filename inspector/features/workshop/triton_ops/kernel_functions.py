@@ -11,10 +11,6 @@ from ctrace.inspector.features.workshop.triton_ops.triton_op_model import JitFun
 
 _TENSOR_USES = {"shape", "numel", "device", "dtype", "stride", "is_cuda", "is_contiguous", "contiguous", "size",
                 "dim", "ndim", "view", "reshape", "flatten", "data_ptr", "new_empty", "T", "detach"}  # fmt: skip
-_FRESH = {"empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "rand", "randn",
-          "new_empty", "new_zeros", "new_full", "new_ones", "clone", "empty_strided", "new_empty_strided",
-          "arange"}  # fmt: skip
-"""Functions whose result shares no memory with an argument."""
 _VIEWS = {"view", "reshape", "contiguous", "flatten", "detach", "transpose", "permute", "squeeze", "unsqueeze", "to",
           "narrow", "select", "expand", "t", "view_as", "unflatten", "movedim", "swapaxes", "as_strided"}  # fmt: skip
 """Methods whose result may share memory with the tensor."""

@@ -27,9 +27,8 @@ def launching_function(
         TargetError: the grid depends on something that is not an argument of the kernel.
     """
     name = kernel.name.removesuffix("_kernel") if kernel.name != "kernel" else "launch"
-    name = (
-        f"{name}_op" if name == kernel.name or (launch.function is not None and launch.function.name == name) else name
-    )
+    if name == kernel.name or (launch.function is not None and launch.function.name == name):
+        name = f"{name}_op"
     inlined = {each: value for each, value in launch.arguments.items() if _is_global(file, value)}
     arguments = [_argument(kernel, launch, each, types) for each in launch.arguments if each not in inlined]
     grid = _grid(file, kernel, launch, {each.name for each in arguments}, inlined)

@@ -53,7 +53,9 @@ def split(text: str) -> tuple[Path, str]:
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.glob("*.py")) if holds(folder.is_dir) else []
+    if holds(folder.is_dir):
+        return sorted(each.name for each in folder.glob("*.py"))
+    return []
 
 
 def parsed(path: Path) -> SourceFile:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart, Size
+from ctrace.reports.dump.ejected_kernel import short
 from ctrace.reports.dump.module import comment
-from ctrace.reports.ejecting.kernel_file import short
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.texts import text
 
 NAMESPACE = "ejected"
 _VIEWS = (
@@ -74,7 +74,9 @@ def _template(package: EjectedPackage) -> str:
 def _kernels(package: EjectedPackage, wrap: str) -> str:
     """Write what `run_kernel` takes: the kernel, or a tuple of all of them."""
     names = [f"{wrap}({part.name})" if wrap else part.name for part in package.parts]
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+    if len(names) == 1:
+        return names[0]
+    return f"({', '.join(names)})"
 
 
 def _passed(package: EjectedPackage) -> list[str]:
@@ -153,7 +155,9 @@ def _grid(part: EjectedPart, name: str) -> Iterable[str]:
         if block in part.triton.blocks:
             return f'triton.cdiv({length}, meta["{block}"])'
         fixed = part.triton.fixed.get(block, 1)
-        return f"triton.cdiv({length}, {fixed})" if fixed != 1 else length
+        if fixed != 1:
+            return f"triton.cdiv({length}, {fixed})"
+        return length
 
     yield f"    def {name}(meta):"
     if part.triton.grid == "Grid2DWithYZOverflow":

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.texts import text
 
 
 @pytest.fixture

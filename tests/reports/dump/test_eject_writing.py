@@ -15,7 +15,7 @@ from msgspec import structs
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.features.workshop.ejecting.cpp_source import CppKernel
 from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, Size, package_of
-from ctrace.reports.ejecting.eject_writing import (
+from ctrace.reports.dump.eject_writing import (
     CHECKS,
     Written,
     cases_file,
@@ -24,8 +24,8 @@ from ctrace.reports.ejecting.eject_writing import (
     readme,
     write_package,
 )
-from ctrace.reports.ejecting.op_file import op_file
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.op_file import op_file
+from ctrace.reports.dump.texts import text
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.kernel_files_screen import ejected_screen
 from tests.support.ejecting import session

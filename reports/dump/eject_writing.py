@@ -23,10 +23,10 @@ from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import Folder
+from ctrace.reports.dump.ejected_kernel import kernel_file, short
+from ctrace.reports.dump.op_file import NAMESPACE, op_file, shape
 from ctrace.reports.dump.signatures import bounds
-from ctrace.reports.ejecting.kernel_file import kernel_file, short
-from ctrace.reports.ejecting.op_file import NAMESPACE, op_file, shape
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.texts import text
 
 INDEX = "ctrace.json"
 CHECKS = PACKAGES / "inspector/features/workshop/child/checks.py"

@@ -35,7 +35,9 @@ def kernel_file(package: EjectedPackage) -> str:
 
 def configs_name(package: EjectedPackage, part: EjectedPart) -> str:
     """Return the name of a kernel's list of configurations."""
-    return "CONFIGS" if part is package.parts[-1] else f"CONFIGS_{package.parts.index(part) + 1}"
+    if part is package.parts[-1]:
+        return "CONFIGS"
+    return f"CONFIGS_{package.parts.index(part) + 1}"
 
 
 def _configs(package: EjectedPackage, part: EjectedPart) -> Iterable[str]:

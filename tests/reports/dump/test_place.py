@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.texts import text
 
 torch = pytest.importorskip("torch")
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from ctrace.reports.ejecting.texts import text
+from ctrace.reports.dump.texts import text
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")

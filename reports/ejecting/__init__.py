@@ -1,1 +1,0 @@
-"""Write ejected kernels as Python packages that need torch and triton, and not ctrace."""
