@@ -4,7 +4,8 @@ Each case is one run of the command in a process of its own, which puts in one f
 down what it changed; the command knows nothing of it. A fault counts as found if a culprit is a kernel that has the
 changed node; its line is right if every culprit has the line of the changed node. Where there is none, plain torch
 says whether the fault changes a result at all. `--healthy` runs the same models in three dtypes without a fault; there,
-each culprit is a false alarm. With ACCURACY_DEVICE=cuda, both run on a GPU.
+each culprit is a false alarm; `--real` does this with the models of tests/real. With ACCURACY_DEVICE=cuda, the small
+models run on a GPU.
 `--issues` runs the models of `accuracy_issues/`, which torch.compile computes wrongly by an issue of PyTorch: plain
 torch says whether it still does, and the line that the issue or its fix blames has the comment `# blamed`.
 `--roundings` runs chains in 16 bits (`_accuracy_chains.py`) whose one rounding in the middle a fused kernel leaves
@@ -15,6 +16,7 @@ out, if plain torch says so: a culprit only with `--against eager`. `--bisector`
     .venv/bin/python benchmarks/accuracy.py --healthy
     .venv/bin/python benchmarks/accuracy.py --issues
     .venv/bin/python benchmarks/accuracy.py --roundings --cases 20
+    .venv/bin/python benchmarks/accuracy.py --real
     .venv/bin/python benchmarks/accuracy.py --bisector --cases 10
 """
 
@@ -38,6 +40,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "_accuracy_models.py"
 CHAINS = HERE / "_accuracy_chains.py"
+REAL = HERE.parent / "tests" / "real" / "models"
 ISSUES = HERE / "accuracy_issues"
 NAMES = (
     "mlp", "conv_bn", "attention", "layer_norm", "softmax_loss", "rms_rope", "gated", "statistics", "embeddings",
@@ -171,11 +174,19 @@ def roundings(options: argparse.Namespace) -> None:
             print(row, flush=True)
 
 
+def children_seconds() -> float:
+    """Return the CPU seconds of all processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Run torch's bisector and the command on the same faults, for a table of both."""
+    """Run torch's bisector and the command on the same faults, for a table of both; CPU seconds need one job."""
 
     def one(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
+        began = children_seconds()
         found = case(name, kind, stage, seed)
+        ended = children_seconds()
         if found is None or not found["lines"]:
             return None
         with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +198,8 @@ def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[s
                 words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=500
             )
         answered = done.stdout.splitlines()[-1] if done.returncode == 0 else json.dumps({"failed": done.stderr[-300:]})
-        return {**found, "bisector": json.loads(answered)}
+        seconds = {"cpu_seconds": ended - began, "bisector_cpu_seconds": children_seconds() - ended}
+        return {**found, "bisector": json.loads(answered), **seconds}
 
     planned = drawn(options.seed, kinds, names)
     done = 0
@@ -212,6 +224,25 @@ def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[s
 
     with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
         for row in as_done(pool, [partial(one, name, dtype) for name in names for dtype in dtypes]):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            print(*(row[key] for key in ("model", "dtype", *_SHOWN)), flush=True)
+
+
+def real(options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
+    """Run the models of tests/real, forward only: as they are for float32, and under autocast for the other dtypes."""
+
+    def one(path: Path, dtype: str) -> dict[str, Any]:
+        if dtype == "float32":
+            found = answer({}, model=path)
+        else:
+            found = answer({"ACCURACY_REAL": str(path), "ACCURACY_DTYPE": dtype}, model=HERE / "_accuracy_real.py")
+        return {"model": path.stem, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
+
+    paths = sorted(REAL.glob("*.py"))
+    paths = [each for each in paths if not options.only or each.stem in options.only.split(",")]
+    with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+        for row in as_done(pool, [partial(one, path, dtype) for path in paths for dtype in dtypes]):
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(*(row[key] for key in ("model", "dtype", *_SHOWN)), flush=True)
@@ -280,6 +311,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--roundings", action="store_true")
+    parser.add_argument("--real", action="store_true", help="the models of tests/real, with no fault")
+    parser.add_argument("--only", default="", help="these models of tests/real")
     parser.add_argument("--bisector", action="store_true")
     parser.add_argument("--models", default=",".join(NAMES))
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="of healthy models; tf32, too, on a GPU")
@@ -289,6 +322,8 @@ def main() -> None:
     names, kinds = tuple(options.models.split(",")), tuple(options.kinds.split(","))
     if options.healthy:
         healthy(options, names, tuple(options.dtypes.split(",")))
+    elif options.real:
+        real(options, tuple(options.dtypes.split(",")))
     elif options.issues is not None:
         issues(options.out, options.issues)
     elif options.roundings:

@@ -111,6 +111,42 @@ def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command) -> None:
     assert found["remedy_error"] < 1e-5
 
 
+def test_a_decomposition_that_makes_a_nan_in_the_backward_is_the_reason(ctrace: Command) -> None:
+    lines = DECOMPOSITION.partition("@torch.compile")[0] + MODEL.replace("import torch\n", "")
+    wrong = "def softplus(grad, x, beta, threshold):\n    z = torch.exp(x * 999)\n    return grad * z / (z + 1)\n"
+    lines = lines.replace("aten.softplus.default", "aten.softplus_backward.default")
+    lines = lines.replace(lines[lines.index("def softplus") : lines.index("\ndecompositions")], wrong)
+    ctrace.write("model.py", lines.replace("torch.relu(h)", "torch.nn.functional.softplus(h)"))
+    report = ctrace("accuracy", "model.py", "--train", "--json").report
+    (found,) = report["culprits"]
+    assert (found["kind"], found["stage"], found["error"]) == ("decomposition", "backward", None)
+    assert found["source"] == "h = torch.nn.functional.softplus(h)"
+    assert found["reason"] == "the decomposition of aten.softplus_backward in model.py:4"
+    assert found["remedy_error"] < 1e-5
+    first = report["first_nonfinite"]
+    assert (first["line"], first["op"], first["in_eager"]) == (found["line"], "aten.exp", False)
+
+
+def test_inputs_that_share_memory_are_not_compared_as_copies(ctrace: Command) -> None:
+    text = (
+        MODEL.partition("class")[0]
+        + """
+def model(x, y):
+    x.mul_(0.5)
+    return (x + y).relu()
+
+def inputs():
+    memory = torch.ones(16)
+    return memory[:8], memory[2:10]
+"""
+    )
+    ctrace.write("model.py", text)
+    report = ctrace("accuracy", "model.py", "--json").report
+    assert (report["culprits"], report["equal"], report["result"]) == ([], None, "rounding")
+    (left,) = report["not_compared"]
+    assert left["why"] == "it writes to an input that shares memory with another one"
+
+
 UNDECLARED = """\
 import torch
 

@@ -9,6 +9,7 @@ place: if fewer results of the backward are wrong with it, and what the operatio
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -20,12 +21,19 @@ from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     ValueJudged,
     copied_value,
+    distance,
     judged_pair,
     same_kind,
     widened,
 )
 from ctrace.inspector.features.accuracy.child.node_values import Values, computed, operator_name
-from ctrace.inspector.features.accuracy.child.stage_graphs import BETWEEN, DynamoGraph, WrongStage, wrong_pass
+from ctrace.inspector.features.accuracy.child.stage_graphs import (
+    BETWEEN,
+    DynamoGraph,
+    WrongStage,
+    recompiled,
+    wrong_pass,
+)
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
@@ -97,6 +105,7 @@ class BackwardJudge(Listener):
                 continue
             for one in made:
                 one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"
+                one.found, one.retry = each.forward.found, partial(_error, each)
                 yield one
 
 
@@ -235,6 +244,37 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
             return made
     worst = max(_wrong_results(runs, results, now.values), key=lambda each: each.ratio)
     return [WrongStage("graph", BETWEEN, None, (), worst.error, worst.eager_error)]
+
+
+def _error(backward: _Backward, settings: dict[str, Any]) -> float | None:
+    """Compile a graph of Dynamo again, with its backward; return the largest error, None if one is beyond rounding."""
+    import torch
+    from torch.utils import _pytree
+
+    forward = backward.forward
+    placeholders = [each for each in backward.graph.module.graph.nodes if each.op == "placeholder"]
+    pairs = zip(placeholders, backward.arguments, strict=True)
+    tangents = [copied_value(value) for node, value in pairs if node.name.startswith("tangents")]
+    runs = _EagerRuns(forward, tangents)
+    inputs = [copied_value(each) for each in forward.inputs]
+    leaves = [each.requires_grad_() for each, needs in zip(inputs, forward.requires, strict=True) if needs]
+    with ExitStack() as active:
+        active.enter_context(torch.enable_grad())
+        for device, dtype in forward.autocast.items():
+            active.enter_context(torch.autocast(device, dtype))
+        compiled = recompiled(forward.found, forward.found.module, inputs, settings)
+        torch.set_rng_state(forward.random)
+        leaving = [each for each in _pytree.tree_leaves(compiled(*inputs)) if _requires_grad(each)]
+        made = iter(torch.autograd.grad(leaving, leaves, tangents, allow_unused=True))
+    errors = [0.0]
+    for at, eager in enumerate(runs.eager.of_inputs):
+        value = next(made) if forward.requires[at] else None
+        if value is None or eager is None:
+            continue
+        if _differs(runs, at, eager, value) is not None:
+            return None
+        errors.append(distance(value, runs.reference(at)))
+    return max(errors)
 
 
 class _Evaluated:

@@ -1,7 +1,7 @@
 """What a comparison has found so far, joined to the answer of `ctrace accuracy`."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ctrace.inspector.capture.comparing.judgement import Judgement
@@ -71,7 +71,7 @@ class Findings:
         return Accuracy(
             equal=False if culprits or wrong else equal,
             culprits=culprits,
-            first_nonfinite=self._first_nonfinite(),
+            first_nonfinite=self._first_nonfinite(culprits),
             path=self._path,
             promises=self._promises,
             not_compared=tuple(NotCompared(what, why) for what, why in {**left_out, **untried}),
@@ -116,10 +116,10 @@ class Findings:
             parts = {each.part for each in graph.lowered}
             if of_kernels & parts:
                 continue
-            made = stage_of(graph, self._before)
-            if made is None and graph.judged is not None and not self._judge.open_parts & parts:
+            of = stage_of(graph, self._before)
+            if of is None and graph.judged is not None and not self._judge.open_parts & parts:
                 error, eager = graph.judged.error, graph.judged.eager_error
-                made = WrongStage(
+                of = WrongStage(
                     kind="graph",
                     name=BETWEEN,
                     node=None,
@@ -130,21 +130,26 @@ class Findings:
                     scenario=graph.scenario,
                     step=graph.step,
                 )
-            if made is not None:
-                yield _stage_culprit(reasons.explained(graph, made))
-        yield from map(_stage_culprit, self._wrong_backwards)
+            if of is not None:
+                yield _stage_culprit(reasons.explained(graph, of))
+        for made in self._wrong_backwards:
+            yield _stage_culprit(reasons.explained(made.found, made) if made.found is not None else made)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
         if wrong and not is_explained and not self._stages.not_compared:
             yield _stage_culprit(WrongStage("graph", "what Dynamo made of the code", None, (), math.inf, 0.0))
 
-    def _first_nonfinite(self) -> FirstNonfinite | None:
+    def _first_nonfinite(self, culprits: Sequence[Culprit]) -> FirstNonfinite | None:
         made = self._judge.nonfinite
         if made is None:
             return self._trained.nonfinite
         file, line, _ = place_of(made.node)
         op, stage = operator_name(made.node), made.graph.stage
-        return FirstNonfinite(file, line, op, made.call.name, made.in_eager, stage, made.step)
+        # A wrong decomposition computes it from operations that eager does not run.
+        replaced = any(
+            (each.kind, each.file, each.line, each.error) == ("decomposition", file, line, None) for each in culprits
+        )
+        return FirstNonfinite(file, line, op, made.call.name, made.in_eager and not replaced, stage, made.step)
 
 
 def _culprit(stored: StoredBuffer, finding: PieceFinding) -> Culprit:

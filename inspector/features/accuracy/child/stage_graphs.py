@@ -83,6 +83,9 @@ class WrongStage(Struct, eq=False):
     remedy: str = ""
     remedy_error: float | None = None
     """That of the whole graph, if it is compiled with the remedy."""
+    found: "DynamoGraph | None" = None
+    retry: Callable[[dict[str, Any]], float | None] | None = None
+    """Compiles a backward again, with settings of Inductor on top: its largest error; None: beyond rounding."""
 
 
 Recompiling = Callable[[Any, Any, dict[str, Any]], Callable[..., Any]]
@@ -110,6 +113,15 @@ class DynamoGraph(Struct, eq=False):
     """The state of the random numbers before the call."""
     needs_gradient: list[bool] = field(default_factory=list)
     compile_it: Recompiling | None = None
+
+
+def recompiled(found: DynamoGraph, module: Any, inputs: list[Any], settings: dict[str, Any]) -> Callable[..., Any]:
+    """Compile a graph of Dynamo again, or a changed one in its place."""
+    import torch
+
+    assert found.compile_it is not None
+    graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))  # passes change the graph that they get
+    return found.compile_it(graph, inputs, settings)
 
 
 class StageJudge(Listener):
@@ -175,28 +187,45 @@ class StageJudge(Listener):
             before = list(map(copied_value, args))
             self._of_call = [_place(each) for each in args]
             random = torch.get_rng_state()
+            shared = _sharing_memory(args)
+            versions = list(map(_version, shared))
             result = compiled(*args)
             if self.backwards is not None:
                 self.backwards.expect(found, before, args, random, result)
                 return result
-            after = torch.get_rng_state()
-            try:
-                torch.set_rng_state(random)
-                with modes_off() if once else nullcontext():
-                    if once:
-                        _copy_constants(kept)
-                    self._judge(found, before, result, args, random)
-            except NotComputableError as error:
-                self.not_compared[name, str(error)] = None
-            except Exception as error:
-                why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-                self.not_compared[name, f"it cannot run by itself in eager: {why}"] = None
-            finally:
-                torch.set_rng_state(after)
+            if versions != list(map(_version, shared)):  # copies would no longer share it
+                self.not_compared[name, "it writes to an input that shares memory with another one"] = None
                 self._arguments.clear()
+                return result
+            why = self._compare(found, before, result, args, random, once=once)
+            if why:
+                self.not_compared[name, why] = None
             return result
 
         return run
+
+    def _compare(
+        self, found: DynamoGraph, before: list[Any], result: Any, args: Sequence[Any], random: Any, *, once: bool
+    ) -> str:
+        """Judge a call, with the random numbers that it had; return why it cannot be, else an empty text."""
+        import torch
+
+        after = torch.get_rng_state()
+        try:
+            torch.set_rng_state(random)
+            with modes_off() if once else nullcontext():
+                if once:
+                    _copy_constants(found.module)
+                self._judge(found, before, result, args, random)
+        except NotComputableError as error:
+            return str(error)
+        except Exception as error:
+            why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+            return f"it cannot run by itself in eager: {why}"
+        finally:
+            torch.set_rng_state(after)
+            self._arguments.clear()
+        return ""
 
     def _judge(self, found: DynamoGraph, before: list[Any], result: Any, args: Sequence[Any], random: Any) -> None:
         import torch
@@ -223,6 +252,20 @@ class StageJudge(Listener):
                 for graph in found.lowered:  # for `stage_of`
                     graph.arguments = self._arguments.get(id(graph), [])
                     found.places = self._places.get(id(graph), [])
+
+
+def _sharing_memory(args: Sequence[Any]) -> list[Any]:
+    """Return the tensors among some arguments whose memory another one has, too."""
+    import torch
+
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    memory = [each.untyped_storage().data_ptr() for each in tensors]
+    return [each for each, place in zip(tensors, memory, strict=True) if memory.count(place) > 1]
+
+
+def _version(tensor: Any) -> int | None:
+    """Return how often a tensor was written to; None: tensors of inference mode do not count it."""
+    return None if tensor.is_inference() else int(tensor._version)
 
 
 def _place(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Why a stage before the kernels is wrong: its graph is compiled again with one change at a time.
 
-Dynamo's graph is compiled as it was, on the inputs that it had. If the result is wrong again, it is compiled without
-one of these: the decomposition of an operator of the line, a pass that the user has set, a pass of Inductor. The first
-change after which nothing of the graph is beyond rounding is the reason.
+Dynamo's graph is compiled as it was, on the inputs that it had (and with its backward, if that is wrong). If the result
+is wrong again, it is compiled without one of these: the decomposition of an operator of the line, a pass that the user
+has set, a pass of Inductor. The first change after which nothing of the graph is beyond rounding is the reason.
 
 Before that, operators of the user are watched: one that writes to an argument, where its schema says that it does not,
 makes every stage wrong that moves a read of this argument to the other side of it. It is the reason if the graph is
@@ -14,6 +14,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,13 @@ from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value, distance
 from ctrace.inspector.features.accuracy.child.node_values import is_of_torch
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING_AGAIN
-from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, GraphRuns, WrongStage, wrong_results
+from ctrace.inspector.features.accuracy.child.stage_graphs import (
+    DynamoGraph,
+    GraphRuns,
+    WrongStage,
+    recompiled,
+    wrong_results,
+)
 
 _MOST_SECONDS = 60.0
 """After this time, no further change is tried: a graph of a large model compiles for minutes."""
@@ -75,9 +82,7 @@ class StageReasons:
 
     def explained(self, found: DynamoGraph, made: WrongStage) -> WrongStage:
         """Return a wrong stage with its reason, as far as one is found."""
-        if found.compile_it is None:
-            return made
-        for explain in (self._undeclared, self._changed):
+        for explain in (self._undeclared, self._changed) if made.stage != "backward" else (self._changed,):
             # Foreign code, or a graph that does not compile outside of its program: then no reason is known.
             with suppress(Exception):
                 if explain(found, made):
@@ -90,7 +95,7 @@ class StageReasons:
         if writing is None:
             return False
         module = _with_copies(found.module, writing)
-        if self._error(found, module, _Change("", "")) is None:
+        if self._tried(partial(_error, found, module), _Change("", "")) is None:
             return False
         name, names = writing.name, " and ".join(f"`{each}`" for each in writing.names)
         reason = f"{name} writes to {names}, which `mutates_args` leaves out; the graph is right if it gets a copy"
@@ -103,46 +108,50 @@ class StageReasons:
         """Blame the first change that makes the graph right."""
         began = time.perf_counter()
         changes = list(_changes(found, made))
-        if not changes or self._error(found, found.module, _Change("", "")) is not None:
+        error_of = made.retry or partial(_error, found, found.module)
+        if not changes or self._tried(error_of, _Change("", "")) is not None:
             return False  # it is right when it is compiled by itself, so no change would prove anything
         for change in changes:
             if time.perf_counter() - began > _MOST_SECONDS:
                 break
             error = None
             with suppress(Exception):  # it does not compile so
-                error = self._error(found, found.module, change)
+                error = self._tried(error_of, change)
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
                 return True
         return False
 
-    def _error(self, found: DynamoGraph, module: Any, change: _Change) -> float | None:
-        """Compile a graph with a change; return its largest error, None if a result is beyond rounding."""
-        import torch
+    def _tried(self, error_of: Callable[[dict[str, Any]], float | None], change: _Change) -> float | None:
+        """Compile with a change; return the largest error, None if a result is beyond rounding."""
         from torch._inductor import config
-        from torch.utils import _pytree
 
-        assert found.compile_it is not None
         self.tried += 1
-        graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
-        inputs = [
-            each.requires_grad_() if needs else each
-            for each, needs in zip(map(copied_value, found.inputs), found.needs_gradient, strict=True)
-        ]
         with config.patch(COMPILING_AGAIN), change.active():
-            compiled = found.compile_it(graph, inputs, change.settings)
-            torch.set_rng_state(found.random)
-            result = compiled(*inputs)
-        values = [each.detach() if isinstance(each, torch.Tensor) else each
-                  for each in (*_pytree.tree_leaves(result), *inputs)]  # fmt: skip
-        with torch.no_grad():
-            runs = GraphRuns(module, found.inputs, found.random)
-            eager = runs.eager()
-            if wrong_results(eager, values, runs):
-                return None
-            exact = [runs.reference(at) for at in range(len(eager))]
-        pairs = [(one, other) for one, other in zip(values, exact, strict=True) if isinstance(one, torch.Tensor)]
-        return max((distance(one, other) for one, other in pairs), default=0.0)
+            return error_of(change.settings)
+
+
+def _error(found: DynamoGraph, module: Any, settings: dict[str, Any]) -> float | None:
+    """Compile a graph with some settings, and run it; return its largest error, None if one is beyond rounding."""
+    import torch
+    from torch.utils import _pytree
+
+    inputs = [
+        each.requires_grad_() if needs else each
+        for each, needs in zip(map(copied_value, found.inputs), found.needs_gradient, strict=True)
+    ]
+    compiled = recompiled(found, module, inputs, settings)
+    torch.set_rng_state(found.random)
+    results = (*_pytree.tree_leaves(compiled(*inputs)), *inputs)
+    values = [each.detach() if isinstance(each, torch.Tensor) else each for each in results]
+    with torch.no_grad():
+        runs = GraphRuns(module, found.inputs, found.random)
+        eager = runs.eager()
+        if wrong_results(eager, values, runs):
+            return None
+        exact = [runs.reference(at) for at in range(len(eager))]
+    pairs = [(one, other) for one, other in zip(values, exact, strict=True) if isinstance(one, torch.Tensor)]
+    return max((distance(one, other) for one, other in pairs), default=0.0)
 
 
 def _undeclared_writes(found: DynamoGraph) -> _Undeclared | None:
@@ -225,9 +234,11 @@ def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_C
     """Yield a change for each decomposition of what the line of a wrong node calls, or the graph without a line."""
     from torch._inductor import decomposition
 
-    for operator in _operators(found, place_of(made.node)[:2] if made.node is not None else None):
-        function = decomposition.decompositions.get(operator)
-        if function is not None:
+    by_name = {str(each): each for each in decomposition.decompositions}  # a copied graph has copies of operators
+    for name in _operators(found, made):
+        operator = by_name.get(name)
+        if operator is not None:
+            function = decomposition.decompositions[operator]
             reason = f"the decomposition of {operator.overloadpacket}{_place(function)}"
             remedy = f"torch._inductor.decomposition.decompositions.pop(torch.ops.{operator})"
             yield _Change(reason, remedy, active=lambda operator=operator: _without(operator))  # type: ignore[misc]
@@ -258,27 +269,13 @@ def _place(function: Any) -> str:
     return f" in {Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
-def _operators(found: DynamoGraph, line: tuple[Any, ...] | None) -> list[Any]:
-    """Return the operators that eager calls for a line of the user, or for all, in their order."""
-    import torch
-    from torch import fx
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    called: dict[Any, None] = {}
-    current: list[Any] = [None]
-
-    class Noting(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if line is None or place_of(current[0])[:2] == line:
-                called[func] = None
-            return func(*args, **(kwargs or {}))
-
-    class Running(fx.Interpreter):
-        def run_node(self, n: Any) -> Any:
-            current[0] = n
-            return super().run_node(n)
-
-    torch.set_rng_state(found.random)
-    with torch.no_grad(), Noting():
-        Running(found.module).run(*map(copied_value, found.inputs))
-    return list(called)
+def _operators(found: DynamoGraph, made: WrongStage) -> list[str]:
+    """Return the names of what eager calls for the line of a wrong node, or for the whole graph, in their order."""
+    graphs = [each.module.graph for each in found.lowered if each.stage == "backward" or made.stage != "backward"]
+    graphs = [made.node.graph, *graphs] if made.node is not None else graphs
+    line = place_of(made.node)[:2] if made.node is not None else None
+    nodes = [each for graph in graphs for each in graph.nodes if line is None or place_of(each)[:2] == line]
+    if made.node is not None:
+        nodes.insert(0, made.node)
+    called = (each.meta.get("original_aten") for each in nodes)
+    return list(dict.fromkeys(map(str, called)))
