@@ -48,6 +48,7 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
     asked += _copies_of_arguments(old, removed)
     asked += _arrays_from_callers(old, removed)
     asked += _numbers_from_callers(old, removed)
+    asked += _items_of_arrays(old, removed)
     asked += _refusing_cond(old, new, added)
     asked += _made_by_constructors(old, new, added)
     asked += _imported_at_load(old, new, added)
@@ -424,6 +425,54 @@ class _Numbers(Struct, frozen=True):
 
 _NUMBERS = frozenset(("len", "int", "float", "item", "size", "numel", "sqrt", "cos", "sin", "log", "exp", "time"))
 """Functions that return a number for what `_Numbers` takes as one, and methods that do for a tensor."""
+
+
+_OF_BOTH = frozenset(("abs", "max", "mean", "min", "prod", "reshape", "squeeze", "std", "sum", "var"))
+"""Methods of tensors and of arrays."""
+_TAKING_TENSORS = ("forward", "__call__")
+
+
+def _items_of_arrays(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each `.item()` that a change removes where an array may be what has it."""
+    if not set(_imported(tree).values()) & _OF_ARRAYS:
+        return
+    for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
+        for each in ast.walk(function):
+            match each:
+                case ast.Call(func=ast.Attribute(value=held, attr="item"), args=[]) if each.lineno in lines:
+                    if _may_be_array(tree, function, _held(held)):
+                        yield f"Is `{ast.unparse(_held(held))}` always a tensor? An array has item(), too."
+
+
+def _held(node: ast.expr) -> ast.expr:
+    """Return what an expression is a method or an item of: `self.mean` for `self.mean[0].max()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _OF_BOTH:
+                node = inner
+            case ast.Subscript(value=inner):
+                node = inner
+            case _:
+                return node
+
+
+def _may_be_array(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.expr) -> bool:
+    """Whether an expression is an attribute that code not of torch makes, or an argument of a helper."""
+    match node:
+        case ast.Name(id=name):
+            return name in _parameters(function) and function.name not in _TAKING_TENSORS
+        case ast.Attribute(attr=name):
+            made = [
+                each.value
+                for each in ast.walk(tree)
+                if isinstance(each, ast.Assign)
+                and any(isinstance(target, ast.Attribute) and target.attr == name for target in each.targets)
+            ]
+            calls = [each for each in made if isinstance(each, ast.Call)]
+            return any(not isinstance(each, ast.Call) for each in made) or any(
+                not ast.unparse(each.func).startswith(("torch.", "nn.")) for each in calls
+            )
+    return False
 
 
 # What is done with the model

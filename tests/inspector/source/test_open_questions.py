@@ -323,6 +323,32 @@ def test_a_caller_that_may_pass_tensors_is_not(caller: str):
     assert about_numbers(caller) == ()
 
 
+SCALED = """\
+import numpy as np
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, scale=torch.tensor(2.0)):
+        super().__init__()
+        self.scale = scale
+        self.own = torch.ones(1)
+
+    def forward(self, x):
+        return x * {read}
+
+def helper(x, t):
+    return x * {read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "asked"), [("self.scale", 2), ("self.scale[0].max()", 2), ("self.own", 0), ("x.norm()", 0), ("t", 1)]
+)
+def test_an_array_may_have_the_item(read: str, asked: int):
+    found = open_questions(SCALED.format(read=f"{read}.item()"), SCALED.format(read=f"{read}.detach()"))
+    assert len([each for each in found if "array" in each]) == min(asked, 1)
+
+
 CHOICE = """\
 import torch
 from torch import nn
