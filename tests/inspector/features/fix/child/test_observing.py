@@ -444,9 +444,14 @@ def test_compiled_calls_run_graphs_of_the_calls_before_them(monkeypatch: pytest.
     def forward(self: Any, x: torch.Tensor) -> Any:
         return x * 2.0
 
-    resets: list[None] = []
+    resets: list[str] = []
     original = torch._dynamo.reset
-    monkeypatch.setattr(torch._dynamo, "reset", lambda: (resets.append(None), original()))
+
+    def reset() -> None:
+        resets.append("reset")
+        original()
+
+    monkeypatch.setattr(torch._dynamo, "reset", reset)
     ways = {"base": Way(lambda: Call((torch.tensor([1.0, 2.0, -1.0]),), {}))}
     probes, kept = ("base, negated", "base, zeros"), ("base, ones", "base, small")
     request = ProofRequest("", compiled=True, probes=(*probes, *kept), kept=kept, seconds=600.0)
