@@ -10,6 +10,7 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
 - what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
   numbers.
+- what other code does with a function that gets it, and a class that decides what ops do with its objects.
 - what is done with the model: what differentiates, exports or runs `if` in several threads may refuse torch.cond.
 - when a statement runs: what a constructor makes now, on the device and in the dtype that hold there, and what a file
   imports when it is loaded.
@@ -48,7 +49,9 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
     asked += _copies_of_arguments(old, removed)
     asked += _arrays_from_callers(old, removed)
     asked += _numbers_from_callers(old, removed)
+    asked += _passed_on(old, removed)
     asked += _items_of_arrays(old, removed)
+    asked += _other_tensors(old)
     asked += _refusing_cond(old, new, added)
     asked += _made_by_constructors(old, new, added)
     asked += _imported_at_load(old, new, added)
@@ -368,6 +371,44 @@ def _numbers_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[
                             f"Does line {each.lineno} call `{name}` with tensors? It returned a number for numbers, "
                             "and returns a tensor now."
                         )
+
+
+def _passed_on(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each call of code that is not in the file and gets a changed function: it may call it.
+
+    A schedule calls it with the number of a step, `map` with each element.
+    """
+    defined = [each for each in tree.body if isinstance(each, (*FUNCTIONS, ast.ClassDef))]
+    names = {each.name for each in defined}
+    changed = {
+        each.name
+        for each in defined
+        if isinstance(each, FUNCTIONS) and any(getattr(one, "lineno", 0) in lines for one in ast.walk(each))
+    }
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call) and last_name(each.func) not in names | _CALLING_WITH_TENSORS:
+            for given in (one.value if isinstance(one, ast.Starred) else one for one in _given(each)):
+                if isinstance(given, ast.Name) and given.id in changed:
+                    yield (
+                        f"Does line {each.lineno} lead to calls of `{given.id}` with tensors only? "
+                        f"`{ast.unparse(each.func)}` gets it."
+                    )
+
+
+_CALLING_WITH_TENSORS = frozenset(
+    ("compile", "checkpoint", "checkpoint_sequential", "disable", "export", "script", "trace", "vmap", "grad")
+)
+"""Functions of torch that call what they get with the tensors that their own call gets."""
+_OF_OTHER_TENSORS = ("__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__")
+
+
+def _other_tensors(tree: ast.Module) -> Iterator[str]:
+    """Yield a question for each class of the file that decides what ops do with its objects."""
+    for cls in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
+        names = {each.name for each in cls.body if isinstance(each, FUNCTIONS)}
+        is_tensor = any(ast.unparse(base) in ("torch.Tensor", "Tensor") for base in cls.bases)
+        if is_tensor or names & set(_OF_OTHER_TENSORS):
+            yield f"Do the changed lines never get a {cls.name}? It decides what each op does with it."
 
 
 class _Numbers(Struct, frozen=True):

@@ -323,6 +323,25 @@ def test_a_caller_that_may_pass_tensors_is_not(caller: str):
     assert about_numbers(caller) == ()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "schedule = torch.optim.lr_scheduler.LambdaLR(None, soft)",
+        "def rates(): return list(map(soft, range(3)))",
+        "rate = functools.partial(soft)",
+        "class Wrapped(torch.Tensor): pass",
+        "class Duck:\n    @classmethod\n    def __torch_function__(cls, *args): pass",
+    ],
+)
+def test_what_gets_a_changed_function_is_asked_about(use: str):
+    assert len(about_numbers(use)) == 1
+
+
+def test_code_of_the_file_that_gets_a_changed_function_is_run():
+    assert about_numbers("class Block:\n    def __init__(self, act): pass\nblock = Block(soft)") == ()
+    assert about_numbers("compiled = torch.compile(soft)") == ()
+
+
 SCALED = """\
 import numpy as np
 import torch
