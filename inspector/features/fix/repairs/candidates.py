@@ -154,15 +154,20 @@ def _conditions(
 
 def _writers(scene: DiagnosisScene, file: str, before: str, after: str, *, is_users: bool) -> tuple[Condition, ...]:
     """Return the lines that write what a change reads, also those of other files that the target has loaded."""
-    others = read_neighbors(file, before, after).must_run(scene.session.listings) if is_users else ()
+    others = read_neighbors(file, before, after).must_run(_loaded(scene)) if is_users else ()
     return (*writers(file, before, after), *others)
+
+
+def _loaded(scene: DiagnosisScene) -> set[str]:
+    """Return the files that a target has loaded."""
+    return {*scene.session.listings, *scene.session.made_of}
 
 
 def _open(
     scene: DiagnosisScene, file: str, before: str, after: str, costs: str = "", *, is_users: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    others = read_neighbors(file, before, after).questions(scene.session.listings) if is_users else ()
+    others = read_neighbors(file, before, after).questions(_loaded(scene)) if is_users else ()
     found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in (*open_questions(before, after), *others)]
     return (*found, (COST, costs)) if costs else tuple(found)
 

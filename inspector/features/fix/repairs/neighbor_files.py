@@ -87,6 +87,11 @@ def read_neighbors(file: str, before: str, after: str) -> NeighborReading:
     return NeighborReading(tuple(dict.fromkeys(asked)), tuple(dict.fromkeys(lines)))
 
 
+def neighbors_of(file: str) -> tuple[str, ...]:
+    """Return the files of a project, as they are now, that a reading of a file takes in."""
+    return tuple(name for _, name in _neighbors.__wrapped__(file).begins)
+
+
 def _renamed(found: re.Match[str], joined: _Joined, first: int) -> str:
     line = int(found[2])
     if line <= first:
