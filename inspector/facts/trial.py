@@ -162,6 +162,8 @@ PENALTY = "gradient penalty"
 """In the name of a call that differentiates gradients."""
 MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
+NO_ELEMENTS = "no elements"
+"""The name of a call with empty lists, tuples and dictionaries."""
 REDRAWN = "other random numbers"
 """The name of a call that differs from others in the random numbers that it draws."""
 

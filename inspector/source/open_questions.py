@@ -8,8 +8,10 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
   tensor of any device, but a tensor of a GPU cannot be combined with one of the CPU, which shows only on a GPU.
 - an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
+- numbers, of which torch.where makes a tensor of the default dtype: it rounds 0.1, not the 0.5 of the objects that run.
 - what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
   numbers.
+- what other code does with a function that gets it, and a class that decides what ops do with its objects.
 - what is done with the model: what differentiates, exports or runs `if` in several threads may refuse torch.cond.
 - when a statement runs: what a constructor makes now, on the device and in the dtype that hold there, and what a file
   imports when it is loaded.
@@ -44,10 +46,14 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
         asked += function.cut_slices()
         asked += function.made_on_cpu(_modules(new))
         asked += function.chosen_elsewhere()
+        asked += function.numbers_selected(new)
     asked += _other_sizes(old, new, added)
     asked += _copies_of_arguments(old, removed)
     asked += _arrays_from_callers(old, removed)
     asked += _numbers_from_callers(old, removed)
+    asked += _passed_on(old, removed)
+    asked += _items_of_arrays(old, removed)
+    asked += _other_tensors(old)
     asked += _refusing_cond(old, new, added)
     asked += _made_by_constructors(old, new, added)
     asked += _imported_at_load(old, new, added)
@@ -107,6 +113,92 @@ class _Changed(Struct, frozen=True):
                             f"Is what callers pass as {names} always on the device of the model? On the CPU, it cannot "
                             f"be selected by `{ast.unparse(test)}` of a GPU."
                         )
+
+    def numbers_selected(self, tree: ast.Module) -> Iterator[str]:
+        """Yield a question for each choice by torch.where of two sides in which nothing is certainly a tensor."""
+        for each in ast.walk(self.node):
+            match each:
+                case ast.Call(func=ast.Attribute(attr="where"), args=[_, yes, no]) if each.lineno in self.lines:
+                    if not any(self._has_tensor(tree, side, 0) for side in (yes, no)):
+                        yield (
+                            f"Is `{ast.unparse(yes)}` or `{ast.unparse(no)}` always a tensor? Of two numbers, "
+                            "torch.where makes a tensor of the default dtype."
+                        )
+
+    def _has_tensor(self, tree: ast.Module, node: ast.expr, depth: int) -> bool:
+        """Whether an expression certainly has a tensor in it: what a call returns, or what some line uses as one."""
+        for each in ast.walk(node):
+            match each:
+                case ast.Call(func=ast.Name(id=name)) if name in _OF_NUMBERS:
+                    continue
+                case ast.Call():
+                    return True
+                case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                    if _is_made_by_torch(tree, name):
+                        return True
+                case ast.Name(id=name) if name != "self":
+                    values = self.values.get(name, ()) if depth < _DEEPEST else ()
+                    is_given = self.node in tree.body and _is_given_tensors(tree, self.node, name)
+                    if (
+                        is_given
+                        or _is_used_as_tensor(self.node, name)
+                        or any(
+                            self._has_tensor(tree, value, depth + 1) for value in values if name not in _names(value)
+                        )
+                    ):
+                        return True
+        return False
+
+
+_OF_NUMBERS = frozenset(("abs", "float", "int", "len", "max", "min", "pow", "round", "sum"))
+
+
+def _is_made_by_torch(tree: ast.Module, name: str) -> bool:
+    """Whether a line of the file registers an attribute, or sets it to what a call returns, or is a method."""
+    for each in ast.walk(tree):
+        match each:
+            case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter"), args=[first, *_]):
+                if isinstance(first, ast.Constant) and first.value == name:
+                    return True
+            case ast.Assign(targets=targets, value=ast.Call(func=made)):
+                if last_name(made) not in _OF_NUMBERS and any(
+                    isinstance(target, ast.Attribute) and target.attr == name for target in targets
+                ):
+                    return True
+    return False
+
+
+def _is_given_tensors(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Whether a name is a parameter of a function of the file that no call and no default gives a literal number.
+
+    Calls with numbers that are not literal are asked about, or run (`_numbers_from_callers`).
+    """
+    every = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if name not in every:
+        return False
+    position = every.index(name)
+    defaults = dict(zip(every[::-1], function.args.defaults[::-1], strict=False))
+    given = [defaults.get(name)]
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == function.name:
+            given += [*each.args[position : position + 1], keyword_of(each, name)]
+    numbers = [each for each in given if isinstance(each, ast.Constant) and isinstance(each.value, int | float)]
+    return not numbers
+
+
+def _is_used_as_tensor(function: ast.AST, name: str) -> bool:
+    """Whether a function calls a method of a name, reads an attribute or an item of it, or passes it to a call."""
+    for each in ast.walk(function):
+        match each:
+            case ast.Attribute(value=ast.Name(id=used)) | ast.Subscript(value=ast.Name(id=used)) if used == name:
+                return True
+            case ast.Call(func=called, args=given) if last_name(called) not in (*_OF_NUMBERS, "where", "as_tensor"):
+                if any(isinstance(one, ast.Name) and one.id == name for one in given):
+                    return True
+            case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+                if name in _names(left) | _names(right):
+                    return True
+    return False
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -369,6 +461,44 @@ def _numbers_from_callers(tree: ast.Module, lines: Collection[int]) -> Iterator[
                         )
 
 
+def _passed_on(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each call of code that is not in the file and gets a changed function: it may call it.
+
+    A schedule calls it with the number of a step, `map` with each element.
+    """
+    defined = [each for each in tree.body if isinstance(each, (*FUNCTIONS, ast.ClassDef))]
+    names = {each.name for each in defined}
+    changed = {
+        each.name
+        for each in defined
+        if isinstance(each, FUNCTIONS) and any(getattr(one, "lineno", 0) in lines for one in ast.walk(each))
+    }
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call) and last_name(each.func) not in names | _CALLING_WITH_TENSORS:
+            for given in (one.value if isinstance(one, ast.Starred) else one for one in _given(each)):
+                if isinstance(given, ast.Name) and given.id in changed:
+                    yield (
+                        f"Does line {each.lineno} lead to calls of `{given.id}` with tensors only? "
+                        f"`{ast.unparse(each.func)}` gets it."
+                    )
+
+
+_CALLING_WITH_TENSORS = frozenset(
+    ("compile", "checkpoint", "checkpoint_sequential", "disable", "export", "script", "trace", "vmap", "grad")
+)
+"""Functions of torch that call what they get with the tensors that their own call gets."""
+_OF_OTHER_TENSORS = ("__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__")
+
+
+def _other_tensors(tree: ast.Module) -> Iterator[str]:
+    """Yield a question for each class of the file that decides what ops do with its objects."""
+    for cls in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
+        names = {each.name for each in cls.body if isinstance(each, FUNCTIONS)}
+        is_tensor = any(ast.unparse(base) in ("torch.Tensor", "Tensor") for base in cls.bases)
+        if is_tensor or names & set(_OF_OTHER_TENSORS):
+            yield f"Do the changed lines never get a {cls.name}? It decides what each op does with it."
+
+
 class _Numbers(Struct, frozen=True):
     """What may be numbers in a function."""
 
@@ -424,6 +554,54 @@ class _Numbers(Struct, frozen=True):
 
 _NUMBERS = frozenset(("len", "int", "float", "item", "size", "numel", "sqrt", "cos", "sin", "log", "exp", "time"))
 """Functions that return a number for what `_Numbers` takes as one, and methods that do for a tensor."""
+
+
+_OF_BOTH = frozenset(("abs", "max", "mean", "min", "prod", "reshape", "squeeze", "std", "sum", "var"))
+"""Methods of tensors and of arrays."""
+_TAKING_TENSORS = ("forward", "__call__")
+
+
+def _items_of_arrays(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each `.item()` that a change removes where an array may be what has it."""
+    if not set(_imported(tree).values()) & _OF_ARRAYS:
+        return
+    for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
+        for each in ast.walk(function):
+            match each:
+                case ast.Call(func=ast.Attribute(value=held, attr="item"), args=[]) if each.lineno in lines:
+                    if _may_be_array(tree, function, _held(held)):
+                        yield f"Is `{ast.unparse(_held(held))}` always a tensor? An array has item(), too."
+
+
+def _held(node: ast.expr) -> ast.expr:
+    """Return what an expression is a method or an item of: `self.mean` for `self.mean[0].max()`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _OF_BOTH:
+                node = inner
+            case ast.Subscript(value=inner):
+                node = inner
+            case _:
+                return node
+
+
+def _may_be_array(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.expr) -> bool:
+    """Whether an expression is an attribute that code not of torch makes, or an argument of a helper."""
+    match node:
+        case ast.Name(id=name):
+            return name in _parameters(function) and function.name not in _TAKING_TENSORS
+        case ast.Attribute(attr=name):
+            made = [
+                each.value
+                for each in ast.walk(tree)
+                if isinstance(each, ast.Assign)
+                and any(isinstance(target, ast.Attribute) and target.attr == name for target in each.targets)
+            ]
+            calls = [each for each in made if isinstance(each, ast.Call)]
+            return any(not isinstance(each, ast.Call) for each in made) or any(
+                not ast.unparse(each.func).startswith(("torch.", "nn.")) for each in calls
+            )
+    return False
 
 
 # What is done with the model

@@ -7,7 +7,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.call_tensors import resized
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import MOST_ALONE
+from ctrace.inspector.facts.trial import MOST_ALONE, NO_ELEMENTS
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 
 Change = Callable[[Call], Call]
@@ -127,8 +127,16 @@ def others_alone(spelled: Change) -> dict[str, Change]:
 
 
 def emptied() -> dict[str, Change]:
-    """Return probes that empty one tensor of several: callers pass `torch.empty(0)` for what a call does not use."""
-    return {f"tensor {at + 1} alone empty": lambda call, at=at: _emptied(call, at) for at in range(MOST_ALONE)}  # type: ignore[misc]
+    """Return probes that empty one tensor of several, or all lists, tuples and dictionaries.
+
+    Callers pass `torch.empty(0)` for what a call does not use. A sum over an empty list is still the number that it
+    began with.
+    """
+    found: dict[str, Change] = {
+        f"tensor {at + 1} alone empty": lambda call, at=at: _emptied(call, at)  # type: ignore[misc]
+        for at in range(MOST_ALONE)
+    }
+    return {**found, NO_ELEMENTS: _without_elements}
 
 
 def other_shapes() -> dict[str, Change]:
@@ -262,6 +270,17 @@ def _emptied(call: Call, at: int) -> Call:
     if len(every) < 2 or at >= len(every):
         raise TargetError("no such tensor", "")
     return mapped(call, lambda leaf: leaf.new_empty(0) if leaf is every[at] else leaf)
+
+
+def _without_elements(call: Call) -> Call:
+    """Pass an empty list, tuple or dictionary for each."""
+
+    def changed(value: Any) -> Any:
+        return type(value)() if type(value) in (list, tuple, dict) else value
+
+    if not any(type(each) in (list, tuple, dict) and each for each in (*call.args, *call.kwargs.values())):
+        raise TargetError("no such argument", "")
+    return Call(tuple(changed(each) for each in call.args), {name: changed(each) for name, each in call.kwargs.items()})
 
 
 def _with_leaves(

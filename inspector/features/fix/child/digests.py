@@ -127,6 +127,19 @@ def plain_repr(value: Any) -> str:
         return f"repr raised {type(error).__name__}"
 
 
+_NOT_ONE = re.compile(
+    r"RuntimeError: (a Tensor with \d+ elements cannot be converted to Scalar"
+    r"|Boolean value of Tensor with (more than one|no) values? is ambiguous"
+    r"|shape '\[\]' is invalid for input of size \d+)\.?"
+)
+"""How torch refuses a tensor of several elements where one is needed: `item()`, `bool()` and `reshape(())`, 2.13."""
+
+
+def error_text(text: str) -> str:
+    """Return the text of an error without addresses, alike whichever op needs one element."""
+    return _NOT_ONE.sub("RuntimeError: one element is needed", without_addresses(text))
+
+
 def without_addresses(text: str) -> str:
     """Drop addresses from a text."""
     return _ADDRESS.sub("0x", text)

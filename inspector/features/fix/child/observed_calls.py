@@ -27,7 +27,7 @@ from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.call_values import tensors, tensors_in
-from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, without_addresses
+from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, error_text
 from ctrace.inspector.features.fix.child.observed_effects import noting_effects, random_digest
 from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, leaves_of
 
@@ -190,7 +190,7 @@ def observe(
             with nullcontext() if around is None else around, running():
                 outputs = (subject if called is None else called)(*call.args, **call.kwargs)
         except Exception as error:
-            raised = without_addresses(kind_and_message(error))
+            raised = error_text(kind_and_message(error))
         if not raised:
             described = describe(outputs, storages, name="output")
             failed = _backward(outputs, running) if backward else None  # hooks may print, too

@@ -14,7 +14,7 @@ from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
-from ctrace.inspector.features.fix.repairs.neighbor_files import questions_of_neighbors
+from ctrace.inspector.features.fix.repairs.neighbor_files import read_neighbors
 from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
 from ctrace.inspector.features.fix.repairs.setting import Setting
@@ -120,6 +120,7 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
             continue
         for place in dict.fromkeys(places(scene, cause, files)):
             package = "" if scene.is_users(place.file) else package_of(place.file) or "the standard library"
+            is_users = not package
             for repair in all_repairs():
                 for rewrite in _found(repair.find, place, repair.name, files):
                     yield RepairCandidate(
@@ -129,28 +130,45 @@ def _of_source(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                         "source",
                         rewrite.summary,
                         (NewText(place.file, rewrite.source),),
-                        conditions=_conditions(place, rewrite),
+                        conditions=_conditions(scene, place, rewrite, is_users=is_users),
                         question=rewrite.question or "",
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
-                        asks=_open(place.file, place.source, rewrite.source, rewrite.costs, is_users=not package),
+                        asks=_open(
+                            scene, place.file, place.source, rewrite.source, rewrite.costs, is_users=not package
+                        ),
                     )
 
 
-def _conditions(place: RepairPlace, rewrite: SourceRewrite) -> tuple[Condition, ...]:
+def _conditions(
+    scene: DiagnosisScene, place: RepairPlace, rewrite: SourceRewrite, *, is_users: bool
+) -> tuple[Condition, ...]:
     """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
     declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
     known = {_plain(each.expression) for each in declared}
     changed = conditions_of(place.file, place.source, rewrite.source)
-    others = writers(place.file, place.source, rewrite.source)
+    others = _writers(scene, place.file, place.source, rewrite.source, is_users=is_users)
     return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
 
 
-def _open(file: str, before: str, after: str, costs: str = "", *, is_users: bool) -> tuple[tuple[str, str], ...]:
+def _writers(scene: DiagnosisScene, file: str, before: str, after: str, *, is_users: bool) -> tuple[Condition, ...]:
+    """Return the lines that write what a change reads, also those of other files that the target has loaded."""
+    others = read_neighbors(file, before, after).must_run(_loaded(scene)) if is_users else ()
+    return (*writers(file, before, after), *others)
+
+
+def _loaded(scene: DiagnosisScene) -> set[str]:
+    """Return the files that a target has loaded."""
+    return {*scene.session.listings, *scene.session.made_of}
+
+
+def _open(
+    scene: DiagnosisScene, file: str, before: str, after: str, costs: str = "", *, is_users: bool
+) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
-    asked = [*open_questions(before, after), *(questions_of_neighbors(file, before, after) if is_users else ())]
-    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in asked]
+    others = read_neighbors(file, before, after).questions(_loaded(scene)) if is_users else ()
+    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in (*open_questions(before, after), *others)]
     return (*found, (COST, costs)) if costs else tuple(found)
 
 
@@ -291,14 +309,14 @@ def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]
                 asks=tuple(
                     ask
                     for text in texts
-                    for ask in _open(text.file, files.text(text.file) or "", text.text, is_users=own)
+                    for ask in _open(scene, text.file, files.text(text.file) or "", text.text, is_users=own)
                 ),
                 conditions=tuple(
                     condition
                     for text in texts
                     for condition in (
                         *conditions_of(text.file, files.text(text.file) or "", text.text),
-                        *writers(text.file, files.text(text.file) or "", text.text),
+                        *_writers(scene, text.file, files.text(text.file) or "", text.text, is_users=own),
                     )
                 ),
             )

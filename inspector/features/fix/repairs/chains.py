@@ -114,7 +114,7 @@ def _joined(
             return None
         conditions |= dict.fromkeys((*conditions_of(file, old, text), *writers(file, old, text)))
     for each in second.conditions:
-        if not each.expression:
+        if not each.expression and each.file in after:
             continue  # a line that must run; `conditions_of` names it where it exists before the repairs
         line = _line_before(before.get(each.file) or "", texts.get(each.file), each.line)
         if line is None:

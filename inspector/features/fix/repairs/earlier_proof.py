@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.fix.repairs.neighbor_files import neighbors_of
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes, base_of, chosen
 from ctrace.inspector.features.fix.repairs.trial_runs import Evidence
 from ctrace.inspector.files.disk_errors import reason
@@ -51,7 +52,7 @@ class _Proof(Struct, frozen=True):
     fixes: Fixes
     """The result, with only those parts of the session that reports show."""
     files: Mapping[str, str]
-    """Digests of the user's files that the target was loaded from and read."""
+    """Digests of the user's files that the target was loaded from and read, and of those that use the changed ones."""
     answers: tuple[Answers, ...]
     """What else it asked, in each observed run."""
 
@@ -94,6 +95,8 @@ class EarlierProof:
             found = msgspec.json.decode(signed.text, type=_Proof)
             if not _is_current(found) or not _writes_only(found.fixes, found.files):
                 return None
+            if not _neighbors(found.fixes) <= found.files.keys():  # a file came that uses a changed one
+                return None
         except (OSError, ValueError, msgspec.MsgspecError):  # none, or damaged: the repair is proved again
             return None
         return replace(found.fixes, proved_at=found.at)
@@ -117,6 +120,8 @@ class EarlierProof:
                 digests, answered = answers_of(run.session.asked, run.observed, known, *run.folders)
                 files.update(digests)
                 answers.append(answered)
+            read = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in _neighbors(fixes)}
+            files = {**read, **files}
             forget_answers()
             proof = _Proof(time.time(), _shown(fixes), files, tuple(answers))
             if not answers or not _is_current(proof) or not _writes_only(fixes, files):
@@ -170,6 +175,13 @@ def _is_current(found: _Proof) -> bool:
         ValueError: a file is no longer a regular file.
     """
     return all(map(is_current, found.answers)) and are_unchanged(found.files)
+
+
+def _neighbors(fixes: Fixes) -> set[str]:
+    """Return the files that use what a repair changes, which the target need not have read."""
+    combined = chosen(fixes)
+    changed = [each.file for each in combined.files] if combined is not None else []
+    return {os.path.realpath(path) for file in changed for path in neighbors_of(file)}
 
 
 def _writes_only(fixes: Fixes, files: Mapping[str, str]) -> bool:

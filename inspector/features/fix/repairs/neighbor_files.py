@@ -1,8 +1,8 @@
 """What other files of a project do with what a change of one file touches.
 
 A helper in `ops.py` may get tensors from the model, and arrays from `metrics.py`; a class in another file may derive
-from the changed one, and a script may set to None what its methods read. The target need not load these files, so what
-they do is asked, not tried.
+from the changed one, and a script may set to None what its methods read. The lines of files that the target
+loads must run in the proof; those of others are asked about.
 
 They are read as one text with the changed file: what reading finds there and does not find in the file alone is theirs.
 Reads Python without running it.
@@ -11,12 +11,14 @@ Reads Python without running it.
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ctrace.inspector.facts.trial import Condition
 from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.source.attribute_writes import FUNCTIONS
 from ctrace.inspector.source.open_questions import open_questions
@@ -31,6 +33,29 @@ _MOST_CHARACTERS = 400_000
 _LINE = re.compile(r"\b([Ll])ine (\d+)")
 
 
+class NeighborReading(Struct, frozen=True):
+    """What other files of a project do with what a change touches."""
+
+    asked: tuple[str, ...] = ()
+    lines: tuple[Condition, ...] = ()
+    """Lines that must run in the proof, or are asked about where the target does not load their file."""
+
+    def must_run(self, loaded: Collection[str]) -> tuple[Condition, ...]:
+        """Return the lines of files that a target has loaded."""
+        return tuple(each for each in self.lines if each.file in loaded)
+
+    def questions(self, loaded: Collection[str]) -> tuple[str, ...]:
+        """Return the questions, with one about each line of a file that the target has not loaded."""
+        others = [each for each in self.lines if each.file not in loaded]
+        return (*self.asked, *(_UNTRIED.format(each.line, Path(each.file).name) for each in others))
+
+
+_UNTRIED = (
+    "Does the repair change nothing for line {} of {}? It writes what the changed lines read, or calls what they "
+    "change, and is not tried."
+)
+
+
 class _Joined(Struct, frozen=True):
     """The text of files that use a file, and where each of them begins."""
 
@@ -39,37 +64,40 @@ class _Joined(Struct, frozen=True):
 
     def place(self, line: int) -> tuple[str, int]:
         """Return the file and the line there of a line below the changed file's, from 1."""
-        begin, name = max(each for each in self.begins if each[0] < line)
-        return name, line - begin
+        begin, file = max(each for each in self.begins if each[0] < line)
+        return file, line - begin
 
 
-def questions_of_neighbors(file: str, before: str, after: str) -> tuple[str, ...]:
-    """Return questions about a change of a file that only other files of its project raise."""
+def read_neighbors(file: str, before: str, after: str) -> NeighborReading:
+    """Read what only other files of the project of a file do with a change of it."""
     joined = _neighbors(file)
     if not joined.text or before == after:
-        return ()
+        return NeighborReading()
     old, new = (_ended(text) for text in (before, after))
     first = old.count("\n")
     together = old + joined.text, new + joined.text
     alone = set(open_questions(before, after))
     theirs = [each for each in open_questions(*together) if each not in alone]
     asked = [_LINE.sub(lambda found: _renamed(found, joined, first), each) for each in theirs]
-    for each in writers(file, *together):
-        if each.line > first:
-            name, line = joined.place(each.line - first)
-            asked.append(
-                f"Does the repair change nothing for line {line} of {name}? It writes what the changed lines read, or "
-                "calls what they change, and is not tried."
-            )
-    return tuple(dict.fromkeys(asked))
+    lines = [
+        replace(each, file=joined.place(each.line - first)[0], line=joined.place(each.line - first)[1])
+        for each in writers(file, *together)
+        if each.line > first
+    ]
+    return NeighborReading(tuple(dict.fromkeys(asked)), tuple(dict.fromkeys(lines)))
+
+
+def neighbors_of(file: str) -> tuple[str, ...]:
+    """Return the files of a project, as they are now, that a reading of a file takes in."""
+    return tuple(name for _, name in _neighbors.__wrapped__(file).begins)
 
 
 def _renamed(found: re.Match[str], joined: _Joined, first: int) -> str:
     line = int(found[2])
     if line <= first:
         return found[0]
-    name, own = joined.place(line - first)
-    return f"{found[1]}ine {own} of {name}"
+    file, own = joined.place(line - first)
+    return f"{found[1]}ine {own} of {Path(file).name}"
 
 
 def _ended(text: str) -> str:
@@ -88,7 +116,7 @@ def _neighbors(file: str) -> _Joined:
         if own is None or tree is None or not text or len(found) >= _MOST_NEIGHBORS:
             continue
         if _imports(tree, path.stem, _defined(own)) or _imports(own, other.stem, _defined(tree)):
-            found.append((other.name, _without_module(tree, text, path.stem)))
+            found.append((str(other), _without_module(tree, text, path.stem)))
     parts: list[str] = []
     begins: list[tuple[int, str]] = []
     line = 0

@@ -12,6 +12,7 @@ from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import (
     MOST_ALONE,
+    NO_ELEMENTS,
     ON,
     REDRAWN,
     Condition,
@@ -66,6 +67,7 @@ _AS_FLOATS = "Are these numbers always of type int? With floats of the same valu
 _INFINITE = "Are these numbers always finite? With infinity, {}"
 _ALONE = range(1, MOST_ALONE + 1)
 _EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
+_WITHOUT_ELEMENTS = (*_EMPTIED, NO_ELEMENTS)
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -92,6 +94,7 @@ _UNUSUAL = {
     **{f"number {at} alone infinite": _INFINITE for at in _ALONE},
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in _ALONE},
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
+    NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
@@ -455,7 +458,7 @@ def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
     what, _, other = probe.partition(ON)
-    return what if other.startswith(REDRAWN) or what in _EMPTIED else probe
+    return what if other.startswith(REDRAWN) or what in _WITHOUT_ELEMENTS else probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:

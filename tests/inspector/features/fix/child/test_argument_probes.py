@@ -222,6 +222,16 @@ def test_a_tensor_that_is_not_used_may_be_empty():
     assert [each.entry for each in found][:1] == [f"base, {probe}"]
 
 
+def test_lists_and_dictionaries_are_emptied():
+    call = Call(([torch.ones(2)], torch.ones(2)), {"masks": {"a": torch.ones(2)}})
+    found = emptied()["no elements"](call)
+    assert found.args[0] == []
+    assert found.args[1] is call.args[1]
+    assert found.kwargs == {"masks": {}}
+    with pytest.raises(TargetError):
+        emptied()["no elements"](Call((torch.ones(2), []), {}))
+
+
 def test_only_one_of_several_tensors_is_emptied():
     change = emptied()["tensor 1 alone empty"]
     assert [leaf.numel() for leaf in change(Call((X, X.clone()), {})).args] == [0, 6]

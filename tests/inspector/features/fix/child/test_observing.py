@@ -17,6 +17,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
+from ctrace.inspector.features.fix.child.digests import error_text
 from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.child.observers import observers
 from ctrace.inspector.features.fix.child.probes import probes
@@ -444,11 +445,11 @@ def test_compiled_calls_run_graphs_of_the_calls_before_them(monkeypatch: pytest.
     def forward(self: Any, x: torch.Tensor) -> Any:
         return x * 2.0
 
-    resets: list[None] = []
+    resets: list[str] = []
     original = torch._dynamo.reset
 
     def reset() -> None:
-        resets.append(None)
+        resets.append("reset")
         original()
 
     monkeypatch.setattr(torch._dynamo, "reset", reset)
@@ -464,3 +465,14 @@ def test_compiled_calls_run_graphs_of_the_calls_before_them(monkeypatch: pytest.
 def test_a_mask_with_one_true_element_is_tried():
     found = probes()["last true"](Call((torch.tensor([True, True, False]),), {}))
     assert found.args[0].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_each_op_refuses_several_elements_alike(size: int):
+    def text(op: Callable[[torch.Tensor], Any]) -> str:
+        with pytest.raises(RuntimeError) as raised:
+            op(torch.ones(size))
+        return error_text(f"RuntimeError: {raised.value}")
+
+    assert text(lambda x: x.item()) == text(bool) == text(lambda x: x.reshape(()))
+    assert text(lambda x: x.reshape(3)) != text(bool)

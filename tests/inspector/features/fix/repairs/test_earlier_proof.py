@@ -98,6 +98,18 @@ def test_what_the_target_read_must_be_the_same(project: Project):
     assert project.earlier().find() is None
 
 
+def test_a_file_that_uses_a_changed_one_must_be_the_same(project: Project):
+    user = project.net.with_name("use.py")
+    user.write_text("import net\n")
+    assert project.earlier().keep(project.fixes(), project.evidence()) == ""
+    assert project.earlier().find() is not None
+    user.write_text("import net\nnet.model = None\n")
+    assert project.earlier().find() is None
+    user.write_text("import net\n")
+    project.net.with_name("another.py").write_text("from net import model\n")
+    assert project.earlier().find() is None
+
+
 def test_other_options_are_proved_again(project: Project):
     assert project.earlier().keep(project.fixes(), project.evidence()) == ""
     assert project.earlier(Options(train=True)).find() is None

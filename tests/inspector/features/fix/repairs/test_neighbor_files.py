@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.neighbor_files import questions_of_neighbors
+from ctrace.inspector.features.fix.repairs.neighbor_files import read_neighbors
 
 OPS = """\
 import torch
@@ -30,7 +30,7 @@ def asked(folder: Path, other: str, after: str, name: str = "use.py") -> tuple[s
     (folder / "ops.py").write_text(OPS)
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(other)
-    return questions_of_neighbors(str(folder / "ops.py"), OPS, after)
+    return read_neighbors(str(folder / "ops.py"), OPS, after).questions(())
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,16 @@ def test_a_caller_in_another_file_is_asked_about(tmp_path: Path, other: str):
 def test_a_write_in_another_file_is_asked_about(tmp_path: Path, other: str):
     assert any("use.py" in each for each in asked(tmp_path, other, CENTER))
     assert not asked(tmp_path, other, UNIT)
+
+
+def test_a_line_of_a_loaded_file_must_run(tmp_path: Path):
+    other = "from ops import unit\n\nclass Data:\n    def __getitem__(self, at):\n        return unit(self.all[at])\n"
+    (tmp_path / "ops.py").write_text(OPS)
+    (tmp_path / "use.py").write_text(other)
+    found = read_neighbors(str(tmp_path / "ops.py"), OPS, UNIT)
+    loaded = [str(tmp_path / "use.py")]
+    assert found.questions(loaded) == ()
+    assert [(each.file, each.line) for each in found.must_run(loaded)] == [(loaded[0], 5)]
 
 
 def test_a_file_that_has_nothing_to_do_with_it_is_not_read(tmp_path: Path):
