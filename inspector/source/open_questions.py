@@ -335,11 +335,14 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
     several = [each.lineno for each in made if any(map(_is_named, _given(each)))]
     for function in (each for each in tree.body if isinstance(each, FUNCTIONS)):
         texts = {ast.unparse(each) for each in calls if last_name(each.func) == function.name}
-        inside = [each for each in ast.walk(function) if each in made] if len(texts) > 1 else []
-        taken = _parameters(function)
-        several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
+        if len(texts) > 1:
+            inside = [each for each in ast.walk(function) if each in made]
+            taken = _parameters(function)
+            several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
+    if several:
+        return min(several)
     lines = {ast.unparse(each): each.lineno for each in reversed(made)}
-    return min(several) if several else sorted(lines.values())[1] if len(lines) > 1 else 0
+    return sorted(lines.values())[1] if len(lines) > 1 else 0
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

@@ -96,10 +96,11 @@ def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:
 
 def _overview(view: Overview, cwd: str) -> dict[str, Any]:
     symbols = view.each.graphs.symbols
-    if view.changed is None:
-        mutated = None
-    else:
-        mutated = [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
+    mutated = (
+        None
+        if view.changed is None
+        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
+    )
     return {
         **_head(view.each, cwd),
         "stages": [
