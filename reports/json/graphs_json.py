@@ -96,10 +96,11 @@ def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:
 
 def _overview(view: Overview, cwd: str) -> dict[str, Any]:
     symbols = view.each.graphs.symbols
-    if view.changed is None:
-        mutated = None
-    else:
-        mutated = [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
+    mutated = (
+        None
+        if view.changed is None
+        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed]
+    )
     return {
         **_head(view.each, cwd),
         "stages": [
@@ -271,10 +272,10 @@ def _pass(each: Pass, cwd: str) -> dict[str, Any]:
 def attention_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
     """Return the outcome of each attention in one graph or in all graphs."""
     cwd = session.environment.cwd
-    return [_attention(each, cwd) for each in answers(session, graph_id)]
+    return [_passes_attention(each, cwd) for each in answers(session, graph_id)]
 
 
-def _attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
+def _passes_attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
     each = answer.attention
     return {
         "graph": each.graph,

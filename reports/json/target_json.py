@@ -63,7 +63,4 @@ def unknown_data(session: Session) -> dict[str, Any]:
 
 def bounds_data(session: Session, found: tuple[PartKernels, ...]) -> list[dict[str, Any]]:
     """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
-    if not target_of(session):
-        return []
-    data: list[dict[str, Any]] = plain(bounds(session, found), "")
-    return data
+    return plain(bounds(session, found), "") if target_of(session) else []
