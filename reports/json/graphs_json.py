@@ -272,10 +272,10 @@ def _pass(each: Pass, cwd: str) -> dict[str, Any]:
 def attention_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
     """Return the outcome of each attention in one graph or in all graphs."""
     cwd = session.environment.cwd
-    return [_attention(each, cwd) for each in answers(session, graph_id)]
+    return [_passes_attention(each, cwd) for each in answers(session, graph_id)]
 
 
-def _attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
+def _passes_attention(answer: AttentionGroup, cwd: str) -> dict[str, Any]:
     each = answer.attention
     return {
         "graph": each.graph,

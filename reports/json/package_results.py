@@ -129,13 +129,13 @@ def render_ejected_json(session: Session, found: Iterable[Ejected]) -> Document:
         {
             "schema": SCHEMA,
             "target_gpu": target_data(session),
-            "kernels": [_kernel(each) for each in found],
+            "kernels": [_ejecting_kernel(each) for each in found],
             "problems": [problem.what for problem in session.problems],
         }
     )
 
 
-def _kernel(each: Ejected) -> dict[str, Any]:
+def _ejecting_kernel(each: Ejected) -> dict[str, Any]:
     written = each.written
     op = written.package.name if written else None
     package = str(written.folder) if written else None
