@@ -17,6 +17,7 @@ out, if plain torch says so: a culprit only with `--against eager`. `--bisector`
     .venv/bin/python benchmarks/accuracy.py --issues
     .venv/bin/python benchmarks/accuracy.py --roundings --cases 20
     .venv/bin/python benchmarks/accuracy.py --real
+    .venv/bin/python benchmarks/accuracy.py --cost --models mlp,conv_bn,attention,statistics,upsampling
     .venv/bin/python benchmarks/accuracy.py --bisector --cases 10
 """
 
@@ -174,6 +175,42 @@ def roundings(options: argparse.Namespace) -> None:
             print(row, flush=True)
 
 
+def bisector_answer(words: list[str], environment: dict[str, str], timeout: float = 900.0) -> dict[str, Any]:
+    """Run the bisector, and return its answer."""
+    try:
+        done = subprocess.run(
+            words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=timeout
+        )
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        found = {"failed": f"no answer in {timeout:.0f} s"}
+    except (ValueError, IndexError):
+        found = {"failed": done.stderr.strip()[-300:]}
+    return found
+
+
+def cost(options: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Measure CPU seconds and the peak memory of the largest process, beside those of `explain --build`."""
+    with options.out.open("a") as file:
+        for name in names:
+            row: dict[str, Any] = {"model": name}
+            for command in (("accuracy",), ("explain", "--build")):
+                words = [sys.executable, "-m", "ctrace", *command, str(MODELS), "--train", "--json"]
+                environment = {**os.environ, "ACCURACY_MODEL": name}
+                with subprocess.Popen(
+                    words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                ) as process:
+                    _, status, used = os.wait4(process.pid, 0)
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                row[command[0]] = {
+                    "cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "mib": used.ru_maxrss // 1024,
+                    "code": process.returncode,
+                }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            print(row, flush=True)
+
+
 def children_seconds() -> float:
     """Return the CPU seconds of all processes that have ended."""
     times = os.times()
@@ -194,12 +231,9 @@ def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[s
             oracle.touch()
             environment = {"ACCURACY_MODEL": name, "ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{oracle}"}
             words = [sys.executable, str(HERE / "_accuracy_bisector.py"), stage]
-            done = subprocess.run(
-                words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=500
-            )
-        answered = done.stdout.splitlines()[-1] if done.returncode == 0 else json.dumps({"failed": done.stderr[-300:]})
+            answered = bisector_answer(words, environment)
         seconds = {"cpu_seconds": ended - began, "bisector_cpu_seconds": children_seconds() - ended}
-        return {**found, "bisector": json.loads(answered), **seconds}
+        return {**found, "bisector": answered, **seconds}
 
     planned = drawn(options.seed, kinds, names)
     done = 0
@@ -230,11 +264,17 @@ def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[s
 
 
 def real(options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
-    """Run the models of tests/real, forward only: as they are for float32, and under autocast for the other dtypes."""
+    """Run the models of tests/real, forward only: as they are for float32, and under autocast for the other dtypes.
+
+    Programs that name another backend run with Inductor.
+    """
 
     def one(path: Path, dtype: str) -> dict[str, Any]:
         if dtype == "float32":
-            found = answer({}, model=path)
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / path.name
+                copy.write_text(path.read_text().replace('backend="eager"', 'backend="inductor"'))
+                found = answer({}, model=copy)
         else:
             found = answer({"ACCURACY_REAL": str(path), "ACCURACY_DTYPE": dtype}, model=HERE / "_accuracy_real.py")
         return {"model": path.stem, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
@@ -311,6 +351,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--roundings", action="store_true")
+    parser.add_argument("--cost", action="store_true", help="beside `explain --build`")
     parser.add_argument("--real", action="store_true", help="the models of tests/real, with no fault")
     parser.add_argument("--only", default="", help="these models of tests/real")
     parser.add_argument("--bisector", action="store_true")
@@ -322,6 +363,8 @@ def main() -> None:
     names, kinds = tuple(options.models.split(",")), tuple(options.kinds.split(","))
     if options.healthy:
         healthy(options, names, tuple(options.dtypes.split(",")))
+    elif options.cost:
+        cost(options, names)
     elif options.real:
         real(options, tuple(options.dtypes.split(",")))
     elif options.issues is not None:

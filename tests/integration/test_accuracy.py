@@ -116,6 +116,9 @@ def test_a_decomposition_that_makes_a_nan_in_the_backward_is_the_reason(ctrace: 
     wrong = "def softplus(grad, x, beta, threshold):\n    z = torch.exp(x * 999)\n    return grad * z / (z + 1)\n"
     lines = lines.replace("aten.softplus.default", "aten.softplus_backward.default")
     lines = lines.replace(lines[lines.index("def softplus") : lines.index("\ndecompositions")], wrong)
+    lines = lines.replace(
+        "torch.softmax(h, -1)", "torch.tanh(h)"
+    )  # gradients of softmax's sum are nothing but rounding
     ctrace.write("model.py", lines.replace("torch.relu(h)", "torch.nn.functional.softplus(h)"))
     report = ctrace("accuracy", "model.py", "--train", "--json").report
     (found,) = report["culprits"]
@@ -145,6 +148,28 @@ def inputs():
     assert (report["culprits"], report["equal"], report["result"]) == ([], None, "rounding")
     (left,) = report["not_compared"]
     assert left["why"] == "it writes to an input that shares memory with another one"
+
+
+INTERPOLATED = """\
+import torch
+
+def model(x):
+    h = x.sin()
+    return torch.nn.functional.interpolate(h, scale_factor=(1.3, 1.5), mode="nearest")
+
+def inputs():
+    return (torch.arange(24.0).reshape(1, 2, 3, 4),)
+"""
+
+
+def test_a_wrong_decomposition_is_a_program(ctrace: Command) -> None:
+    """One of torch 2.13: pytorch issue 198201."""
+    ctrace.write("model.py", INTERPOLATED)
+    result = ctrace("repro", "model.py", "--culprit", "-o", "repro.py", timeout=900)
+    text = (ctrace.folder / "repro.py").read_text()
+    assert "torch.nn.functional.interpolate(" in text
+    assert "sin(" not in text
+    assert result.code == 0, result.err
 
 
 UNDECLARED = """\

@@ -29,7 +29,7 @@ from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest,
 from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, has_nonfinite
-from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run
+from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run, stage_drafts
 from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING
 from ctrace.inspector.features.accuracy.child.program_calls import ProgramComparison
@@ -125,14 +125,18 @@ class _Comparison(Findings):
         """Write a culprit as programs: the worst, or that of the site that the request names."""
         import torch
 
-        known = [each for each in found.culprits if each in self._located]
+        known = [each for each in found.culprits if each in self._located or each in self._located_stages]
         file, _, line = self._request.site.rpartition(":")
         if self._request.site:
             known = [each for each in known if (each.file or "").endswith(file) and str(each.line) == line]
         versions = str(torch.__version__), platform.python_version()
         if not known:
             return Drafts(found, None, (), *versions)
-        return Drafts(found, known[0], tuple(drafts(*self._located[known[0]], self._set)), *versions)
+        if known[0] in self._located:
+            programs = drafts(*self._located[known[0]], self._set)
+        else:
+            programs = stage_drafts(*self._located_stages[known[0]], self._set)
+        return Drafts(found, known[0], tuple(programs), *versions)
 
     def _rerun(self, step: int, call: Callable[[], None]) -> bool:
         """Judge the kernels of a training step; return whether one makes the first NaN or infinity."""

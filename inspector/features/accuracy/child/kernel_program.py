@@ -10,16 +10,26 @@ import ast
 import base64
 import math
 import operator
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
+from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.accuracy_request import Draft
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, copied_value
-from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, computed, needed
+from ctrace.inspector.features.accuracy.child.node_values import (
+    NotComputableError,
+    Values,
+    attribute,
+    computed,
+    needed,
+    why_not_again,
+)
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding
+from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, WrongStage
 
 _MOST_BYTES = 200_000
 """The longest text of real inputs; nobody wants a longer one in an issue."""
@@ -103,17 +113,30 @@ def _text(
     values = {each: value for each, value in inputs.items() if _is_tensor(value)}
     writer = _Writer({each: value for each, value in inputs.items() if each not in values})
     body = [writer.line(each) for each in nodes if each.op == "call_function"]
-    name = "operation" if len(body) == 1 else "operations"
-    parameters = ", ".join([*(each.name for each in values), *(f"{each}=torch.{each}" for each in writer.dtypes)])
-    result = ", ".join(each.name for each in outputs)
-    written = [_tensor(each, is_real=is_real) for each in values.values()]
+    body.append(f"return ({', '.join(each.name for each in outputs)},)")
+    given = {each.name: value for each, value in values.items()}
+    return _program(body, given, tuple(writer.dtypes), _eps(outputs), settings, is_real=is_real)
+
+
+def _program(
+    body: Sequence[str],
+    inputs: dict[str, Any],
+    dtypes: Sequence[str],
+    eps: float,
+    settings: Sequence[str],
+    *,
+    is_real: bool,
+) -> str:
+    """Write a function of some inputs, and the comparison of its compiled result with eager and float64."""
+    name = "operation" if len(body) == _ONE else "operations"
+    parameters = ", ".join([*inputs, *(f"{each}=torch.{each}" for each in dtypes)])
+    written = [_tensor(each, is_real=is_real) for each in inputs.values()]
     if sum(map(len, written)) > _MOST_BYTES:
         raise NotWritableError("the inputs are too long")
     packs = any("zlib." in each for each in written)
     imports = ["base64", "math", "zlib"] if packs else ["math"]
     seed = ["torch.manual_seed(0)"] if any("rand" in each for each in written) else []
-    wide = "".join(f", {each}=torch.float64" for each in writer.dtypes)
-    eps = max(_eps(outputs), 2.0**-24)
+    wide = "".join(f", {each}=torch.float64" for each in dtypes)
     return "\n".join(
         [
             *(f"import {each}" for each in imports),
@@ -123,16 +146,116 @@ def _text(
             *([*settings, ""] if settings else []),
             f"def {name}({parameters}):",
             *(f"    {each}" for each in body),
-            f"    return ({result},)",
             "",
             "",
             *seed,
             "inputs = [",
             *(f"    {each}," for each in written),
             "]",
-            _COMPARISON.format(name=name, wide=wide, eps=eps, wrong=_WRONG),
+            _COMPARISON.format(name=name, wide=wide, eps=max(eps, 2.0**-24), wrong=_WRONG),
         ]
     )
+
+
+_ONE = 2
+"""One operation, and what is returned."""
+
+
+def stage_drafts(found: DynamoGraph, made: WrongStage, settings: Sequence[str]) -> Iterator[Draft]:
+    """Yield programs that may show a wrong stage before the kernels: the operations of its line, then the whole graph.
+
+    They have torch's own decompositions and passes, with settings of the run; those of the user are not in them.
+    """
+    from torch import fx
+
+    values: Values = {}
+
+    class Keeping(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            value = super().run_node(n)
+            values[n] = copied_value(value)
+            return value
+
+    Keeping(found.module).run(*map(copied_value, found.inputs))
+    computing = [each for each in found.module.graph.nodes if each.op not in ("placeholder", "output", "get_attr")]
+    line = place_of(made.node)[:2] if made.node is not None else None
+    for what, nodes in (
+        ("the operations of the line", [each for each in computing if place_of(each)[:2] == line]),
+        ("the whole graph", computing),
+    ):
+        for is_real in (False, True):
+            for chosen in ((), tuple(settings)) if settings else ((),):
+                try:
+                    text = _stage_text(found, nodes, values, chosen, is_real=is_real)
+                except NotWritableError:
+                    continue
+                inputs = "the graph's values" if is_real else "random inputs"
+                yield Draft(text, f"{what}, on {inputs}{', with settings of the run' if chosen else ''}")
+
+
+def _stage_text(found: DynamoGraph, nodes: list[Any], values: Values, settings: Sequence[str], *, is_real: bool) -> str:
+    """Write some nodes of Dynamo's graph as a program.
+
+    Raises:
+        NotWritableError: they have no text, or call what only the user's program has.
+    """
+    from torch import fx
+
+    inside = set(nodes)
+    outputs = [each for each in nodes if _is_tensor(values[each]) and not set(each.users) <= inside]
+    if not outputs or any(each.op == "call_module" or why_not_again(each) for each in nodes):
+        raise NotWritableError("the operations are not PyTorch's")
+    graph = fx.Graph()
+    made: dict[Any, Any] = {}
+    read = dict.fromkeys(one for each in nodes for one in each.all_input_nodes if one not in inside)
+    inputs = {each: values[each] for each in read if _is_tensor(values[each])}
+    for each in inputs:
+        made[each] = graph.placeholder(each.name)
+    for node in nodes:
+        made[node] = graph.node_copy(node, lambda each: made.get(each, values[each]))
+        made[node].type = None
+    graph.output(tuple(made[each] for each in outputs))
+    code = graph.python_code("self")
+    text = code.src.partition(":\n")[2]
+    for name, value in code.globals.items():
+        used = re.compile(rf"\b{name}(?=[(.])")
+        if used.search(text):
+            text = used.sub(_path(name, value), text)
+    body = [each.partition(";")[0].strip() for each in text.splitlines() if each.strip()]
+    dtypes = [each for each in ("float16", "bfloat16", "float32") if f"torch.{each}" in text]
+    for each in dtypes:
+        body = [line.replace(f"torch.{each}", each) for line in body]
+    body = [re.sub(r"\b(inf|nan)\b", r"float('\1')", line) for line in body]
+    given = {made[each].name: value for each, value in inputs.items()}
+    eps = max((_eps_of(values[each]) for each in outputs), default=0.0)
+    return _program(body, given, dtypes, eps, settings, is_real=is_real)
+
+
+def _path(name: str, value: Any) -> str:
+    """Return what a program writes for an object of PyTorch that FX calls by a name of its own.
+
+    Raises:
+        NotWritableError: it is not one of PyTorch.
+    """
+    import torch
+
+    if value is torch or name in ("inf", "nan"):
+        return name
+    path = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    found: Any = None
+    with suppress(AttributeError):
+        found = attribute(torch, path.removeprefix("torch."))
+    if value is torch.device:
+        path, found = "torch.device", value
+    if found is not value:
+        raise NotWritableError(name)
+    return path
+
+
+def _eps_of(value: Any) -> float:
+    import torch
+
+    return torch.finfo(value.dtype).eps if value.dtype.is_floating_point else 0.0
 
 
 def _eps(outputs: list[Any]) -> float:

@@ -20,7 +20,13 @@ from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest
 from ctrace.inspector.features.accuracy.child.kernel_judge import MOST_LOCATED, KernelJudge, SizeLimit, StoredBuffer
 from ctrace.inspector.features.accuracy.child.node_values import name_in_eager, needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding, located
-from ctrace.inspector.features.accuracy.child.stage_graphs import BETWEEN, StageJudge, WrongStage, stage_of
+from ctrace.inspector.features.accuracy.child.stage_graphs import (
+    BETWEEN,
+    DynamoGraph,
+    StageJudge,
+    WrongStage,
+    stage_of,
+)
 from ctrace.inspector.features.accuracy.child.stage_reasons import StageReasons
 from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
@@ -48,6 +54,7 @@ class Findings:
         self._device = "cpu"
         self._wrong_backwards: list[WrongStage] = []
         self._located: dict[Culprit, tuple[StoredBuffer, PieceFinding]] = {}
+        self._located_stages: dict[Culprit, tuple[DynamoGraph, WrongStage]] = {}
         self._names: tuple[str, ...] = ()
         self._trained = StepsTrained()
         self._program: str | None = None
@@ -131,7 +138,9 @@ class Findings:
                     step=graph.step,
                 )
             if of is not None:
-                yield _stage_culprit(reasons.explained(graph, of))
+                culprit = _stage_culprit(reasons.explained(graph, of))
+                self._located_stages[culprit] = graph, of
+                yield culprit
         for made in self._wrong_backwards:
             yield _stage_culprit(reasons.explained(made.found, made) if made.found is not None else made)
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
