@@ -165,15 +165,15 @@ def _cluster(raw: Raw) -> ClusterFacts | None:
         return None
     cut = raw.communicated_cut
     return ClusterFacts(
-        raw.rank.rank,
-        raw.rank.world,
-        tuple(raw.meshes),
-        tuple(raw.uneven),
-        tuple(raw.communicated),
-        None if cut is None else cut.most,
-        tuple(raw.groups),
-        tuple(raw.stages),
-        raw.rank.mesh,
+        rank=raw.rank.rank,
+        world=raw.rank.world,
+        meshes=tuple(raw.meshes),
+        uneven=tuple(raw.uneven),
+        calls=tuple(raw.communicated),
+        cut_after=None if cut is None else cut.most,
+        groups=tuple(raw.groups),
+        stages=tuple(raw.stages),
+        mesh=raw.rank.mesh,
     )
 
 
