@@ -40,8 +40,10 @@ parallelize_module(block.attention, mesh, style)
 size = 128 * dist.get_world_size()
 mask = create_block_mask(is_before, 1, 1, size, size, device="cpu")
 x, part_of_mask = _context_parallel_shard(mesh, (torch.rand(2, size, 32), mask), (1, 2))
-compiled = torch.compile(block)
+# Inductor's CPU kernel of it ends in an error with such a mask (2.13), so that the layers around it are compiled.
+block.qkv.compile()
+block.out.compile()
 with torch.no_grad():
     for _ in range(2):
-        compiled(x, part_of_mask)
+        block(x, part_of_mask)
 dist.destroy_process_group()

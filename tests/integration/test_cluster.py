@@ -91,6 +91,33 @@ def test_parts_into_which_ddp_cuts_a_graph_have_the_code_of_their_own(ctrace: Co
     assert not any("PythonTLSSnapshot" in line for line in guards)
 
 
+IN_OPERATOR = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+
+@torch.library.custom_op("mine::summed", mutates_args=())
+def summed(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    dist.all_reduce(x)
+    return x
+
+summed.register_fake(torch.empty_like)
+torch.compile(lambda x: summed(x * 2) + 1)(torch.rand(4))
+summed(torch.rand(8))
+"""
+
+
+def test_collectives_in_a_custom_operator_are_seen_in_a_graph_and_outside(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "inside.py").write_text(IN_OPERATOR)
+    found = ctrace("collectives", "inside.py", "--world", "4", "--json").report["collectives"]
+    assert [(each["op"], each["bytes"], each["line"]) for each in found] == [
+        ("all_reduce", 16, 9),
+        ("all_reduce", 32, 9),
+    ]
+
+
 STAGES = """\
 import torch
 import torch.distributed as dist

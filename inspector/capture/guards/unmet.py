@@ -62,6 +62,8 @@ class Scope(Struct):
     """Expressions that cannot be evaluated outside of torch."""
     skipped: list[str] = field(default_factory=list)
     """Sources of nodes that were skipped for that reason."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Sources of a dict's values whose keys differ in this call, and what torch checks in their place."""
 
     @classmethod
     def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
@@ -71,6 +73,8 @@ class Scope(Struct):
 
     def value(self, expression: str) -> Any:
         """Evaluate one of torch's own expressions in this process, as torch does; return MISSING if it has no value."""
+        for source, place in self.moved.items():
+            expression = expression.replace(source, place)
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:
@@ -132,8 +136,26 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     if other := _other_length(source, value, scope) or _other_key(node, scope):
         yield other  # values are looked up by position in the dict, so they would all differ because of this
         return
+    _follow_positions(node, source, value, scope)
     for child in children(node):
         yield from _below(child, scope)
+
+
+def _follow_positions(node: Any, source: str, value: Any, scope: Scope) -> None:
+    """Let sources of a dict's values mean the positions that torch checks, where this call has other keys there.
+
+    Torch names a value by its key, such as `x._forward_hooks[3]`, and checks the value at its position; a key without
+    a guard, such as the number of a hook, may differ (`DictGuardManager`, torch/csrc/dynamo/guards.cpp, 2.11 to 2.13).
+    """
+    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
+    keys = list(dict.keys(value)) if pairs and isinstance(value, dict) else []
+    for index, (key_guards, values) in pairs.items():
+        if key_guards is None and values is not None and index < len(keys):
+            named = values.get_source()
+            if named == f"{source}[{keys[index]!r}]":
+                scope.moved.pop(named, None)
+            elif named.startswith(f"{source}["):
+                scope.moved[named] = f"{source}[list(dict.keys({source}))[{index}]]"
 
 
 def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:

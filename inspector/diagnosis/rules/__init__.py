@@ -82,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     training.optimizer_settings,
     recompile_rules.optional_arguments,
     recompile_rules.flags,
+    recompile_rules.parts_of_a_mesh,
     recompile_rules.one_tensor_twice,
     recompile_rules.switched_state,
     numbers.changing_arguments,

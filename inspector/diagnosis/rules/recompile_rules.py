@@ -198,6 +198,21 @@ def _keywords(scene: DiagnosisScene, compilation: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def parts_of_a_mesh(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to take each part of a device mesh once: `mesh["tp"]` is another object each time (2.13)."""
+    for cause in scene.causes:
+        guards = list(scene.guards(cause))
+        if guards and all(each.kind is CauseKind.ALIASING and _MESH.search(each.subject) for each in guards):
+            text = (
+                f'{at(cause)}: take each part of the mesh once, before the loop over the blocks (tp = mesh["tp"]): '
+                'every mesh["tp"] is another object, and torch compiles the blocks again for it.'
+            )
+            yield Candidate(text, (cause.id,))
+
+
+_MESH = re.compile(r"\bis \S*\.device_mesh$|\.device_mesh is ")
+
+
 def one_tensor_twice(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a clone if two inputs are the same tensor only in some calls."""
     for cause in scene.causes:

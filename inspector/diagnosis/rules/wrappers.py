@@ -19,7 +19,8 @@ _KNOWN = (
     ),
     (
         ("torch/distributed/fsdp", "torch.distributed.fsdp"),
-        "Compile the blocks before FSDP wraps them: its hooks break the graph by design.",
+        "Compile each block by itself (block.compile(), before or after FSDP wraps it) in place of the whole model: "
+        "FSDP's hooks break the graph by design.",
     ),
     (
         ("torch/optim/", "torch.optim."),

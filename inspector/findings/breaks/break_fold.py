@@ -80,10 +80,15 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
+    expression = broken.expression
+    if owner is Owner.TORCH and first.frames[-1] != frame and _WRAPPER.search(first.frames[-1].file):
+        # The user's line calls a wrapped model; the code of the wrapper is what Dynamo could not trace.
+        expression, place = "", f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
+        construct = replace(construct, expression="")
     about, advice = None, Advice()
     title, fix = first.title, _first_hint(first)
     if known is not None:
-        about = known.about(broken.expression, place)
+        about = known.about(expression, place)
         advice = _advice(known, first)
         title, fix = about.title, about.fix
         if construct.needs and not place and _is_moved(known):
@@ -116,6 +121,8 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     )
 
 
+_WRAPPER = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]")
+"""Code of torch around a model: DDP, FSDP and what they call."""
 _MOVED = re.compile(
     r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\bbefore the compiled (?:call|region)\b"
     r"|Call \{it\} (?:once )?outside of the compiled region\b"

@@ -7,11 +7,15 @@ and those of DDP's reducer, which is C++. It ignores compile internals, so that 
 What a graph communicates is read from the graph, not here: it runs eagerly where no kernel is built, and then its
 collectives are dispatched, too. In a forward, they run while the graph is called. In a backward, the node of autograd
 that runs was made during a graph's call: its sequence number lies among those that the call took.
+
+A custom operator is one op to the mode, and one node of a graph: what its Python code communicates is recorded here,
+with the mode put back while that code runs.
 """
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -70,11 +74,13 @@ class CalledCollectives:
             def begin() -> None:
                 self._begin = lambda: None
                 mode = _dispatch_mode(calls)
+                calls.mode = mode
                 mode.__enter__()
                 patches.callback(_leave, mode)
 
             self._begin = begin
             when("torch._dynamo.output_graph", lambda module: _follow_graphs(module, calls, patches))
+            when("torch._library.custom_ops", lambda module: _look_into_operators(module, calls, patches))
             when("torch._dynamo.convert_frame", lambda module: _compile_without_mode(module, patches))
             yield
             self._begin = lambda: None
@@ -135,6 +141,21 @@ def _compile_without_mode(module: ModuleType, patches: ExitStack) -> None:
         patches.enter_context(patched(kind, "_clone_with_backend", without_mode(kind)))
 
 
+def _look_into_operators(module: Any, calls: "_Calls", patches: ExitStack) -> None:
+    """Watch the Python code of custom operators (torch/_library/custom_ops.py, 2.11 to 2.13)."""
+    kind: Any = module.CustomOpDef
+    original = kind.register_kernel
+
+    def register(operator: Any, device_types: Any, fn: Callable[..., Any] | None = None) -> Any:
+        def inner(kernel: Callable[..., Any]) -> Any:
+            original(operator, device_types)(calls.watched_operator(kernel))
+            return kernel
+
+        return inner if fn is None else inner(fn)
+
+    patches.enter_context(patched(kind, "register_kernel", register))
+
+
 class _Calls:
     """Turns dispatched ops into records."""
 
@@ -142,7 +163,11 @@ class _Calls:
         self._recorder = recorder
         self._torch_folder = folder_of_torch() if "torch" in sys.modules else ""
         self.has_groups = False
+        self.mode: Any = None
+        """The dispatch mode; None: there is no process group yet."""
         self._inside = 0
+        self._operators = 0
+        """How many custom operators run, one in another."""
         self._runs: list[tuple[int, int, dict[str, Any], int]] = []
         """First and last sequence number of autograd nodes of each call of a graph, the graph, and a number."""
         self._reported: set[int] = set()
@@ -169,12 +194,34 @@ class _Calls:
 
         return run
 
+    def watched_operator(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the code of a custom operator, which the mode follows: a mode is off while an op runs that it saw."""
+        from torch.utils import _python_dispatch
+
+        modes: Any = _python_dispatch
+
+        @wraps(kernel)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if self.mode is None or modes._get_current_dispatch_mode() is not None:
+                return kernel(*args, **kwargs)
+            inside, self._inside = self._inside, 0
+            self._operators += 1
+            try:
+                with self.mode:
+                    return kernel(*args, **kwargs)
+            finally:
+                self._operators -= 1
+                self._inside = inside
+
+        return run
+
     def seen(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Record a collective, unless a graph runs it."""
         frame = sys._getframe(2)
         origin, frames = self._origin(frame)
         is_backward = _in_backward()
-        if self._inside or (is_backward and origin not in _HOOKS and self._is_graphs_backward()):
+        is_of_graph = is_backward and not self._operators and origin not in _HOOKS and self._is_graphs_backward()
+        if self._inside or is_of_graph:
             return
         self._add(self._described(func, args, kwargs, result, origin, frames, frame, is_backward=is_backward))
 
