@@ -339,7 +339,9 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
         taken = _parameters(function)
         several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
     lines = {ast.unparse(each): each.lineno for each in reversed(made)}
-    return min(several) if several else sorted(lines.values())[1] if len(lines) > 1 else 0
+    if several:
+        return min(several)
+    return sorted(lines.values())[1] if len(lines) > 1 else 0
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
