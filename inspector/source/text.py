@@ -27,8 +27,19 @@ def parsed(text: str) -> ast.Module | None:
 def replaced_lines(before: str, after: str) -> set[int]:
     """Return the lines of a text, from 1, that a change removes or replaces."""
     lines, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    codes = difflib.SequenceMatcher(None, lines, other, autojunk=False).get_opcodes()
-    return {line for tag, begin, end, _, _ in codes if tag != "equal" for line in range(begin + 1, end + 1)}
+    first = _alike(lines, other)
+    # What both end with is left out as well: matching long texts with many equal lines takes seconds.
+    last = _alike(lines[first:][::-1], other[first:][::-1])
+    parts = lines[first : len(lines) - last], other[first : len(other) - last]
+    codes = difflib.SequenceMatcher(None, *parts, autojunk=False).get_opcodes()
+    return {first + line for tag, begin, end, _, _ in codes if tag != "equal" for line in range(begin + 1, end + 1)}
+
+
+def _alike(one: list[str], other: list[str]) -> int:
+    """Return how many lines two texts begin with alike."""
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
+    )
 
 
 def any_keywords(text: str, function: str, line: int) -> str | None:

@@ -20,16 +20,17 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.trial import Condition
 from ctrace.inspector.features.fix.repairs.mining import writers
-from ctrace.inspector.source.attribute_writes import FUNCTIONS
+from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_self
 from ctrace.inspector.source.open_questions import open_questions
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import parsed, replaced_lines
 
 _NOT_OF_PROJECT = frozenset(("site-packages", "node_modules", "__pycache__", "build", "dist"))
 _MOST_FILES = 500
 _DEEPEST = 4
 """Folders below the one of the project that are looked at."""
-_MOST_NEIGHBORS = 20
-_MOST_CHARACTERS = 400_000
+_MOST_NAMED = 3
+_MOST_CHARACTERS = 120_000
+"""Of files that are read whole: about 3,000 lines take a second."""
 _LINE = re.compile(r"\b([Ll])ine (\d+)")
 
 
@@ -61,6 +62,8 @@ class _Joined(Struct, frozen=True):
 
     text: str
     begins: tuple[tuple[int, str], ...]
+    left_out: tuple[str, ...] = ()
+    """Files that are too long to be read as well."""
 
     def place(self, line: int) -> tuple[str, int]:
         """Return the file and the line there of a line below the changed file's, from 1."""
@@ -68,10 +71,11 @@ class _Joined(Struct, frozen=True):
         return file, line - begin
 
 
+@lru_cache(maxsize=128)
 def read_neighbors(file: str, before: str, after: str) -> NeighborReading:
     """Read what only other files of the project of a file do with a change of it."""
-    joined = _neighbors(file)
-    if not joined.text or before == after:
+    joined = _joined(_neighbors(file), _words(before, after))
+    if before == after or not (joined.text or joined.left_out):
         return NeighborReading()
     old, new = (_ended(text) for text in (before, after))
     first = old.count("\n")
@@ -84,12 +88,52 @@ def read_neighbors(file: str, before: str, after: str) -> NeighborReading:
         for each in writers(file, *together)
         if each.line > first
     ]
+    if joined.left_out:
+        names = ", ".join(Path(each).name for each in joined.left_out[:_MOST_NAMED])
+        asked.append(
+            f"Does the repair change nothing for {names}? Files that use what it changes are too long to be read."
+        )
     return NeighborReading(tuple(dict.fromkeys(asked)), tuple(dict.fromkeys(lines)))
+
+
+def _words(before: str, after: str) -> frozenset[str]:
+    """Return the names by which other code gets to a change: classes and functions around it, and what it reads."""
+    found: set[str] = set()
+    for text, lines in ((before, replaced_lines(before, after)), (after, replaced_lines(after, before))):
+        nodes = list(ast.walk(parsed(text) or ast.Module([], [])))
+        called = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
+        for each in nodes:
+            first, last = getattr(each, "lineno", 0), getattr(each, "end_lineno", 0)
+            if isinstance(each, (*FUNCTIONS, ast.ClassDef)) and any(first <= line <= last for line in lines):
+                found.add(each.name)
+            elif isinstance(each, ast.Attribute) and each.lineno in lines:
+                found |= {each.attr} if id(each) not in called or is_self(each.value) else set()
+    return frozenset(each for each in found if not each.startswith("__")) - {"forward"}
+
+
+def _joined(files: tuple[tuple[str, str], ...], words: frozenset[str]) -> _Joined:
+    """Join the files that mention one of some names, the shortest first."""
+    parts: list[str] = []
+    begins: list[tuple[int, str]] = []
+    left_out: list[str] = []
+    line = size = 0
+    name = re.compile(rf"\b({'|'.join(map(re.escape, sorted(words)))})\b")
+    for file, text in sorted(files, key=lambda each: len(each[1])):
+        if not words or not name.search(text):
+            continue
+        size += len(text)
+        if size > _MOST_CHARACTERS:
+            left_out.append(file)
+            continue
+        begins.append((line, file))
+        parts.append(_ended(text))
+        line += parts[-1].count("\n")
+    return _Joined("".join(parts), tuple(begins), tuple(left_out))
 
 
 def neighbors_of(file: str) -> tuple[str, ...]:
     """Return the files of a project, as they are now, that a reading of a file takes in."""
-    return tuple(name for _, name in _neighbors.__wrapped__(file).begins)
+    return tuple(name for name, _ in _neighbors.__wrapped__(file))
 
 
 def _renamed(found: re.Match[str], joined: _Joined, first: int) -> str:
@@ -105,28 +149,25 @@ def _ended(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _neighbors(file: str) -> _Joined:
-    """Return the files of a project that import a file, or that it imports."""
+def _neighbors(file: str) -> tuple[tuple[str, str], ...]:
+    """Return the files of a project that import a file, or that it imports, with their texts."""
     path = Path(file)
-    own = parsed(_read(path))
+    source = _read(path)
+    own = parsed(source)
     found: list[tuple[str, str]] = []
-    for other in _files_of_project(path) if own is not None else ():
+    if own is None:
+        return ()
+    names = _defined(own)
+    for other in _files_of_project(path):
         text = "" if other == path else _read(other)
-        tree = parsed(text)
-        if own is None or tree is None or not text or len(found) >= _MOST_NEIGHBORS:
+        # Most files mention neither: to parse them all would take seconds.
+        is_mentioned = other.stem in source or any(each in text for each in (path.stem, *names))
+        tree = parsed(text) if text and is_mentioned else None
+        if tree is None:
             continue
-        if _imports(tree, path.stem, _defined(own)) or _imports(own, other.stem, _defined(tree)):
+        if _imports(tree, path.stem, names) or _imports(own, other.stem, _defined(tree)):
             found.append((str(other), _without_module(tree, text, path.stem)))
-    parts: list[str] = []
-    begins: list[tuple[int, str]] = []
-    line = 0
-    for name, text in found:
-        if sum(map(len, parts)) + len(text) > _MOST_CHARACTERS:
-            break
-        begins.append((line, name))
-        parts.append(_ended(text))
-        line += parts[-1].count("\n")
-    return _Joined("".join(parts), tuple(begins))
+    return tuple(found)
 
 
 def _read(path: Path) -> str:

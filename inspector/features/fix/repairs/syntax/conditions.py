@@ -93,7 +93,9 @@ def _simple(code: ParsedFile, test: cst.BaseExpression, torch: str = "") -> str 
     if not _plain(test):
         return None
     text = code.text(test)
-    return f"({f'{torch}.as_tensor({text})' if torch and _may_be_number(code, test) else text} != 0){_RESHAPED}"
+    if torch and _may_be_number(code, test):
+        text = f"{torch}.as_tensor({text})"
+    return f"({text} != 0){_RESHAPED}"
 
 
 def _comparison(code: ParsedFile, test: cst.Comparison, torch: str) -> str | None:

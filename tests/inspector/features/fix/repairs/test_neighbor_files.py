@@ -89,3 +89,11 @@ def test_a_package_is_read_whole(tmp_path: Path):
     other = "from project import unit\n\nRATE = unit(0.5)\n"
     (found,) = asked(package, other, UNIT, "tools/rates.py")
     assert "line 3 of rates.py" in found
+
+
+def test_files_that_are_too_long_are_named(tmp_path: Path):
+    other = "import ops\n" + "unit = 1\n" * 20_000
+    (found,) = asked(tmp_path, other, UNIT)
+    assert "use.py" in found
+    (tmp_path / "further").mkdir()
+    assert asked(tmp_path / "further", other.replace("unit", "other"), UNIT) == ()
