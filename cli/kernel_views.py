@@ -166,7 +166,7 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 
 
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.kernel_files_screen import dump_screen
+    from ctrace.reports.terminal.dump_screen import dump_screen
 
     return dump_screen(session, _dumped(session, folder))
 
