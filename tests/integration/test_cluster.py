@@ -118,6 +118,36 @@ def test_collectives_in_a_custom_operator_are_seen_in_a_graph_and_outside(ctrace
     ]
 
 
+HOOKED = """\
+import torch
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, size)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+layers = [Layer(4), Layer(8)]
+for layer in layers:
+    layer.inner.register_forward_hook(lambda module, args, output: output + 1)
+    layer.compile(backend="eager")
+    layer(torch.rand(2, 4))
+"""
+
+
+def test_hooks_of_layers_are_compared_at_their_positions_and_not_by_their_numbers(
+    ctrace: Command, tmp_path: Path
+) -> None:
+    # Tensor parallelism and FSDP hook each layer, and each hook has a number that torch does not guard.
+    (tmp_path / "hooked.py").write_text(HOOKED)
+    (found,) = ctrace("recompiles", "hooked.py", "--json").report["recompiles"]
+    assert {each["subject"] for each in found["causes"]} == {"self.inner.bias.size(0)", "self.inner.weight.size(0)"}
+
+
 STAGES = """\
 import torch
 import torch.distributed as dist
