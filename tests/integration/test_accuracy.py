@@ -130,20 +130,30 @@ def test_a_decomposition_that_makes_a_nan_in_the_backward_is_the_reason(ctrace: 
     assert (first["line"], first["op"], first["in_eager"]) == (found["line"], "aten.exp", False)
 
 
-def test_inputs_that_share_memory_are_not_compared_as_copies(ctrace: Command) -> None:
-    text = (
-        MODEL.partition("class")[0]
-        + """
-def model(x, y):
-    x.mul_(0.5)
-    return (x + y).relu()
+SHARING = """\
+import torch
+
+class Shift(torch.nn.Module):
+    def forward(self, x, y):
+        x.mul_(0.5)
+        return (x + y).relu()
+
+model = Shift()
 
 def inputs():
     memory = torch.ones(16)
+    return memory[:8], memory[8:]
+
+def overlapping():
+    memory = torch.ones(16)
     return memory[:8], memory[2:10]
+
+scenarios = {"overlapping": overlapping}
 """
-    )
-    ctrace.write("model.py", text)
+
+
+def test_inputs_that_share_memory_are_not_compared_as_copies(ctrace: Command) -> None:
+    ctrace.write("model.py", SHARING)
     report = ctrace("accuracy", "model.py", "--json").report
     assert (report["culprits"], report["equal"], report["result"]) == ([], None, "rounding")
     (left,) = report["not_compared"]

@@ -255,12 +255,22 @@ class StageJudge(Listener):
 
 
 def _sharing_memory(args: Sequence[Any]) -> list[Any]:
-    """Return the tensors among some arguments whose memory another one has, too."""
+    """Return the tensors among some arguments whose memory overlaps with that of another one."""
     import torch
 
-    tensors = [each for each in args if isinstance(each, torch.Tensor)]
-    memory = [each.untyped_storage().data_ptr() for each in tensors]
-    return [each for each, place in zip(tensors, memory, strict=True) if memory.count(place) > 1]
+    tensors = [each for each in args if isinstance(each, torch.Tensor) and each.numel()]
+    spans = list(map(_span, tensors))
+    return [
+        tensor
+        for at, (tensor, (begin, end)) in enumerate(zip(tensors, spans, strict=True))
+        if any(begin < last and first < end for other, (first, last) in enumerate(spans) if other != at)
+    ]
+
+
+def _span(tensor: Any) -> tuple[int, int]:
+    """Return the addresses from the first to the last element of a tensor."""
+    size = 1 + sum((each - 1) * stride for each, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + size * tensor.element_size()
 
 
 def _version(tensor: Any) -> int | None:
