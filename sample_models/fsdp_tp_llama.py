@@ -68,12 +68,11 @@ def model():
     dist.init_process_group("gloo")
     shape = (dist.get_world_size() // TENSOR_PARALLEL, TENSOR_PARALLEL)
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
-    dp, tp = mesh["dp"], mesh["tp"]
     blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
     for block in blocks:
-        parallelize_module(block, tp, PLAN)
-        fully_shard(block, mesh=dp)
-    return fully_shard(blocks, mesh=dp)
+        parallelize_module(block, mesh["tp"], PLAN)
+        fully_shard(block, mesh=mesh["dp"])
+    return fully_shard(blocks, mesh=mesh["dp"])
 
 
 def inputs():
