@@ -47,16 +47,16 @@ def inputs(): return {"input_ids": torch.randint(0, 50, (2, 8))}
 """
 TWICE = """\
 import contextlib, pathlib, torch, model
-from ctrace.inspector.capture import session
+from ctrace.inspector.capture import capture_hooks
 @contextlib.contextmanager
 def nothing(recorder, when): yield
 def capture(log):
     torch._dynamo.reset()
-    with session.capturing(pathlib.Path(log), build=False):
+    with capture_hooks.capturing(pathlib.Path(log), build=False):
         x, w = model.inputs()
         torch.compile(model.model)(x.requires_grad_(), w).sum().backward()
 capture("ours.log")
-session.kernels = session.fusion = nothing
+capture_hooks.kernels = capture_hooks.fusion = nothing
 capture("plain.log")
 """
 

@@ -171,11 +171,11 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 import torch
-from ctrace.inspector.capture import session
+from ctrace.inspector.capture import capture_hooks
 from ctrace.inspector.capture.inprocess import capturing_here
 
 if sys.argv[1] == "without":
-    session.fusion = lambda recorder, when: nullcontext()
+    capture_hooks.fusion = lambda recorder, when: nullcontext()
 model = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 with capturing_here(Path(sys.argv[2]), build=False):
     torch.compile(model)(torch.rand(2, 8, 32)).sum().backward()
