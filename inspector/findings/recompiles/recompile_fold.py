@@ -19,7 +19,7 @@ from ctrace.inspector.findings.guards.failed_guard_text import TENSOR, check_ord
 from ctrace.inspector.findings.guards.printed_tree import completed, read_comment
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
 from ctrace.inspector.findings.recompiles.recompile_lines import fixing, placed
-from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, shared_by
+from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, is_later_layer, shared_by
 from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of, cause_key
 from ctrace.inspector.findings.shapes.symbols import FixedSize, Symbols
 from ctrace.inspector.knowledge.advice import advice_on_cause
@@ -29,8 +29,9 @@ from ctrace.inspector.source.source_names import argument_name, optimizer_name
 from ctrace.inspector.source.text import any_keywords, parsed
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
-_MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
-"""Kinds of which advice/causes.yaml has expected cases, such as an optimizer's first step or a cache that fills up."""
+_MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER, CauseKind.REQUIRES_GRAD))
+"""Kinds of which advice/causes.yaml has expected cases: an optimizer's first step, a cache that fills up, and the
+layers after the one that gets data."""
 _PLAIN = frozenset(("int", "float", "bool", "str", "NoneType"))
 """Types whose values have no parts."""
 _OPEN = "The first change of a value recompiles once and makes the value dynamic."
@@ -279,6 +280,7 @@ def _facts(
         is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
         is_listed_static=seen is not None and any(each in seen.listed_static for each in sources_of(guard.text)),
         is_weight=_is_weight(raw, nearest.id, guard),
+        is_later_layer=is_later_layer(raw, compile_id),
     )
 
 

@@ -52,10 +52,7 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
         if in_one_call and kinds <= _OF_CALLS and _module(raw, nearest) is None:
             return OBJECTS
         return ""
-    frame = compile_id.partition("/")[0]
-    earlier = takewhile(lambda each: each != compile_id, raw.seen)
-    before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
-    is_other = None not in before and mine not in before
+    is_other = is_later_layer(raw, compile_id)
     receiver = raw.guard_places[compile_id].receiver  # it is a module, so it has a name
     of_module = [_is_of_module(cause, receiver) for cause in causes]
     # One difference between the modules is enough for a graph of its own, whatever their inputs are.
@@ -66,6 +63,15 @@ def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str |
     if is_other and differ:
         return f"{mine.rpartition(' ')[0]} modules"
     return ""
+
+
+def is_later_layer(raw: Raw, compile_id: str) -> bool:
+    """Whether a method is compiled for a module, and was compiled for others of its class only."""
+    mine = _module(raw, compile_id)
+    frame = compile_id.partition("/")[0]
+    earlier = takewhile(lambda each: each != compile_id, raw.seen)
+    before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
+    return mine is not None and None not in before and mine not in before
 
 
 def _module(raw: Raw, compile_id: str) -> str | None:

@@ -49,6 +49,8 @@ class CauseFacts(Struct, frozen=True):
     """Whether the new graph treats the value as dynamic."""
     is_new_key: bool = False
     """Whether the key of a dict is no constant of the code, which may therefore ask for another one in each call."""
+    is_later_layer: bool = False
+    """Whether the entry was compiled for another module of the same class, and none for this one."""
     is_keywords: bool = False
     """Whether the container holds the keyword arguments that a function takes as `**options`."""
 
@@ -120,7 +122,9 @@ def _stride(facts: CauseFacts) -> str:
 
 
 def _requires_grad(facts: CauseFacts) -> str:
-    return "parameter" if _is_weight(facts) else ""
+    if _is_weight(facts):
+        return "parameter"
+    return "layers" if facts.is_later_layer else ""
 
 
 def _dispatch_keys(facts: CauseFacts) -> str:

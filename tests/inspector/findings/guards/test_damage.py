@@ -55,6 +55,7 @@ SPECIMENS: dict[str, Any] = {
         "groups": ["1", "2"], "file": "train.py", "line": 8,
     },
     "artifact:ctrace_group_made": {"name": "1", "ranks": [0, 2, 4, 6]},
+    "artifact:ctrace_stage_made": {"index": 1, "stages": 4, "group": "1"},
     "artifact:ctrace_uneven_shard": {"size": 7, "parts": 4},
     "artifact:ctrace_collective_called": {
         "op": "all_gather_into_tensor", "group": "1", "group_size": 4, "bytes": 4096, "dtype": "float32",

@@ -36,6 +36,9 @@ SEEN = {
     "requires_grad": CauseFacts(
         CauseKind.REQUIRES_GRAD, "x.requires_grad", "False", "True", "tensor 'L['x']' requires_grad"
     ),
+    "requires_grad/layers": CauseFacts(
+        CauseKind.REQUIRES_GRAD, "x.requires_grad", "False", "True", is_later_layer=True
+    ),
     "requires_grad/parameter": CauseFacts(
         CauseKind.REQUIRES_GRAD,
         "model.weight.requires_grad",
