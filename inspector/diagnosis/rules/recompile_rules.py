@@ -8,6 +8,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.source.text import any_keywords
 
@@ -26,8 +27,10 @@ _FEW = 3
 
 def switched_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to keep state constant between calls, unless its change is expected."""
+    # A run that trains needs a graph with a backward, and its evaluation one without.
+    trains = any(kernel.stage is Stage.BACKWARD for kernel in scene.session.kernels)
     for cause in scene.causes:
-        if cause.kind is RootKind.GRAD_MODE and not cause.expected:
+        if cause.kind is RootKind.GRAD_MODE and not cause.expected and not trains:
             text = "Call the model with gradients always on or always off: each mode costs a graph."
             yield Candidate(text, (cause.id,), worth=20)
         elif cause.kind is RootKind.TRAINING_MODE and not cause.expected:

@@ -5,6 +5,7 @@ from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
 from ctrace.inspector.facts.guard_facts import GuardText
+from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.shape_facts import (
@@ -729,3 +730,10 @@ def test_what_nobody_has_to_change_is_a_choice(expected: bool):
     assert ("What to do" in screen) is not expected
     assert ("Nothing to fix.\nA choice: x.size(0)" in screen) is expected
     assert ("What to do" in str(render_markdown(found))) is not expected
+
+
+def test_a_run_that_trains_needs_a_graph_without_gradients_too():
+    modes = recompile(Cause(CauseKind.GRAD_MODE, "grad_mode", "True", "False"))
+    assert "gradients always on" in first(session(modes))
+    backward = Kernel("0/0", Stage.BACKWARD, "mm", "external")
+    assert "gradients always on" not in first(session(modes, kernels=(backward,)))
