@@ -31,7 +31,10 @@ def switched_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     trains = any(kernel.stage is Stage.BACKWARD for kernel in scene.session.kernels)
     for cause in scene.causes:
         if cause.kind is RootKind.GRAD_MODE and not cause.expected and not trains:
-            text = "Call the model with gradients always on or always off: each mode costs a graph."
+            text = (
+                "If you only run inference, call the model under torch.no_grad() each time, the first time too; if you "
+                "train and evaluate, each needs its graph."
+            )
             yield Candidate(text, (cause.id,), worth=20)
         elif cause.kind is RootKind.TRAINING_MODE and not cause.expected:
             place = place_ahead(cause)
