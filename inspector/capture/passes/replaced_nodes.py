@@ -1,6 +1,6 @@
 """Where nodes come from that a pattern of Inductor puts in place of others.
 
-Torch gives such a node the stack trace of what it replaces only if that is a single node (2.11 to 2.13,
+Torch gives such a node the stack trace of what it replaces only if that is a single node (2.13,
 _inductor/pattern_matcher.py: `Match.replace_by_example`). All others have none, such as an attention written by hand,
 which in training is replaced by a whole graph of its own: no kernel of it would have a line.
 """
@@ -55,19 +55,21 @@ def _noting(original: Any, watching: Callable[[], Any]) -> Any:
         module = graph.owning_module
         if not stacks or module is None:
             return original(self, match, graph, node)
-        module._register_create_node_hook(made.append)
-        try:
-            return original(self, match, graph, node)
-        finally:
-            module._unregister_create_node_hook(made.append)
+        with ExitStack() as hooks:
             with watching():
-                _note(made, stacks)
+                # 2.13 and 2.14, fx/graph_module.py: `Graph.create_node` calls these hooks of the graph's module.
+                module._register_create_node_hook(made.append)
+                hooks.callback(module._unregister_create_node_hook, made.append)
+            result = original(self, match, graph, node)
+        with watching():
+            _note(made, stacks)
+        return result
 
     return apply
 
 
 def _note(made: Sequence[Any], stacks: Sequence[tuple[tuple[Any, ...], str]]) -> None:
-    """Give each new node the trace of the equal operator that it replaces.
+    """Note in each new node the trace of the equal operator that it replaces.
 
     Any other gets the trace of the next node that has one: it is computed for that node, or is part of the same result.
     """

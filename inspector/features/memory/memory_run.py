@@ -127,7 +127,7 @@ def _without_gradients(idle: AliveMemory, peak: int | None, why_not: str = "") -
     """Return the advice for a program that saves tensors, and takes no backward."""
     return MemoryOption(
         name="no_grad",
-        text="run it under torch.no_grad(): no backward follows",
+        text="run under torch.no_grad() what saves for a backward that never runs",
         file=idle.file,
         line=idle.line,
         peak_bytes=peak,

@@ -1,4 +1,4 @@
-"""Blocks under tensor parallelism, each of which gets its part of the mesh anew; one process."""
+"""Blocks under tensor parallelism, each of which takes its own part of the mesh; one process."""
 
 import torch
 import torch.distributed as dist

@@ -319,7 +319,7 @@ def _fastest(called: Callable[..., Any], call: Call) -> float:
 def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> Any:
     """Return what to call: the subject, or its compiled form with a backend that runs graphs as captured.
 
-    It compiles anew unless it `keeps` what earlier calls compiled.
+    It compiles again unless it `keeps` what earlier calls compiled.
     """
     if not request.compiled:
         return subject
