@@ -102,9 +102,12 @@ gain(torch.randn(8, 16, requires_grad=True)).sum().backward()
 """
 
 
-def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command) -> None:
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_decomposition_of_the_user_is_the_reason(ctrace: Command, ci: str) -> None:
     ctrace.write("train.py", DECOMPOSITION)
-    (found,) = ctrace("accuracy", "train.py", "--json").report["culprits"]
+    (found,) = ctrace("accuracy", "train.py", "--json", CI=ci).report[
+        "culprits"
+    ]  # torch refuses some code where it is set
     assert (found["kind"], found["line"]) == ("decomposition", 12)
     assert found["reason"] == "the decomposition of aten.softplus in train.py:4"
     assert found["remedy"] == "torch._inductor.decomposition.decompositions.pop(torch.ops.aten.softplus.default)"

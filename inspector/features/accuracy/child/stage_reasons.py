@@ -11,6 +11,7 @@ right as soon as the operator gets copies.
 
 import copy
 import inspect
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -246,17 +247,22 @@ def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_C
 
 @contextmanager
 def _without(operator: Any) -> Iterator[None]:
-    """Take an operator out of the table of decompositions in the block."""
-    from torch._inductor import decomposition
+    """Take an operator out of the table of decompositions in the block, so that Inductor calls the one of PyTorch."""
+    from torch._inductor import decomposition, lowering
 
-    table = decomposition.decompositions
-    kept = dict(table)
+    table, known = decomposition.decompositions, lowering.lowerings
+    kept, lowered = dict(table), dict(known)
     del table[operator]
+    # Where CI is set, Inductor raises for a fallback that has a decomposition: `make_fallback` in lowering.py (2.13).
+    ci = os.environ.pop("CI", None)
     try:
         yield
     finally:
-        table.clear()
-        table.update(kept)  # in their old order
+        if ci is not None:
+            os.environ["CI"] = ci
+        for mapping, before in ((table, kept), (known, lowered)):
+            mapping.clear()
+            mapping.update(before)  # in their old order
 
 
 def _place(function: Any) -> str:
