@@ -40,6 +40,7 @@ from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.tasks import TaskError
 
 _LIBRARIES = "kept by libraries"
+_COPIES = "copies of inputs for CUDA graphs"
 _LEFT_OUT = (
     "the rounding of the allocator",
     "workspaces that libraries allocate and free inside of one operator",
@@ -155,6 +156,8 @@ class _ModelMemory(_Memory):
                 model = self._compiled()
                 self._take_steps(model)
                 compiled = self._run_memory()
+                if self._records_graphs():
+                    compiled = replace(compiled, found=self._with_cuda_graphs(compiled.found))
                 peak = self._ledger.peak(self._ledger.device())
                 kept = compiled.found.peak.bytes - peak.bytes
                 trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs), kept=kept)
@@ -166,7 +169,8 @@ class _ModelMemory(_Memory):
                 why = "torch.compile made no graph of this model: the compiled call runs in eager"
                 found = replace(found, problems=(*found.problems, why))
             if self._options.mode is not None:
-                why = f"computed without --mode {self._options.mode}: modes time choices or record CUDA graphs"
+                what = "what CUDA graphs copy is added" if self._records_graphs() else "modes time choices"
+                why = f"computed without --mode {self._options.mode}: {what}"
                 found = replace(found, problems=(*found.problems, why))
             if self._options.build:
                 found = self._measured(found)
@@ -235,6 +239,35 @@ class _ModelMemory(_Memory):
         self._ledger.begin()
         self._calls.step(model)
 
+    def _records_graphs(self) -> bool:
+        """Whether built code would record CUDA graphs."""
+        from torch._inductor import config, list_mode_options
+
+        mode = self._options.mode
+        settings = {} if mode is None else list_mode_options(mode, self._options.dynamic)
+        is_on = settings.get("triton.cudagraphs", config.triton.cudagraphs)
+        return bool(is_on) and self._ledger.device() == "cuda"
+
+    def _with_cuda_graphs(self, found: FoundMemory) -> FoundMemory:
+        """Add what CUDA graphs keep: copies of inputs, in their pools, and no workspace of a thread that waits.
+
+        The workspaces of cuBLAS are cleared before and after each recording (2.11 to 2.15,
+        _inductor/cudagraph_trees.py, `clear_cublas_manager`), so at most one thread has one.
+        """
+        kept = next((each.bytes for each in found.alive if each.op == _LIBRARIES), 0)
+        alive = _with_libraries(found.alive, kept // 2 if self._options.train else kept)
+        copies = [
+            AliveMemory(
+                graph.copied_bytes, "graph_pool", *graph.function, None, "", 1,
+                source_line(graph.function.file, graph.function.line), _COPIES,
+            )
+            for graph in self._graphs.graphs
+            if graph.calls and graph.copied_bytes
+        ]  # fmt: skip
+        alive = tuple(sorted((*alive, *copies), key=lambda each: -each.bytes))
+        grown = sum(each.bytes for each in alive) - sum(each.bytes for each in found.alive)
+        return replace(found, alive=alive, peak=replace(found.peak, bytes=found.peak.bytes + grown))
+
     def _growth(self, model: Any) -> GrowingCalls:
         """Make equal calls, and note what each leaves behind."""
         self._calls.forget()
@@ -256,7 +289,8 @@ class _ModelMemory(_Memory):
         if eager is None or peak is None or found.eager_peak is None:
             why = "torch's profiler recorded no allocations: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
-        alive = _with_libraries(found.alive, peak.others)
+        is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
+        alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
         problems = found.problems
         if peak.pools:
             what = f"{peak.pools} bytes lie in the private pools of CUDA graphs, which the allocator does not count"

@@ -98,6 +98,9 @@ class PlannedGraph:
         """The bytes of each saved output at the last call, by index; without those that lie in another one's memory."""
         self.owned: set[int] = set()
         """The saved outputs that take memory of their own."""
+        self.copied_bytes = 0
+        """What a CUDA graph would copy at the last call: the inputs that may lie elsewhere in the next one."""
+        self._is_copied = _copied_by_a_cuda_graph(graph)
         self._plan: WrapperPlan | None = None
         try:
             self._plan = WrapperPlan(text, lambda dtype: int(getattr(torch, dtype).itemsize))
@@ -124,6 +127,12 @@ class PlannedGraph:
         if self._plan is None:
             return self._called(arguments)
         given = [_given(each, self._ledger) for each in arguments]
+        self.copied_bytes = sum(
+            _bytes_of_copy(value)
+            for place, (value, stored) in enumerate(zip(arguments, given, strict=True))
+            # The result of a graph lies in the pool already; `name` is that of its buffer there.
+            if self._is_copied(place) and _is_tensor(value) and not (isinstance(stored, TrackedStorage) and stored.name)
+        )
         self._ledger.part, before = "backward" if self.is_backward else self._ledger.part, self._ledger.part
         with self._ledger.closed(), torch.no_grad():
             results = self._called(arguments)
@@ -267,6 +276,30 @@ class PlannedGraph:
         reach = sum(((length or 1) - 1) * (step or 0) for length, step in zip(size, stride, strict=True))
         count = 0 if 0 in size else 1 + offset + reach
         return DescribedBuffer(count * fact.itemsize)
+
+
+def _copied_by_a_cuda_graph(graph: Any) -> Callable[[int], bool]:
+    """Return whether a CUDA graph copies an input into its pool, by the input's place.
+
+    It copies those that are not static (2.11 to 2.15, _inductor/cudagraph_trees.py,
+    `_allocate_and_copy_recording_inputs`). Parameters and buffers are static, and so is what a forward saves. No CUDA
+    graph is made of code that writes to another input, or that Inductor has found unfit.
+    """
+    import torch
+
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    static = frozenset(() if metadata is None else metadata.static_input_indices or ())
+    written = frozenset(graph.mutated_input_idxs)
+    if graph.is_backward or metadata is None or graph.disable_cudagraphs_reason or written - static:
+        return lambda _place: False
+    return lambda place: place not in static
+
+
+def _bytes_of_copy(tensor: Any) -> int:
+    """Return the bytes of a tensor's copy that has the same strides."""
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return int((reach + 1) * tensor.element_size()) if tensor.numel() else 0
 
 
 def _origin_of(code: CodeType | None) -> CodeOrigin:

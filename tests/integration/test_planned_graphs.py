@@ -1,0 +1,52 @@
+"""What a CUDA graph would copy, from graphs that are planned on a machine without a GPU."""
+
+import pytest
+import torch
+
+from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
+from ctrace.inspector.features.memory.child.storage_ledger import Ledger
+from ctrace.inspector.features.memory.child.tracked_calls import Tracked
+
+pytestmark = pytest.mark.integration
+
+
+class TwoParts(torch.nn.Module):
+    """Two layers, with a graph break between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(32, 64), torch.nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(self.first(x)) * by
+        torch._dynamo.graph_break()
+        return self.last(h)
+
+
+class Counting(torch.nn.Module):
+    """Writes to an input."""
+
+    def forward(self, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        count.add_(1)
+        return x * count
+
+
+def copied(model: torch.nn.Module, *args: torch.Tensor) -> list[int]:
+    """Return what a CUDA graph would copy for each graph of a forward."""
+    ledger = Ledger()
+    graphs = PlannedGraphs(ledger)
+    torch._dynamo.reset()
+    with Tracked(ledger).active(), graphs.active():
+        result = torch.compile(model)(*args)
+        if result.requires_grad:
+            result.sum().backward()
+    return [each.copied_bytes for each in graphs.graphs if not each.is_backward]
+
+
+def test_inputs_are_copied_and_neither_parameters_nor_results_of_another_graph():
+    x, by = torch.randn(128, 32), torch.randn(64).expand(128, 64)
+    assert copied(TwoParts(), x, by) == [(128 * 32 + 64) * 4, 0]  # the copy of an expanded input has its strides
+
+
+def test_code_that_writes_to_an_input_becomes_no_cuda_graph():
+    assert copied(Counting(), torch.randn(8), torch.zeros(8)) == [0]
