@@ -32,6 +32,7 @@ _CONVERSION_DEPTH = 5
 _WRAPPERS = (f"torch{os.sep}_compile.py", f"torch{os.sep}_dynamo{os.sep}eval_frame.py")
 """The files of the frames between an op and a dispatch mode, which torch keeps from being compiled (2.13)."""
 _FUNCTION = f"torch{os.sep}autograd{os.sep}function.py"
+_RECURRENT = f"torch{os.sep}nn{os.sep}modules{os.sep}rnn.py"
 
 _Site = tuple[tuple[CodeType, int], ...]
 
@@ -176,15 +177,19 @@ def _is_conversion(frame: FrameType | None) -> bool:
 
 
 def _saves_output(op: Any, frame: FrameType | None) -> bool:
-    """Whether autograd detaches an output that a torch.autograd.Function saves for its backward.
+    """Whether autograd detaches an output that a torch.autograd.Function or a recurrent layer saves for its backward.
 
     No code calls that op, it moves no data, and torch's profiler does not show it (autograd/function.py:apply, 2.13).
+    oneDNN's layer saves three of its outputs (`mkldnn_rnn_layer`, 2.11 to 2.13); rnn.py itself detaches nothing.
     """
     if str(op) != "aten.detach.default":
         return False
     while frame is not None and frame.f_code.co_filename.endswith(_WRAPPERS):
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_name == "apply" and frame.f_code.co_filename.endswith(_FUNCTION)
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    return file.endswith(_RECURRENT) or (frame.f_code.co_name == "apply" and file.endswith(_FUNCTION))
 
 
 def _is_tritons(site: _Site) -> bool:

@@ -341,18 +341,20 @@ def _of_module(module: ModuleType) -> Container | None:
     if owner in (None, Owner.TORCH):
         return None
     made = _of_dict(name, "global", names, ".{}", leads=owner is Owner.USER)
-    return replace(made, content=lambda: _own(made.content()))
+    return replace(made, content=lambda: _own(name, made.content()))
 
 
-def _own(content: Content) -> Content:
+def _own(module: str, content: Content) -> Content:
     """Drop what Python and Dynamo store in a module, such as `__file__`, `__compiled_fn_1` and `_140509236_c0`.
 
     Dynamo's names end in the object's id and the number of the compilation (install_global_by_id in output_graph.py,
-    2.13); the part before may be empty.
+    2.13); the part before may be empty. A module that an import has bound in its package stays there, as it stays in
+    `sys.modules`: a package that imports on first use, such as NumPy, would ask for it forever.
     """
 
     def is_own(name: str, item: Any) -> bool:
-        return not name.startswith("__") and f"_{id(item)}_c" not in name
+        is_bound = isinstance(item, ModuleType) and sys.modules.get(f"{module}.{name}") is item
+        return not name.startswith("__") and f"_{id(item)}_c" not in name and not is_bound
 
     return {name: item for name, item in content.items() if is_own(str(name), item)}
 

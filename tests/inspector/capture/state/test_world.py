@@ -1,8 +1,10 @@
 """Checkpoints of what a model can read, and the search for the change that matters."""
 
+import importlib
 import inspect
 import os
 from collections import OrderedDict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -225,3 +227,22 @@ def test_what_dynamo_stores_in_a_module_is_not_state(monkeypatch: pytest.MonkeyP
     names = [f"_{id(word)}_c0", f"___stream_{id(word)}_c1", "_12_c0"]  # the last is a user's
     found = changed(Net(), *(lambda name=name: monkeypatch.setitem(globals(), name, word) for name in names))
     assert list(found) == [f"{__name__}._12_c0"]
+
+
+def test_a_submodule_that_an_import_bound_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """NumPy imports `numpy.ma` on first use; without the name in its package it would import it without end."""
+    (tmp_path / "lazily").mkdir()
+    (tmp_path / "lazily" / "__init__.py").write_text(
+        "def __getattr__(name):\n    import lazily.ma as ma\n    return ma\n"
+    )
+    (tmp_path / "lazily" / "ma.py").write_text("known = {}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = importlib.import_module("lazily")
+
+    class Reading(Net):
+        def forward(self, x: Any) -> Any:
+            return package.ma.known, super().forward(x)
+
+    monkeypatch.setitem(Reading.forward.__globals__, "package", package)
+    changed(Reading(), lambda: package.ma)
+    assert "ma" in vars(package)
