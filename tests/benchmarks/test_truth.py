@@ -74,6 +74,15 @@ def kinds(*args):
     return [each["kind"] for each in differences(*args)]
 
 
+def test_the_rounding_of_a_sum_that_cancels_out_is_no_other_result():
+    def judge(total):
+        said = torch_said(counts(2, [site(7)]), prints=[[[[4], 1e-7, 194.0]]])
+        return effect(said, torch_said(counts(1), prints=[[[[4], total, 194.0]]]))
+
+    assert judge(-5e-5) is Judgement.IMPROVED
+    assert judge(0.5) is Judgement.WORSE
+
+
 def test_equal_facts_have_no_difference():
     said = torch_said(counts(2, [site(7)], 1), outside=3)
     assert not kinds(said, EAGER, report(2, [entry(7)], 1, left=3))
