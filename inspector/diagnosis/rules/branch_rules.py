@@ -3,7 +3,7 @@
 import ast
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
             if not drawn:
                 continue
             test = source_of(text, condition).replace(drawn, f"{torch}.rand(())")
-            changes, shown = _selecting(branch, _selection(text, torch, test, sides), sides, guard)
+            changes, shown = _selecting(branch, _selection(text, torch, test, (sides,)), (sides,), guard)
             edits = line_edits(each.file, text, changes)
             advice = (
                 f"{at_break(each)}: draw with torch and {_replacing(guard, shown)}. It computes both sides; "
@@ -297,18 +297,18 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
         branch, read = _if_after(scene, each)
     if branch is None or not torch or not scene.is_users(each.file):
         return
-    found = _sides(text, branch)
-    if found is None:
+    one = _sides(text, branch)
+    found = _several_sides(branch) if one is None else (one,)
+    if not found or any(_draws(sides.yes) or _draws(sides.no) for sides in found):
         return
-    if _draws(found.yes) or _draws(found.no):
-        return
-    (guard, condition), sides = _guarded(text, branch), found
+    guard, condition = _guarded(text, branch)
     if isinstance(condition, ast.BoolOp):
         return  # torch.where takes no Python bool, which one operand may be
     # `not` asks for a Python bool, as the branch does.
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
-        condition, sides = condition.operand, found._replace(yes=found.no, no=found.yes)
-    chosen = _selection(text, torch, _without_number(text, condition), sides)
+        condition = condition.operand
+        found = tuple(sides._replace(yes=sides.no, no=sides.yes) for sides in found)
+    chosen = _selection(text, torch, _without_number(text, condition), found)
     changes, shown = _selecting(branch, chosen, found, guard)
     advice = f"{at_break(each)}: {_replacing(guard, shown)}."
     if read is not None:
@@ -345,23 +345,21 @@ class _Sides(NamedTuple):
     no: ast.expr
 
 
-class _Selection(NamedTuple):
-    """How `torch.where` selects between two sides."""
-
-    before: tuple[str, ...]
-    """Statements that come first."""
-    value: str
-
-
-def _selection(text: str, torch: str, test: str, sides: _Sides) -> _Selection:
-    """Select one of two sides; ops that may leave NaN in the gradients of the other one get ones there."""
+def _selection(text: str, torch: str, test: str, several: Sequence[_Sides]) -> tuple[str, ...]:
+    """Return statements that select one of two sides; ops that may leave NaN in the gradients of the other one get
+    ones there.
+    """
     name = next(each for each in _condition_names() if each not in text)
     yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
     no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
-    first, second = yes.masked(text, sides.yes), no.masked(text, sides.no)
-    if not yes.found and not no.found:
-        return _Selection((), f"{torch}.where({test}, {first}, {second})")
-    return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
+    pairs = [(yes.masked(text, sides.yes), no.masked(text, sides.no)) for sides in several]
+    is_named = yes.found or no.found or len(several) > 1
+    chosen = name if is_named else test
+    statements = (
+        f"{sides.start}{torch}.where({chosen}, {first}, {second})"
+        for sides, (first, second) in zip(several, pairs, strict=True)
+    )
+    return (f"{name} = {test}", *statements) if is_named else tuple(statements)
 
 
 def _guarded(text: str, branch: ast.If) -> tuple[str, ast.expr]:
@@ -386,11 +384,15 @@ def _replacing(guard: str, shown: str, line: int | None = None) -> str:
     return f"replace the branch{at} by {shown}"
 
 
-def _selecting(branch: ast.If, chosen: _Selection, sides: _Sides, guard: str) -> tuple[list[Change], str]:
+def _selecting(
+    branch: ast.If, statements: tuple[str, ...], several: Sequence[_Sides], guard: str
+) -> tuple[list[Change], str]:
     """Return the changes that replace a branch by a selection, and its statements for a sentence."""
-    statements = (*chosen.before, sides.start + chosen.value)
-    shown = " and ".join(f"`{statement}`" for statement in statements)
-    return [(branch.test, guard or "True"), (sides.place, "; ".join(statements))], shown
+    *before, last = (f"`{statement}`" for statement in statements)
+    shown = f"{', '.join(before)} and {last}" if before else last
+    first, *others = (sides.place for sides in several)
+    gone = [(each, "pass") for each in others]
+    return [(branch.test, guard or "True"), (first, "; ".join(statements)), *gone], shown
 
 
 def _condition_names() -> Iterator[str]:
@@ -474,6 +476,34 @@ def _sides(text: str, branch: ast.If) -> _Sides | None:
             if isinstance(after, ast.Return) and after.value is not None:
                 return _Sides(place, "return ", yes, after.value)
     return None
+
+
+def _several_sides(branch: ast.If) -> tuple[_Sides, ...]:
+    """Return what a branch assigns to several names; nothing if it does more, if a value reads one of the names that
+    the branch has set by then, or if one is a constant, which may not become a tensor.
+    """
+    places = [each for each in branch.body if isinstance(each, ast.Assign)]
+    others = [each for each in branch.orelse if isinstance(each, ast.Assign)]
+    names, same = list(map(_assigned, places)), list(map(_assigned, others))
+    is_all = len(places) == len(branch.body) and len(others) == len(branch.orelse)
+    if not is_all or "" in names or len({*names}) < len(names) or (others and names != same):
+        return ()
+    for statements in (places, others):
+        for number, each in enumerate(statements):
+            if isinstance(each.value, ast.Constant) or _names(each.value) & {*names[:number]}:
+                return ()
+    otherwise: list[ast.expr] = [each.value for each in others] or [ast.Name(each, ast.Load()) for each in names]
+    return tuple(
+        _Sides(place, f"{name} = ", place.value, no) for place, name, no in zip(places, names, otherwise, strict=True)
+    )
+
+
+def _assigned(statement: ast.Assign) -> str:
+    """Return the one name that a statement assigns to; empty if it assigns to anything else."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            return name
+    return ""
 
 
 def _after(text: str, branch: ast.If) -> ast.stmt | None:

@@ -140,6 +140,34 @@ _NEW_LEAF = "GB0225"
 """The id of a break for a tensor that is created with requires_grad=True."""
 
 
+def new_views(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer the method that returns a view in place of one that changes the shape of an input in place."""
+    for cause in scene.causes:
+        yield from islice(_rewritten(scene, cause, _with_new_view, 86), 1)
+
+
+def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line) if _SHAPE_IN_PLACE & {*broken.gb} else None
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=other)], value=ast.Call() as call):
+            target = other
+        case ast.Expr(value=ast.Call() as call):
+            target = ""
+        case _:
+            return
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=name), attr=method) if method.endswith("_") and not method.endswith("__"):
+            also = f"{target} = " if target not in ("", name) else ""
+            arguments = source_of(text, call).removeprefix(f"{name}.{method}")
+            new = f"{also}{name} = {name}.{method.removesuffix('_')}{arguments}"
+            advice = f"write `{shortened(new)}`{in_library(broken.file)}; the caller's tensor then keeps its shape."
+            yield _Rewrite(statement, new, advice)
+
+
+_SHAPE_IN_PLACE = {"GB0072", "GB0148"}
+"""The ids of breaks for a change of an input's shape in place."""
+
+
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)

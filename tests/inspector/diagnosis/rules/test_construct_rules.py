@@ -165,6 +165,27 @@ def test_a_created_tensor_keeps_its_other_arguments():
     assert edited(found) == ["return torch.zeros(3, dtype=x.dtype, **kw)"]
 
 
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("target = target.squeeze_()", "target = target.squeeze()"),
+        ("target.unsqueeze_(0)", "target = target.unsqueeze(0)"),
+        ("t = target.transpose_(0, 1)", "t = target = target.transpose(0, 1)"),
+    ],
+)
+def test_a_new_view_takes_the_place_of_one_in_place(line: str, new: str):
+    text = f"import torch\ndef forward(self, target):\n    {line}\n    return target"
+    (found,) = construct_rules.new_views(scene(ran(text, broken(3, "GB0148", called=""))))
+    assert edited(found) == [new]
+    assert not list(construct_rules.new_views(scene(ran(text, broken(3, "GB0007", called="")))))
+
+
+@pytest.mark.parametrize("line", ["f(target.squeeze_())", "self.x.squeeze_()", "target.__init__()", "x = target.T"])
+def test_another_statement_stays(line: str):
+    text = f"import torch\ndef forward(self, target):\n    {line}\n    return target"
+    assert not list(construct_rules.new_views(scene(ran(text, broken(3, "GB0148", called="")))))
+
+
 class TestEditOfLibrary:
     def test_it_is_no_advice_unless_a_trial_confirmed_it(self):
         text = (

@@ -162,6 +162,40 @@ def test_a_branch_on_a_number_of_python_selects_on_one_of_torch():
     ("lines", "edits"),
     [
         (
+            ("if x.sum() == 0:", "    x = 1 - x", "    y = 1 - y", "return x / y"),
+            ["condition = x.sum() == 0; x = torch.where(condition, 1 - x, x); "
+             "y = torch.where(condition, 1 - y, y)", "pass"],
+        ),
+        (
+            ("if not x.any():", "    y = x", "    z = x * 2", "else:", "    y = x + 1", "    z = x"),
+            ["condition = x.any(); y = torch.where(condition, x + 1, x); z = torch.where(condition, x, x * 2)",
+             "pass"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_branch_that_sets_several_names_selects_each(lines, edits):
+    (found,) = branch_rules.choices(scene(ran(written(*lines), broken(4, "GB0170"))))
+    assert edited(found)[1:] == edits
+    assert "by `condition = " in found.text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if x.any():", "    y = x", "    z = y * 2", "return z"),  # reads what the branch has set
+        ("if x.any():", "    y = x", "    self.z = x", "return y"),
+        ("if x.any():", "    y = x", "    z = x", "else:", "    y = x + 1", "return y"),
+        ("if x.any():", "    y = x", "    y = y * 2", "return y"),
+    ],
+)
+def test_other_branches_that_set_several_names_stay(lines):
+    assert not list(branch_rules.choices(scene(ran(written(*lines), broken(4, "GB0170")))))
+
+
+@pytest.mark.parametrize(
+    ("lines", "edits"),
+    [
+        (
             ("if self.training and torch.rand(()) < p:", "    x = x * 2", "return x"),
             ["if self.training:", "x = torch.where(torch.rand(()) < p, x * 2, x)"],
         ),
