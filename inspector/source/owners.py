@@ -35,7 +35,9 @@ def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> F
 def frame_outside_torch(stack: Sequence[Frame], prefixes: Mapping[str, str], home: str = "") -> Frame:
     """Find the innermost frame that is neither torch's nor in the folder `home`, else return the innermost frame.
 
-    Dynamo traces some calls, such as that of a class, through polyfills of torch, which are no place of a break.
+    Dynamo traces some calls, such as that of a class, through polyfills of torch, which are no place of a break. A text
+    that Python runs with `-c` has no lines to show, and only starts the program.
     """
-    inwards = (frame for frame in reversed(stack) if not (home and frame.file.startswith(home)))
+    starting = ("<string>", *filter(None, [home]))
+    inwards = (frame for frame in reversed(stack) if not frame.file.startswith(starting))
     return next((frame for frame in inwards if owner_of(frame.file, prefixes) is not Owner.TORCH), stack[-1])

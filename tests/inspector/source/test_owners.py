@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.facts.findings import Frame, Owner
+from ctrace.inspector.source.owners import frame_outside_torch, owner_of
 from tests.support.helpers import PREFIXES, SITE, TORCH_PREFIXES
 
 KNOWN = {**PREFIXES, **TORCH_PREFIXES}
@@ -55,3 +55,12 @@ def test_without_known_folders_the_path_decides(file: str, owner: Owner):
 
 def test_windows_folders():
     assert owner_of("C:\\env\\torch\\a.py", {"C:\\env\\torch": "torch"}) is Owner.TORCH
+
+
+def test_the_text_that_starts_a_process_is_no_place():
+    """Inside of an autograd.Function, torch's own stack (2.13) has the process that called the compiled function."""
+    inner = Frame(f"{SITE}/torch/nn/modules/_functions.py", 232, "forward")
+    start, ours = Frame("<string>", 13, "<module>"), Frame("/src/ctrace/child.py", 1, "main")
+    assert frame_outside_torch([start, ours, inner], KNOWN, "/src/ctrace") == inner
+    user = Frame("/home/user/project/model.py", 7, "forward")
+    assert frame_outside_torch([start, ours, user, inner], KNOWN, "/src/ctrace") == user
