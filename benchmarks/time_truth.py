@@ -26,7 +26,7 @@ from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.compilations import Compilations
 from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.facts.rounds import RoundDone
-from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
+from ctrace.inspector.features.time.child.compiling import Skips
 from ctrace.inspector.features.time.events import Event
 from ctrace.inspector.findings.ratios import RatioVerdict, compared
 

@@ -43,7 +43,6 @@ RUNS_AGAIN = {
     "inspector/features/fix/child/observed_calls.py": OWN_PROCESS,
     "inspector/features/fix/child/both_sides.py": OWN_PROCESS,
     "inspector/capture/scenario_runs.py": DRIVER,
-    "inspector/features/time/child/timed_accuracy.py": OWN_PROCESS,
     "inspector/features/time/child/timing_main.py": OWN_PROCESS,
     "inspector/capture/timing/timed_rounds.py": OWN_PROCESS,
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,

@@ -12,24 +12,22 @@ from msgspec.structs import replace
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
-from ctrace.inspector.features.check.from_trace import traced
 from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, Lock
 from ctrace.inspector.features.check.gate_outcome import judged
-from ctrace.inspector.features.check.jobs import Jobs, jobs_of
+from ctrace.inspector.features.check.jobs import Jobs, jobs_of, traced
 from ctrace.inspector.features.check.judge import Judge
 from ctrace.inspector.features.check.lock_file import NAME as LOCK
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock, writing_lock
-from ctrace.inspector.features.check.policy.model_globs import named_by
-from ctrace.inspector.features.check.policy.policy_file import NAMES as POLICIES
-from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import CPU, CheckPolicy, Count, ModelRule
-from ctrace.inspector.features.check.policy.starter import starter, workflow_path, workflow_text
-from ctrace.inspector.features.check.policy.yaml_nodes import named
+from ctrace.inspector.features.check.policy_file import NAMES as POLICIES
+from ctrace.inspector.features.check.policy_file import load_policy
+from ctrace.inspector.features.check.policy_model import CPU, CheckPolicy, Count, ModelRule, named_by
+from ctrace.inspector.features.check.policy_starter import starter, workflow_path, workflow_text
 from ctrace.inspector.features.check.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.features.check.reuse import Reuse, reuse_note
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.features.check.verdict import CheckOutcome, SeenJob
+from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
@@ -341,7 +339,7 @@ class _Check:
     def _on_ray(self, jobs: Sequence[CheckJob]) -> Iterator[SeenJob]:
         """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""
         from ctrace.cli.progress import reading
-        from ctrace.inspector.features.check.remote import run_here, surroundings
+        from ctrace.inspector.features.check.pool import run_here, surroundings
 
         at = surroundings(self._root, self._store, self._policy.owned, len(jobs))
         left = []

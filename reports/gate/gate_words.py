@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_places import near

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_words import VERDICTS, gravest_first

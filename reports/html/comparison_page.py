@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.diff.changes import DiffDocument, RunDiff
-from ctrace.inspector.features.compare.ranks.job import Job
+from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
+from ctrace.inspector.features.compare.ranks_of_job import Job
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, one, plain

@@ -14,7 +14,7 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import FOLDER, Reuse, reuse_note
 from ctrace.inspector.features.check.verdict import FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
