@@ -35,7 +35,6 @@ RUNS_AGAIN = {
     "inspector/features/workshop/child/check_package.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,
     "inspector/features/workshop/child/patched_model.py": OWN_PROCESS,
-    "inspector/features/workshop/child/seconds.py": OWN_PROCESS,
     "inspector/features/workshop/child/tune_kernel.py": OWN_PROCESS,
     "inspector/capture/kernels/replay_times.py": AFTER,
     "inspector/features/fix/child/observation.py": OWN_PROCESS,

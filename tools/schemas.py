@@ -78,7 +78,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
         Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
         Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
-        Form("ctrace.inspector.features.workshop.triton_ops.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
+        Form("ctrace.inspector.features.workshop.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
         Form("ctrace.inspector.features.time.timing_differences:TimingDocument"),

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage
-from ctrace.inspector.features.workshop.ejecting.region import RegionTensor
-from ctrace.inspector.features.workshop.ejecting.size_expressions import symbols_of, value
+from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage
+from ctrace.inspector.features.workshop.kernel_region import RegionTensor
+from ctrace.inspector.features.workshop.size_expressions import symbols_of, value
 from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart
-from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS
+from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart
+from ctrace.inspector.features.workshop.triton_helpers import HELPERS
 from ctrace.reports.dump.module import comment
 
 

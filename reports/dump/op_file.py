@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, EjectedPart, Size
+from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart, Size
+from ctrace.inspector.features.workshop.kernel_definition import FUNCTIONS
 from ctrace.reports.dump.ejected_kernel import short
 from ctrace.reports.dump.module import comment
 from ctrace.reports.dump.texts import text

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.workshop.kernel_packages.package_configurations import best_of, own_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+from ctrace.inspector.features.workshop.package_configurations import best_of, own_of
+from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     ExpectedPlace,
     KernelConfiguration,
@@ -20,7 +20,7 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     TriedConfiguration,
     TunedConfigurations,
 )
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
+from ctrace.inspector.features.workshop.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
 from ctrace.reports import format as fmt
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.widgets import Verbatim, capped, columned, fix, hanging, item, marked, section

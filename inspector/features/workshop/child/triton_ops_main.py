@@ -28,12 +28,16 @@ from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.features.workshop.child.checks import watched, wrong_access
-from ctrace.inspector.features.workshop.triton_ops.kernel_functions import cpu_branch
-from ctrace.inspector.features.workshop.triton_ops.reading import kernel_named, launches_of, parsed
-from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, Wrapped, WrapResult
-from ctrace.inspector.features.workshop.triton_ops.triton_op_request import WrapRequest
-from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import wrapped
+from ctrace.inspector.features.workshop.kernel_functions import cpu_branch
+from ctrace.inspector.features.workshop.kernel_reading import kernel_named, launches_of, parsed
+from ctrace.inspector.features.workshop.triton_op_model import (
+    OperatorCheck,
+    Wrapped,
+    WrapRequest,
+    WrapResult,
+    limits_of,
+)
+from ctrace.inspector.features.workshop.triton_op_writing import wrapped
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS
 from ctrace.inspector.runs.capture_request import CaptureRequest

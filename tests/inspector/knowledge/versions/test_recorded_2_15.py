@@ -5,8 +5,8 @@ import pytest
 from ctrace.inspector.facts.findings import Cause
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind, DimPolicy
+from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
 from ctrace.inspector.features.check.check_state import state_of
 from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.findings.guards.guard_view import guarded, heads
