@@ -90,7 +90,7 @@ class CacheLookup(Struct, frozen=True):
     kernel: str | None = None
     components: tuple[KeyPart, ...] = ()
     record: Stored | None = None
-    """In a large log: torch's record, which has the components (`compile_time/components.py` reads them)."""
+    """In a large log: torch's record, which has the components (`compile_time/keys.py` reads them)."""
     is_stored: bool | None = None
     """Whether torch stored what it compiled after a miss; None: not recorded."""
     not_stored: str = ""

@@ -109,7 +109,7 @@ class Raw(Struct):
     home: str = ""
     """The folder of ctrace's own code in the process that captured the run."""
     wrapped: dict[str, str] = field(default_factory=dict)
-    """By compilation, the name that `source/functions.py` found for what torch's wrapper calls."""
+    """By compilation, the name that `findings/functions.py` found for what torch's wrapper calls."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)

@@ -39,7 +39,7 @@ def at_hand() -> AtHand:
     """
     check_environment()
     try:
-        written = answer_of(python("ctrace.inspector.capture.built_kernels.gpu_facts"), _SECONDS)
+        written = answer_of(python("ctrace.inspector.capture.kernels.gpu_facts"), _SECONDS)
     except TimeoutError:
         raise SetupError(f"torch did not report the GPU within {_SECONDS} s", "see ctrace doctor") from None
     except OSError as error:

@@ -1,7 +1,7 @@
 """Compare the ranks of a job before it runs: capture those that may differ, and read their logs as those of a job.
 
 The first rank is captured, and says which meshes the program makes; from these follow the classes of ranks
-(`findings/target/rank_classes.py`). One rank of each class is captured, and a random sample of the others, each beside
+(`findings/rank_classes.py`). One rank of each class is captured, and a random sample of the others, each beside
 the rank that stands for it.
 
 Find the branch in the user's source at which two ranks part, from lines that they reach after it.

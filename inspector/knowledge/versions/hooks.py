@@ -45,15 +45,15 @@ _DYNAMO = (
     Hook(
         "torch._dynamo.convert_frame.get_and_maybe_log_recompilation_reasons",
         "the guards that a new call fails, before it is compiled again",
-        "guards/record_recompiles",
+        "dynamo/record_recompiles",
     ),
     Hook(
-        "torch._dynamo.guards.get_verbose_code_parts", "the line of the user behind each guard", "guards/record_guards"
+        "torch._dynamo.guards.get_verbose_code_parts", "the line of the user behind each guard", "dynamo/record_guards"
     ),
     Hook(
         "torch._dynamo.guards.guard_manager_testing_hook_fn",
         "the guards of a graph, once they are whole, and what they cost",
-        "guards/record_guards",
+        "dynamo/record_guards",
     ),
     Hook(
         "torch._dynamo.output_graph.OutputGraph.call_user_compiler",
@@ -67,50 +67,56 @@ _AOT = (
     Hook(
         "torch._functorch._aot_autograd.runtime_wrappers._AutogradBackwardCompiler",
         "a backward graph, when the program runs it",
-        "codegen/backward",
+        "inductor/emit",
         since="2.13",
         when="emitting",
     ),
     Hook(
         "torch._functorch._aot_autograd.runtime_wrappers.AOTDispatchAutograd.post_compile",
         "a backward graph, when the program runs it",
-        "codegen/backward",
+        "inductor/emit",
         until="2.12",
         when="emitting",
     ),
     Hook(
         "torch._functorch.config.enable_*autograd_cache",
         "nothing: a hit would hide the stages",
-        "torch_log/record_caches",
+        "core/record_caches",
     ),
 )
 _PASSES = (
-    Hook("torch.fx.passes.graph_transform_observer.*.__enter__", "a graph before a pass", "passes/record_passes"),
-    Hook("torch.fx.passes.graph_transform_observer.*.__exit__", "the same graph after it", "passes/record_passes"),
-    Hook("torch._inductor.pattern_matcher.*Entry.apply", "a pattern that a pass replaces", "passes/record_passes"),
+    Hook("torch.fx.passes.graph_transform_observer.*.__enter__", "a graph before a pass", "inductor/record_passes"),
+    Hook("torch.fx.passes.graph_transform_observer.*.__exit__", "the same graph after it", "inductor/record_passes"),
+    Hook("torch._inductor.pattern_matcher.*Entry.apply", "a pattern that a pass replaces", "inductor/record_passes"),
     Hook(
         "torch._inductor.pattern_matcher.PatternMatcherPass.apply",
         "whether attention was fused",
-        "attention/record_attention",
+        "inductor/record_attention",
     ),
     Hook(
         "torch._inductor.compile_fx.pre_grad_passes",
         "the graph that patterns of attention see",
-        "attention/record_attention",
+        "inductor/record_attention",
     ),
-    Hook("torch._inductor.compile_fx.joint_graph_passes", "the same with its backward", "attention/record_attention"),
+    Hook("torch._inductor.compile_fx.joint_graph_passes", "the same with its backward", "inductor/record_attention"),
 )
 _SCHEDULER = (
     Hook(
-        "torch._inductor.scheduler.fusion_log", "rounds of fusion, and why a pair was refused", "fusion/record_fusion"
+        "torch._inductor.scheduler.fusion_log", "rounds of fusion, and why a pair was refused", "inductor/record_fusion"
     ),
-    Hook("torch._inductor.scheduler.Scheduler.can_fuse", "the pairs of a round", "fusion/record_fusion"),
-    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes", "the nodes before and after fusion", "fusion/record_fusion"),
-    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes_once", "where a round begins", "fusion/record_fusion"),
-    Hook("torch._inductor.scheduler.Scheduler.get_possible_fusions", "the order of candidates", "fusion/record_fusion"),
-    Hook("torch._inductor.scheduler.Scheduler.score_fusion_key", "the score of a candidate", "fusion/record_fusion"),
+    Hook("torch._inductor.scheduler.Scheduler.can_fuse", "the pairs of a round", "inductor/record_fusion"),
     Hook(
-        "torch._inductor.scheduler.Scheduler.speedup_by_fusion", "a benchmark of a fused kernel", "fusion/record_fusion"
+        "torch._inductor.scheduler.Scheduler.fuse_nodes", "the nodes before and after fusion", "inductor/record_fusion"
+    ),
+    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes_once", "where a round begins", "inductor/record_fusion"),
+    Hook(
+        "torch._inductor.scheduler.Scheduler.get_possible_fusions", "the order of candidates", "inductor/record_fusion"
+    ),
+    Hook("torch._inductor.scheduler.Scheduler.score_fusion_key", "the score of a candidate", "inductor/record_fusion"),
+    Hook(
+        "torch._inductor.scheduler.Scheduler.speedup_by_fusion",
+        "a benchmark of a fused kernel",
+        "inductor/record_fusion",
     ),
     Hook(
         "torch._inductor.scheduler.Scheduler.graph_partition",
@@ -125,41 +131,37 @@ _SCHEDULER = (
     Hook(
         "torch._inductor.scheduler.Scheduler.finalize_multi_template_buffers",
         "the template that is taken after fusion",
-        "autotuning/record_autotuning",
+        "kernels/record_autotuning",
     ),
-    Hook("torch._inductor.scheduler.SchedulerNode.codegen", "the node whose code is written", "kernels/line_origins"),
+    Hook("torch._inductor.scheduler.SchedulerNode.codegen", "the node whose code is written", "kernels/record_kernels"),
 )
 _CHOICES = (
     Hook(
         "torch._inductor.select_algorithm.AlgorithmSelectorCache.*",
         "choices and their times",
-        "autotuning/record_autotuning",
+        "kernels/record_autotuning",
     ),
-    Hook(
-        "torch._inductor.select_algorithm._log_autotune_exceptions", "choices that fail", "autotuning/record_autotuning"
-    ),
-    Hook(
-        "torch._inductor.autotune_process.*.*", "choices that fail in another process", "autotuning/record_autotuning"
-    ),
+    Hook("torch._inductor.select_algorithm._log_autotune_exceptions", "choices that fail", "kernels/record_autotuning"),
+    Hook("torch._inductor.autotune_process.*.*", "choices that fail in another process", "kernels/record_autotuning"),
     Hook(
         "torch._inductor.ir.MultiTemplateBuffer.*",
         "the choice that the scheduler takes",
-        "autotuning/record_autotuning",
+        "kernels/record_autotuning",
     ),
-    Hook("torch._inductor.*.use_*_template", "the templates that torch does not try", "autotuning/record_autotuning"),
-    Hook("torch._inductor.runtime.benchmarking.*", "each run that torch times", "autotuning/samples"),
+    Hook("torch._inductor.*.use_*_template", "the templates that torch does not try", "kernels/record_autotuning"),
+    Hook("torch._inductor.runtime.benchmarking.*", "each run that torch times", "kernels/record_autotuning"),
 )
 _KERNELS = (
     Hook("torch._inductor.*.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record_kernels"),
     Hook("torch._inductor.graph.GraphLowering.codegen", "the buffers and calls of the code", "kernels/record_kernels"),
     Hook("torch._inductor.codegen.*.call_kernel", "what each argument of a kernel is", "kernels/kernel_calls"),
-    Hook("torch._inductor.ir.Loops.__post_init__", "the node that a kernel's body is of", "kernels/line_origins"),
-    Hook("torch._inductor.loop_body.LightTracer.create_node", "the node behind a traced op", "kernels/line_origins"),
-    Hook("torch._inductor.utils.IndentedBuffer.writeline", "the node behind a line of code", "kernels/line_origins"),
+    Hook("torch._inductor.ir.Loops.__post_init__", "the node that a kernel's body is of", "kernels/record_kernels"),
+    Hook("torch._inductor.loop_body.LightTracer.create_node", "the node behind a traced op", "kernels/record_kernels"),
+    Hook("torch._inductor.utils.IndentedBuffer.writeline", "the node behind a line of code", "kernels/record_kernels"),
     Hook(
         "torch._inductor.codegen.triton.TritonKernel.codegen_iteration_ranges_entry",
         "lines of code that belong to no node",
-        "kernels/line_origins",
+        "kernels/record_kernels",
     ),
     Hook(
         "torch._higher_order_ops.triton_kernel_wrap.identify_accessed_tensors",
@@ -202,40 +204,40 @@ _KERNELS = (
     Hook(
         "torch._inductor.cudagraph_trees.*",
         "warm-ups, recordings and skips of CUDA graphs",
-        "kernels/cuda_graph_calls",
+        "kernels/record_cuda_graphs",
         when="build",
     ),
 )
 _EMITTING = (
-    Hook("torch._inductor.compile_fx.compile_fx", "a graph that enters Inductor", "codegen/emit", when="emitting"),
-    Hook("torch._inductor.graph.GraphLowering.compile_to_module", "nothing: no code is built", "codegen/emit"),
-    Hook("torch._inductor.config.compile_threads", "nothing: no worker starts", "codegen/emit", when="emitting"),
-    Hook("torch._inductor.cpu_vec_isa.VecISA.check_build", "nothing: no build", "codegen/emit", when="emitting"),
-    Hook("torch._inductor.config.fx_graph_*cache", "nothing: a hit would hide the stages", "torch_log/record_caches"),
+    Hook("torch._inductor.compile_fx.compile_fx", "a graph that enters Inductor", "inductor/emit", when="emitting"),
+    Hook("torch._inductor.graph.GraphLowering.compile_to_module", "nothing: no code is built", "inductor/emit"),
+    Hook("torch._inductor.config.compile_threads", "nothing: no worker starts", "inductor/emit", when="emitting"),
+    Hook("torch._inductor.cpu_vec_isa.VecISA.check_build", "nothing: no build", "inductor/emit", when="emitting"),
+    Hook("torch._inductor.config.fx_graph_*cache", "nothing: a hit would hide the stages", "core/record_caches"),
 )
 _BUILT = (
     Hook(
         "torch._inductor.async_compile.AsyncCompile.*",
         "kernels, built here",
-        "built_kernels/record_built_kernels",
+        "kernels/record_built_kernels",
         when="build",
     ),
     Hook(
         "torch._inductor.runtime.triton_heuristics.CachingAutotuner.*",
         "configurations of a kernel, and its launches",
-        "built_kernels/record_built_kernels",
+        "kernels/record_built_kernels",
         when="build",
     ),
     Hook(
         "triton.knobs.compilation_knobs.listener",
         "Triton's time by stage",
-        "built_kernels/record_built_kernels",
+        "kernels/record_built_kernels",
         when="build",
     ),
     Hook(
         "torch._inductor.codecache.*",
         "nothing: kernels and times of other runs",
-        "torch_log/record_caches",
+        "core/record_caches",
         when="build",
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import Cores
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.features.gpus.child.compile_kernels import Metal
@@ -32,7 +32,7 @@ def pretence(recorder: Recorder, gpu: TargetGpu) -> Pretence:
 
 
 class VirtualDevice:
-    """A GPU that code is emitted for; the protocol is `capture/codegen/elsewhere.py`."""
+    """A GPU that code is emitted for; the protocol is `capture/inductor/emit.py`."""
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         self._recorder = recorder

@@ -2,7 +2,7 @@
 
 Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
 functions of `torch.cuda` under other names; both are patched. Nothing can run on this device: tensors on it are fake,
-and the caller skips whatever would launch or time a kernel (`codegen/emit.py`).
+and the caller skips whatever would launch or time a kernel (`inductor/emit.py`).
 
 Terms
 -----
@@ -64,10 +64,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.built_kernels.current_gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.compile_driver import Driver
+from ctrace.inspector.capture.kernels.current_gpu import tf32_allowed
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided

@@ -21,8 +21,7 @@ from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
 from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.child_doors import child_door
-from ctrace.inspector.capture.core.imports import watch_imports
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog

@@ -17,7 +17,7 @@ from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.calls.model_files import Loaded, entered_by_call, load
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.isolation.profiled_memory import cpu_peak

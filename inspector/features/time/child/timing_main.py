@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
+from ctrace.inspector.capture.calls.compilations import Compilations
 from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
-from ctrace.inspector.capture.core.modules import Preloaded
-from ctrace.inspector.capture.state.state_copies import copied
-from ctrace.inspector.capture.timing import stopwatch
-from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.time.child.compiling import (
     Skips,

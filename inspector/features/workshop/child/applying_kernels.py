@@ -17,19 +17,19 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.calling import CallResults, called
+from ctrace.inspector.capture.calls.compilations import Compilations
 from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import kind_of, taken
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.comparing.state_copies import Copier, copied
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.node_lines import line_of
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.capture.state.state_copies import Copier, copied
-from ctrace.inspector.capture.timing import stopwatch
-from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.workshop.child.checks import finite, first_difference, noise_of

@@ -21,12 +21,12 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.model_files import load
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
-from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.features.workshop.child.checks import watched, wrong_access
 from ctrace.inspector.features.workshop.kernel_functions import cpu_branch
 from ctrace.inspector.features.workshop.kernel_reading import kernel_named, launches_of, parsed

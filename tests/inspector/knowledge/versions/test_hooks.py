@@ -14,9 +14,9 @@ NOT_OF_TORCHS_COMPILER = {
     "calls": "what the user's program does, and trials",
     "comparing": "eager calls",
     "isolation": "second runs",
-    "guards/eager_backend.py": "a backend of our own, without a hook on torch's stages",
+    "dynamo/eager_backend.py": "a backend of our own, without a hook on torch's stages",
     "kernels/interpreted.py": "Triton's interpreter, while it runs",
-    "attention/misses.py": "patterns, while ctrace searches with them",
+    "inductor/misses.py": "patterns, while ctrace searches with them",
 }
 """Files and folders below capture/ whose patches are no hooks on a stage."""
 
