@@ -78,7 +78,7 @@ def side_by_side(
 def with_torchs(session: "Session") -> "Session":
     """Add the kernels that torch's own log has, and say what of it cannot be parsed."""
     from ctrace.cli.console import say
-    from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
+    from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 
     found, problems = with_torchs_kernels(session)
     for each in problems[:_MOST_PROBLEMS]:

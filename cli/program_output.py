@@ -6,7 +6,7 @@ import select
 from collections import Counter, deque
 from collections.abc import Callable
 
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _ASKING_SECONDS = 0.2
 """Seconds after which an unfinished line counts as a prompt."""

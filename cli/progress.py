@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ctrace.cli.console import console, say, unguarded
 from ctrace.cli.program_output import ProgramOutput
-from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import run_events, tracing
-from ctrace.inspector.facts.events.fusion_events import FusionRecord
+from ctrace.inspector.facts import bytecode_facts, run_events
+from ctrace.inspector.facts import run_events as ev
+from ctrace.inspector.facts.fusion_facts import FusionRecord
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
@@ -84,14 +84,14 @@ class Progress:
             case ev.CompileStarted(stack=stack) if stack:
                 self._function = resumed(stack[-1].name)[0]
                 self._enter("dynamo", is_compiling=True)
-            case tracing.GraphMade() | tracing.GraphTraced():
+            case bytecode_facts.GraphMade() | bytecode_facts.GraphTraced():
                 self._enter("backend", is_compiling=True)
             case FusionRecord(stage=stage):
                 self._enter(f"inductor ({stage})", is_compiling=True)
             case run_events.CallBegan(scenario=scenario, index=index):
                 self._function = ""
                 self._enter(f"scenario {scenario}, call {index + 1}")
-            case tracing.BytecodeSeen():
+            case bytecode_facts.BytecodeSeen():
                 self._enter("running")
         self._explain_delay()
         if self._status is not None:

@@ -13,8 +13,8 @@ from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.facts.session import Compilation, Session
 from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.findings.breaks.break_view import ranked
-from ctrace.inspector.findings.fusion.missed_fusions import top_missed
-from ctrace.inspector.findings.fusion.totals import session_totals
+from ctrace.inspector.findings.fusion_totals import session_totals
+from ctrace.inspector.findings.missed_fusions import top_missed
 from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.target_view import (

@@ -53,8 +53,8 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.diagnosis.recompiles_document:RecompilesDocument"),
         Form(f"{_LESSONS}:CauseLesson", "--explain"),
     ),
-    "guards": (Form("ctrace.inspector.findings.guards.guard_view:GuardsDocument"),),
-    "shapes": (Form("ctrace.inspector.findings.shapes.shapes_document:ShapesDocument"),),
+    "guards": (Form("ctrace.inspector.findings.guard_view:GuardsDocument"),),
+    "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
@@ -83,7 +83,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "time": (
         Form("ctrace.inspector.features.time.timing_differences:TimingDocument"),
         Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
-        Form("ctrace.inspector.findings.compile_time.compile_time_view:CompileDocument", "--compile"),
+        Form("ctrace.inspector.findings.compile_time_view:CompileDocument", "--compile"),
     ),
     "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
     "memory": (

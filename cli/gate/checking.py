@@ -31,7 +31,7 @@ from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
-from ctrace.inspector.knowledge.versions.installed import check_environment, torch_version
+from ctrace.inspector.knowledge.releases import check_environment, torch_version
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenario_runs import CALLS, run_scenarios
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.events.run_events import Ended
+from ctrace.inspector.facts.run_events import Ended
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import Options
 

@@ -21,9 +21,8 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo import eager_backend as backends
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.facts.events.run_events import CallBegan
-from ctrace.inspector.facts.events.scenario_events import ScenarioDone
-from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
+from ctrace.inspector.facts.run_events import CallBegan
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.capture_request import Options
 

@@ -23,11 +23,11 @@ from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
+from ctrace.inspector.findings.compile_time_view import compile_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.guards.guard_view import guards_document
+from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.browse.links import BrowsedRun, KernelSource, Linked

@@ -18,14 +18,14 @@ from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.compile_time import Lane, Span
 from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
-from ctrace.inspector.findings.compile_time.compile_time_view import OTHER, compile_document, phase_of
+from ctrace.inspector.findings.compile_time_fold import lanes_of
+from ctrace.inspector.findings.compile_time_view import OTHER, compile_document, phase_of
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
+from ctrace.inspector.findings.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.html.packing import packed

@@ -12,7 +12,7 @@ from ctrace.inspector.findings.kernels.built_view import (
     stages_of,
     times,
 )
-from ctrace.inspector.findings.kernels.code_lines import source_lines
+from ctrace.inspector.findings.kernels.kernel_code import source_lines
 from ctrace.reports.json.printer import plain
 from ctrace.reports.json.target_json import basis
 

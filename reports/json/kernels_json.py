@@ -9,8 +9,14 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
-from ctrace.inspector.findings.kernels.graph_nodes import GraphNodes, graph_nodes
-from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, Work, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import (
+    GraphNodes,
+    KernelOfPart,
+    PartKernels,
+    Work,
+    graph_nodes,
+    work_of_launch,
+)
 from ctrace.inspector.findings.kernels.user_kernels_view import notes
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped

@@ -15,7 +15,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.break_view import never_compiled
 from ctrace.inspector.findings.cuda_graph_view import sentence as cuda_graphs
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
-from ctrace.inspector.findings.shapes.shape_view import violations
+from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.completeness import other_problems

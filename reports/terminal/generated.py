@@ -7,8 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.attention_view import AttentionState, kinds, unfused
-from ctrace.inspector.findings.graphs.cuts import Cut, cuts
-from ctrace.inspector.findings.graphs.fates import cut_off, happened
+from ctrace.inspector.findings.graphs.cuts import Cut, cut_off, cuts, happened
 from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.session.summary import languages
 from ctrace.reports import format as fmt

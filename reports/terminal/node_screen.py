@@ -9,14 +9,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode
-from ctrace.inspector.findings.graphs.graph_inputs import traced_inputs
-from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, counted, operations
+from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups, traced_inputs
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
-from ctrace.inspector.findings.graphs.ops import counted, operations
 from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
-from ctrace.inspector.knowledge.words import word
+from ctrace.inspector.knowledge.op_words import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention_screen import places
 from ctrace.reports.terminal.widgets import MOST, capped, item, section, table

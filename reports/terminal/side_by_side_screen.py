@@ -8,8 +8,8 @@ from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
-from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.findings.fusion_view import parts as fusions
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.side_by_side import (

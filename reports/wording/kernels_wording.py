@@ -9,7 +9,7 @@ from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.kernels.kernel_code import passages
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
-from ctrace.inspector.knowledge.words.counting import named, plural
+from ctrace.inspector.knowledge.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"

@@ -51,9 +51,8 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts
 from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.facts.events.run_events import DangersWithdrawn
-from ctrace.inspector.facts.events.scenario_events import DangerFound
-from ctrace.inspector.facts.scenario_facts import Rule
+from ctrace.inspector.facts.run_events import DangersWithdrawn
+from ctrace.inspector.facts.scenario_facts import DangerFound, Rule
 from ctrace.inspector.source.source_names import user_name
 
 _LONG = 80

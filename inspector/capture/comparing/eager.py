@@ -25,7 +25,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.facts.events.run_events import EagerCall
+from ctrace.inspector.facts.run_events import EagerCall
 from ctrace.inspector.processes.machine import memory
 
 _TIMES = 3

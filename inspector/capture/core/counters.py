@@ -14,7 +14,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.run_events import Counted
+from ctrace.inspector.facts.run_events import Counted
 
 _CACHES = ("inductor", "aot_autograd", "dynamo_cache")
 """Counters with outcomes of caches, beside others."""

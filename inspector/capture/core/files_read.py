@@ -32,8 +32,8 @@ from typing import Any
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.facts.events.run_events import FilesFound
 from ctrace.inspector.facts.outcome import Asked
+from ctrace.inspector.facts.run_events import FilesFound
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes import system_calls
 
@@ -63,7 +63,7 @@ _IMPORTING = ("_fill_cache", "<frozen importlib._bootstrap_external>")
 """`FileFinder._fill_cache`, which lists a folder for the import system (Python 3.11 to 3.14)."""
 _PREFIXED = ("networkx.utils.backends", "tqdm.utils")
 """Modules that torch imports and that go through all variables for those with a prefix, `NETWORKX_` and `TQDM_`
-(networkx 3.0 to 3.6, tqdm 4.66); these count for every model, see `runs/dependencies/circumstances.py`."""
+(networkx 3.0 to 3.6, tqdm 4.66); these count for every model, see `runs/circumstances.py`."""
 _METADATA = ("children", os.path.join("importlib", "metadata", "__init__.py"))  # noqa: PTH118
 """`FastPath.children`, which lists a folder for `importlib.metadata` (Python 3.11 to 3.14)."""
 

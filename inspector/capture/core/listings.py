@@ -14,7 +14,7 @@ from ctrace.inspector.capture.core.callers import folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import kept
-from ctrace.inspector.facts.events.run_events import Listing
+from ctrace.inspector.facts.run_events import Listing
 from ctrace.inspector.install_folders import INSPECTOR
 
 _FRAME = re.compile(r'^ +File "(.+)", line \d+, in ', re.MULTILINE)

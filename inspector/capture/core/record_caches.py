@@ -29,8 +29,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
-from ctrace.inspector.facts.events.compile_time_events import CacheStored, OwnCacheAsked
+from ctrace.inspector.facts.compile_time import CacheStored, LookupOutcome, OwnCacheAsked, TorchCachesUsed
 
 _SWITCHES = {
     "torch._inductor.config": ("fx_graph_cache", "fx_graph_remote_cache"),

@@ -21,7 +21,7 @@ from typing import Any
 
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.log.log_line import artifact, artifact_of, record_line
-from ctrace.inspector.runs.spill import framed
+from ctrace.inspector.runs.channel import framed
 
 # Import functions by name: a program may replace the modules' attributes.
 

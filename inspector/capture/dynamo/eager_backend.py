@@ -22,7 +22,7 @@ from ctrace.inspector.capture.core.exception_text import class_name
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.unmet import Unmet
-from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
+from ctrace.inspector.facts.run_events import InductorGuardsSeen
 from ctrace.inspector.runs.capture_request import Options
 
 KEPT = frozenset(

@@ -21,9 +21,9 @@ from ctrace.inspector.capture.core.callers import callers, folder_of_torch, plac
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.run_events import FrameLeft
-from ctrace.inspector.facts.events.tracing import BytecodeSeen
+from ctrace.inspector.facts.bytecode_facts import BytecodeSeen
 from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.run_events import FrameLeft
 from ctrace.inspector.source.disassembly import disassembled
 
 _GENERATOR = 0x20  # inspect.CO_GENERATOR

@@ -34,8 +34,15 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks, Stack, frames
 from ctrace.inspector.capture.dynamo.unmet import MISSING, Scope, children, is_relational
-from ctrace.inspector.facts.events.guard_events import GuardsPlaced, GuardStack
-from ctrace.inspector.facts.guard_facts import Duration, GuardCost, KindCost, LeftOut, PartCost
+from ctrace.inspector.facts.guard_facts import (
+    Duration,
+    GuardCost,
+    GuardsPlaced,
+    GuardStack,
+    KindCost,
+    LeftOut,
+    PartCost,
+)
 
 _COLD_TIMES = 9
 """Number of cold measurements for the median; each takes 25 ms to flush the caches."""

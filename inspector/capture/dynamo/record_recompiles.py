@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.eager_backend import other_backend
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks, frames
 from ctrace.inspector.capture.dynamo.unmet import Unmet, unmet_guards
-from ctrace.inspector.facts.events.guard_events import EntryHeld, GuardsFailed, UnmetGuard
+from ctrace.inspector.facts.guard_facts import EntryHeld, GuardsFailed, UnmetGuard
 
 # A call that differs in everything, such as one under another mode, may fail thousands.
 _MOST = 60

@@ -53,8 +53,8 @@ from ctrace.inspector.capture.dynamo.eager_backend import (
     late_guards,
     runner_of,
 )
-from ctrace.inspector.facts.events.run_events import CodegenEnded, CodegenFailed, CodegenStarted, InductorGuardsSeen
-from ctrace.inspector.knowledge.versions.torch_names import BACKWARD_COMPILER
+from ctrace.inspector.facts.run_events import CodegenEnded, CodegenFailed, CodegenStarted, InductorGuardsSeen
+from ctrace.inspector.knowledge.torch_names import BACKWARD_COMPILER
 
 
 class _Compiler(Protocol):

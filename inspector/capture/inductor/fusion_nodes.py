@@ -42,8 +42,15 @@ from msgspec.structs import asdict, replace
 from ctrace.inspector.capture.core.node_lines import stacks_of
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
-from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionRecord, ScheduledNode
-from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, NodeKind
+from ctrace.inspector.facts.fusion_facts import (
+    Access,
+    Buffer,
+    BufferRole,
+    FusedNode,
+    FusionRecord,
+    NodeKind,
+    ScheduledNode,
+)
 
 Computed = dict[Hashable, int]
 """FLOPs by value."""

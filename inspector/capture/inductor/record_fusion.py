@@ -22,7 +22,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.inductor.fusion_nodes import GraphPart
-from ctrace.inspector.facts.events.fusion_events import FusionRecord, RecordedRound
+from ctrace.inspector.facts.fusion_facts import FusionRecord, RecordedRound
 
 
 class Rounds:

@@ -30,7 +30,7 @@ from ctrace.inspector.capture.core.node_lines import REPLACED, modules_of, stack
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.tracing import ModulesSeen
+from ctrace.inspector.facts.bytecode_facts import ModulesSeen
 from ctrace.inspector.facts.passes import Pass, Pattern
 
 _ATTENTION = "_sfdp_pattern_"

@@ -33,7 +33,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.kernel_calls import kernel_calls
-from ctrace.inspector.facts.events.kernel_events import KernelMade, Layout, LineStacks, PartGenerated
+from ctrace.inspector.facts.kernels import KernelMade, Layout, LineStacks, PartGenerated
 
 _MARK = "_ctrace_origin"
 """Attribute of a node in a traced body. Not a key of its `meta`, which C++ code generation reads (cpp.py:3896)."""

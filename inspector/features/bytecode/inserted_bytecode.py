@@ -70,7 +70,7 @@ from ctrace.inspector.features.bytecode.stackforms import (
     written_owner,
 )
 from ctrace.inspector.features.bytecode.stackwalk import WalkStep, called, called_by
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.source.stacks import resumed
 
 _CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")

@@ -24,9 +24,8 @@ from ctrace.inspector.features.check.policy_model import (
 )
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.features.check.verdict import SeenJob
-from ctrace.inspector.log.files import rank_of
+from ctrace.inspector.log.files import one_file, rank_of, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
-from ctrace.inspector.log.rotation import one_file, rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.load import load_log

@@ -22,10 +22,9 @@ from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CORES
-from ctrace.inspector.runs.child import ChildProcess, cannot_start
+from ctrace.inspector.runs.child import ChildProcess, OutputTail, cannot_start
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.output_tail import OutputTail
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import Resolved, resolve

@@ -24,10 +24,9 @@ from ctrace.inspector.facts.cluster_facts import CollectiveCalled, CollectiveOri
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import RunDocument, Session
-from ctrace.inspector.findings.graphs.bytes import item_bytes, number
-from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, FxNode, TensorType
+from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, FxNode, TensorType, item_bytes, number
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _GROUP = re.compile(r"""['"]([^'"]*)['"]""")
 _ALL_REDUCE = re.compile(r"\.all_reduce_?\.")

@@ -60,12 +60,12 @@ from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph, cha
 from ctrace.inspector.features.compare.kernel_changes import follow_up, kernel_changes, resized_changes
 from ctrace.inspector.features.compare.site_changes import place, site_changes
 from ctrace.inspector.features.compare.worse_side import judge
-from ctrace.inspector.findings.compile_time.keys import components_of, differences
-from ctrace.inspector.findings.graphs.scan import pieces
-from ctrace.inspector.findings.guards.guard_view import about
-from ctrace.inspector.findings.guards.printed_tree import parse
+from ctrace.inspector.findings.compile_time_view import components_of, differences
+from ctrace.inspector.findings.graphs.parse import pieces
+from ctrace.inspector.findings.guard_view import about
+from ctrace.inspector.findings.printed_tree import parse
 from ctrace.inspector.findings.site_matching import paired
-from ctrace.inspector.knowledge.words.counting import memory
+from ctrace.inspector.knowledge.counting import memory
 from ctrace.inspector.session.completeness import first_lines
 
 _LITTLE = 0.01

@@ -14,11 +14,10 @@ from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Compilation, Graph, Session
 from ctrace.inspector.features.compare.changes import Change, ChangeKind, What, edited
 from ctrace.inspector.features.compare.site_changes import place, root_of
-from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, TensorType
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, TensorType, op_name, overload
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled
-from ctrace.inspector.findings.graphs.ops import op_name, overload
 from ctrace.inspector.findings.site_matching import paired
-from ctrace.inspector.knowledge.words.counting import named
+from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.source.relative_paths import relative_path
 from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.statements import qualified_name, statement

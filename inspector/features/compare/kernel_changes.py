@@ -15,7 +15,7 @@ from ctrace.inspector.features.compare.changes import Change, ChangeKind, What, 
 from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph
 from ctrace.inspector.findings.kernels.kernel_view import label_of
 from ctrace.inspector.findings.site_matching import paired
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")
 """The names of generated kernels, which contain ops and a number (2.13, _inductor/codegen/triton.py and cpp.py)."""

@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.events.core import SpanMarked
-from ctrace.inspector.findings.compile_time.compile_time_fold import Timeline, timeline
+from ctrace.inspector.facts.run_events import SpanMarked
+from ctrace.inspector.findings.compile_time_fold import Timeline, timeline
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import pieces, records
-from ctrace.inspector.log.log_marks import Marks
+from ctrace.inspector.log.raw import Marks
 from ctrace.inspector.log.reader import LogEntry, Reader, whole
 from ctrace.inspector.log.reading_limits import longest_record
 

@@ -27,10 +27,9 @@ from ctrace.inspector.features.compare.rank_summary import (
     summary_of,
 )
 from ctrace.inspector.features.compare.record_content import SOURCES, RankItem, items_of
-from ctrace.inspector.log.files import first_record
+from ctrace.inspector.log.files import first_record, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
 from ctrace.inspector.log.reader import Broken
-from ctrace.inspector.log.rotation import rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
 
 _PARALLEL_BYTES = 32 << 20

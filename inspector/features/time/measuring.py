@@ -35,7 +35,7 @@ from ctrace.inspector.features.time.timing_request import CompileConfiguration, 
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.findings.ratios import compared, has_trend, interval_of
-from ctrace.inspector.knowledge.versions.installed import check_environment
+from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess

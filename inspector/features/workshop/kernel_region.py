@@ -20,10 +20,9 @@ from ctrace.inspector.features.workshop.size_expressions import (
     are_equal,
     symbols_of,
 )
-from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind
-from ctrace.inspector.findings.graphs.graph_inputs import aten_inputs, traced_inputs
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, is_view, op_name
+from ctrace.inspector.findings.graphs.graph_lines import aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.ops import is_view, op_name
 
 _WIDTHS = {"16": "AVX512", "8": "AVX2"}
 """Floats in a vector register, and torch's name of the instructions."""

@@ -9,8 +9,8 @@ import pytest
 from ctrace.inspector.features.check.jobs import traced
 from ctrace.inspector.features.check.policy_model import CheckPolicy
 from ctrace.inspector.features.compare.ranks_of_job import read_job
+from ctrace.inspector.log.files import grouped, join, rotation_note
 from ctrace.inspector.log.folders import choose, logs_in, whole
-from ctrace.inspector.log.rotation import grouped, join, rotation_note
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
+from ctrace.inspector.findings.fusion_view import parts as fusions
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports.json.explain_json import as_data, render_json

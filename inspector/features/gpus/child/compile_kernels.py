@@ -32,14 +32,14 @@ from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.triton_builds import TritonBuilds, resources
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
-from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.kernel_cache import CompileCache, CompiledKernel
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.versions.torch_names import LIBDEVICE_PATH
+from ctrace.inspector.knowledge.torch_names import LIBDEVICE_PATH
 
 _R = TypeVar("_R", bound=Record)
 _TENSOR_MEMORY = 512

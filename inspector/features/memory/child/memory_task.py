@@ -26,7 +26,6 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.memory_facts import (
     AliveMemory,
     CallGrowth,
@@ -37,6 +36,7 @@ from ctrace.inspector.facts.memory_facts import (
     TriedSize,
 )
 from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped

@@ -39,7 +39,7 @@ from ctrace.inspector.features.workshop.triton_op_model import (
 )
 from ctrace.inspector.features.workshop.triton_op_writing import wrapped
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
-from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS
+from ctrace.inspector.knowledge.torch_names import KERNEL_ANALYSIS
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
 _LONG = 300

@@ -21,7 +21,7 @@ from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
 from ctrace.inspector.capture.comparing.world import World  # noqa: E402
 from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
-from ctrace.inspector.facts.events.scenario_events import DangerFound  # noqa: E402
+from ctrace.inspector.facts.scenario_facts import DangerFound  # noqa: E402
 from ctrace.inspector.facts.wire import Record  # noqa: E402
 
 

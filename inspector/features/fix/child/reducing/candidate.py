@@ -21,8 +21,8 @@ from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.frames import frames
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks
 from ctrace.inspector.capture.dynamo.record_recompiles import recompiles
-from ctrace.inspector.facts.events.run_events import Ended
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.run_events import Ended
 
 _RAISED = 1
 
