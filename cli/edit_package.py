@@ -77,7 +77,7 @@ class Editing:
     def watch(self) -> int:
         """Check now and after every save, until Ctrl-C or until nobody reads stdout."""
         from ctrace.cli.console import is_stdout_unread, say
-        from ctrace.cli.signals import EndedBySignal
+        from ctrace.cli.streams import EndedBySignal
         from ctrace.inspector.features.workshop.kernel_package import bare_package
         from ctrace.inspector.features.workshop.package_watching import changed, next_change, stamp_of
 

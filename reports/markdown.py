@@ -29,8 +29,7 @@ from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
-from ctrace.reports.wording.accuracy_wording import answer
-from ctrace.reports.wording.comparison_wording import basis, rounded
+from ctrace.reports.wording.accuracy_wording import answer, basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
     MOST_CAUSES,
@@ -44,7 +43,7 @@ from ctrace.reports.wording.diagnosis_wording import (
     symptoms,
 )
 from ctrace.reports.wording.fusion_wording import bytes_text, missed_text
-from ctrace.reports.wording.target_wording import kernel_facts
+from ctrace.reports.wording.kernels_wording import kernel_facts
 
 _SENTENCE = 1000
 """The most characters of one sentence; a message of the user's program may have millions."""

@@ -23,8 +23,7 @@ from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import Folder
-from ctrace.reports.dump.ejected_kernel import kernel_file, short
-from ctrace.reports.dump.op_file import NAMESPACE, op_file, shape
+from ctrace.reports.dump.op_file import NAMESPACE, kernel_file, op_file, shape, short
 from ctrace.reports.dump.signatures import bounds
 from ctrace.reports.dump.texts import text
 

@@ -19,10 +19,8 @@ from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.gate_places import Spot, near, site_spot
-from ctrace.reports.gate.gate_words import KINDS, verdict
-from ctrace.reports.gate.suggestions import sarif_fixes
+from ctrace.reports.gate.gate_findings import SharedFinding, lines, sarif_fixes, shared_findings
+from ctrace.reports.gate.gate_words import KINDS, Spot, near, site_spot, verdict
 
 _GB = re.compile(r"GB\d{4}")
 _HELP = {

@@ -24,7 +24,7 @@ from ctrace.inspector.findings.graphs.graph_summary import (
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention_screen import attention_lines
+from ctrace.reports.terminal.node_screen import attention_lines
 from ctrace.reports.terminal.widgets import MOST, capped, headline, item
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 

@@ -29,8 +29,7 @@ from ctrace.inspector.findings.target_view import (
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, headline, item, more, section
-from ctrace.reports.wording.kernels_wording import configuration_text
-from ctrace.reports.wording.target_wording import least_text, spills_text
+from ctrace.reports.wording.kernels_wording import configuration_text, least_text, spills_text
 
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"

@@ -17,8 +17,7 @@ from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference, runs
 from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention_screen import places
-from ctrace.reports.terminal.node_screen import line_title, node_line
+from ctrace.reports.terminal.node_screen import line_title, node_line, places
 from ctrace.reports.terminal.widgets import capped, hanging, headline, item, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 

@@ -19,7 +19,7 @@ from ctrace.inspector.log.decode_compile_time import LOOKUPS
 from ctrace.inspector.log.dispatch import _DECODERS, STAGES
 from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.build import build
-from ctrace.reports.json.built_json import built_data
+from ctrace.reports.json.kernels_json import built_data
 from ctrace.reports.json.printer import render
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen

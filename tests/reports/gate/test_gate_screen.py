@@ -81,7 +81,7 @@ class TestJobs:
         assert "models/m24.py" in _screen(outcomes.MANY)
 
     def test_with_many_jobs_those_that_hold_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("ctrace.reports.gate.screentable.MOST_JOBS", 20)
+        monkeypatch.setattr("ctrace.reports.gate.gate_screen.MOST_JOBS", 20)
         screen = _screen(outcomes.MANY)
         assert "models/m24.py" not in screen
         assert "  and 25 jobs that pass\n" in screen

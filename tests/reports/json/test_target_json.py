@@ -13,7 +13,11 @@ from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.fusion_json import render_fusion_json
 from ctrace.reports.json.graphs_json import render_graphs_json
-from ctrace.reports.json.kernels_json import render_ir_json, render_kernels_json, render_line_json
+from ctrace.reports.json.kernels_json import (
+    render_ir_json,
+    render_kernels_json,
+    render_line_json,
+)
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from ctrace.reports.json.target_json import basis
 from tests.support import built

@@ -32,7 +32,7 @@ from ctrace.inspector.capture.core.node_lines import line_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
-from ctrace.inspector.features.workshop.child.checks import finite, first_difference, noise_of
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Imported, imported, installed, operators_of
 from ctrace.inspector.features.workshop.child.patched_model import (
     CompiledPart,

@@ -26,15 +26,13 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.features.workshop.child.checks import (
     configurations,
-    finite,
-    first_difference,
     guarded_call,
     launched,
     layout_of,
-    noise_of,
     watched,
     with_configuration,
 )
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Case, Operator, outputs
 from ctrace.inspector.features.workshop.child.recorded_launches import (
     absent,

@@ -27,7 +27,8 @@ from ctrace.inspector.capture.core.node_lines import line_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.errors import telling_line
-from ctrace.inspector.features.workshop.child.checks import copied, finite, first_difference, noise_of
+from ctrace.inspector.features.workshop.child.checks import copied
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Imported, Operator, operators_of
 from ctrace.inspector.features.workshop.child.kernel_sides import OperatorOutcome, called_each, limited, too_long
 from ctrace.inspector.features.workshop.child.recorded_launches import function_of

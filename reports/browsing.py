@@ -1,21 +1,35 @@
 """`ctrace browse`: the views of a run in a terminal, and source, graph and kernels side by side.
 
 Views that other commands have are their screens, as colored lines.
+
+A pane of lines that draws only those in view, so that a million lines cost no more than fifty.
+
+Source, graph and kernels of a run, and which lines and nodes belong together.
+
+The facts are those of `ctrace graphs` and `ctrace kernels` as JSON: a node has the line that torch keeps for it, a
+kernel has the nodes that it computes, and a line of its source has the user's lines that it is from.
 """
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.geometry import Region, Size
+from textual.message import Message
 from textual.screen import ModalScreen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -30,8 +44,8 @@ from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.browse.links import BrowsedRun, KernelSource, Linked
-from ctrace.reports.browse.panes import Lines
+from ctrace.reports.json.graphs_json import render_stage_json
+from ctrace.reports.json.kernels_json import render_kernels_json
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
@@ -42,6 +56,267 @@ from ctrace.reports.terminal.kernel_tables import kernels_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import drawn, led
+
+_LINK_LONGEST = 400
+_USUAL = ("post_grad", "forward", "inference")
+
+
+class GraphNode(Struct, frozen=True):
+    """A node of a graph stage, as one line."""
+
+    name: str
+    text: str
+    place: str
+    """`model.py:12`; empty: torch keeps no line for it."""
+
+
+class KernelSource(Struct, frozen=True):
+    """A kernel, with its lines."""
+
+    key: str
+    """Graph, part and name."""
+    name: str
+    language: str
+    lines: tuple[str, ...]
+    """Its source; for a library call, its calls."""
+    places: frozenset[str]
+    from_line: Mapping[int, tuple[str, ...]]
+    """Places by index of the line."""
+    stage: str
+    """The stage whose nodes it names; empty: torch names none."""
+    nodes: frozenset[str]
+
+
+class Linked(Struct, frozen=True):
+    """What belongs to a selection."""
+
+    places: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    kernels: frozenset[str] = frozenset()
+
+
+class BrowsedRun:
+    """The source, graphs and kernels of a run."""
+
+    def __init__(self, session: Session) -> None:
+        cwd = session.environment.cwd
+        self._session = session
+        self._compiled = {each.id: each for each in compiled(session)}
+        self.files = {
+            fmt.relative(file, cwd): [_code(line) for line in text.split("\n")]
+            for file, text in session.listings.items()
+        }
+        self.graphs = {each.id: [staged.label for staged in each.stages] for each in self._compiled.values()}
+        found = json.loads(render_kernels_json(session, parts(session), source=True))
+        self.kernels = [_kernel(each) for part in found["parts"] for each in part["kernels"]]
+        self._nodes: dict[tuple[str, str], list[GraphNode]] = {}
+
+    def usual_stage(self, graph: str) -> str:
+        """Return the stage to show first: the one that kernels are generated from."""
+        labels = self.graphs[graph]
+        return next((name for name in _USUAL if name in labels), labels[0] if labels else "")
+
+    def nodes(self, graph: str, stage: str) -> list[GraphNode]:
+        """Return the nodes of a stage, read once."""
+        if (graph, stage) not in self._nodes:
+            each = self._compiled.get(graph)
+            stages = () if each is None else each.stages
+            staged = next((one for one in stages if one.label == stage), None)
+            found: list[GraphNode] = []
+            if each is not None and staged is not None and staged.graph is not None:
+                read = json.loads(render_stage_json(self._session, each, staged))["graph"]
+                found = [_node(one) for one in _flat(read)]
+            self._nodes[graph, stage] = found
+        return self._nodes[graph, stage]
+
+    def kernels_of(self, graph: str) -> list[KernelSource]:
+        """Return the kernels of a graph."""
+        return [each for each in self.kernels if each.key.startswith(f"{graph} ")]
+
+    def of_places(self, places: Iterable[str], graph: str, stage: str) -> Linked:
+        """Return what comes from some lines."""
+        wanted = frozenset(places)
+        nodes = frozenset(each.name for each in self.nodes(graph, stage) if each.place in wanted)
+        kernels = frozenset(each.key for each in self.kernels_of(graph) if each.places & wanted)
+        return Linked(wanted, nodes, kernels)
+
+    def of_node(self, name: str, graph: str, stage: str) -> Linked:
+        """Return what belongs to a node: the kernels that name it, else those of its line."""
+        place = next((each.place for each in self.nodes(graph, stage) if each.name == name), "")
+        places = frozenset((place,)) if place else frozenset()
+        known = self.kernels_of(graph)
+        named = frozenset(each.key for each in known if each.stage == stage and name in each.nodes)
+        by_line = frozenset(each.key for each in known if each.places & places)
+        return Linked(places, frozenset((name,)), named or by_line)
+
+    def of_kernel_line(self, kernel: KernelSource, line: int, graph: str, stage: str) -> Linked:
+        """Return what a line of a kernel comes from."""
+        places = frozenset(kernel.from_line.get(line, ()))
+        at_places = self.of_places(places, graph, stage).nodes
+        nodes = at_places & kernel.nodes if kernel.stage == stage else at_places
+        return Linked(places, nodes, frozenset((kernel.key,)))
+
+
+def _code(line: str) -> str:
+    """Return a line of code with its indentation, and nothing that a terminal could obey."""
+    return fmt.cut(fmt.plain(line[: 16 * _LINK_LONGEST].expandtabs(4)).replace("\n", "\\n"), _LINK_LONGEST)
+
+
+def _flat(graph: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    yield from graph["nodes"]
+    for each in graph["graphs"]:
+        yield from _flat(each)
+
+
+def _node(each: dict[str, Any]) -> GraphNode:
+    sizes = each["sizes"]
+    kind = f"  {each['dtype'] or ''}[{', '.join(sizes)}]" if sizes is not None else ""
+    place = f"{each['file']}:{each['line']}" if each["file"] and each["line"] else ""
+    if each["args"]:
+        args = f"({each['args']})"
+    elif each["kind"] == "placeholder":
+        args = "  input"
+    else:
+        args = ""
+    return GraphNode(each["name"], fmt.one_line(f"{each['name']} = {each['op']}{args}{kind}", _LINK_LONGEST), place)
+
+
+def _kernel(each: dict[str, Any]) -> KernelSource:
+    source = each["source"]
+    from_line = {one["line"] - 1: tuple(one["lines"]) for one in each["statements"]}
+    if source is None:
+        calls = [one for one in each["launches"] if one["lines"]]
+        lines = tuple(one.get("call") or ", ".join(one["ops"]) for one in calls)
+        from_line = {at: tuple(one["lines"]) for at, one in enumerate(calls)}
+    else:
+        lines = tuple(source.split("\n"))
+    stage, names = "", frozenset[str]()
+    if nodes := each["graph_nodes"]:
+        stage, names = nodes["stage"], frozenset(nodes["names"])
+    return KernelSource(
+        key=f"{each['graph']} {each['stage']} {each['name']}",
+        name=fmt.one(each["name"], _LINK_LONGEST),
+        language=each["language"],
+        lines=tuple(_code(line) for line in lines),
+        places=frozenset(each["lines"]) | {place for some in from_line.values() for place in some},
+        from_line=from_line,
+        stage=stage,
+        nodes=names,
+    )
+
+
+_LINKED = Style.parse("on #1c3a5e")
+_LINKED_LIGHT = Style.parse("on #cfe4fb")
+_PICKED = Style.parse("bold reverse")
+_WIDEST = 400
+
+
+class Lines(ScrollView, can_focus=True):
+    """Lines with a cursor and marks."""
+
+    DEFAULT_CSS = """
+    Lines { border: round $surface-lighten-2; border-title-color: $text; scrollbar-size: 0 1; }
+    Lines:focus { border: round $accent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "page(1)", "Page down", show=False),
+        Binding("home", "edge(0)", "Top", show=False),
+        Binding("end", "edge(1)", "Bottom", show=False),
+        Binding("left", "scroll_left", "Left", show=False),
+        Binding("right", "scroll_right", "Right", show=False),
+    ]
+
+    class Picked(Message):
+        """The user moved to a line."""
+
+        def __init__(self, pane: "Lines", index: int) -> None:
+            super().__init__()
+            self.pane = pane
+            self.index = index
+
+        @property
+        def control(self) -> "Lines":
+            """The pane."""
+            return self.pane
+
+    def __init__(self, name: str, *, has_cursor: bool = True) -> None:
+        super().__init__(id=name)
+        self.count = 0
+        self.cursor = -1
+        self.marks: Mapping[int, str] = {}
+        self._line: Callable[[int], Text] = lambda index: Text("")
+        self._has_cursor = has_cursor
+
+    def show(self, count: int, line: Callable[[int], Text], marks: Mapping[int, str], *, at: int | None = None) -> None:
+        """Show lines; `line` draws one, `marks` has `linked` and `picked` by index, `at` comes into view."""
+        self.count, self._line, self.marks = count, line, marks
+        widest = max((line(index).cell_len for index in range(min(count, 2000))), default=0)
+        self.virtual_size = Size(min(_WIDEST, widest), count)
+        if at is not None:
+            self.cursor = min(at, count - 1)
+            self._into_view()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the screen."""
+        index = y + int(self.scroll_offset.y)
+        width = self.scrollable_content_region.width
+        if not 0 <= index < self.count:
+            return Strip.blank(width, self.rich_style)
+        text = self._line(index)
+        strip = Strip(list(text.render(self.app.console)))
+        left = int(self.scroll_offset.x)
+        strip = strip.extend_cell_length(left + width).crop(left, left + width).apply_style(self.rich_style)
+        mark = self.marks.get(index, "")
+        if self._has_cursor and index == self.cursor and (self.has_focus or mark == "picked"):
+            return Strip([Segment(each.text, (each.style or Style()) + _PICKED) for each in strip])
+        if mark:
+            linked = _LINKED if self.app.current_theme.dark else _LINKED_LIGHT
+            return Strip([Segment(each.text, (each.style or Style()) + linked) for each in strip])
+        return strip
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor, or scroll where there is none."""
+        if self._has_cursor:
+            self._pick(self.cursor + step)
+        else:
+            self.scroll_relative(y=step, animate=False)
+
+    def action_page(self, step: int) -> None:
+        """Move by one screen."""
+        self.action_move(step * max(1, self.scrollable_content_region.height - 1))
+
+    def action_edge(self, end: int) -> None:
+        """Move to the first or the last line."""
+        if self._has_cursor:
+            self._pick(self.count - 1 if end else 0)
+        else:
+            self.scroll_to(y=self.count if end else 0, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Pick the line under the mouse."""
+        offset = event.get_content_offset(self)
+        if offset is not None and self._has_cursor:
+            index = offset.y + int(self.scroll_offset.y)
+            if index < self.count:
+                self._pick(index)
+
+    def _pick(self, index: int) -> None:
+        if not self.count:
+            return
+        self.cursor = max(0, min(self.count - 1, index))
+        self.scroll_to_region(Region(int(self.scroll_offset.x), self.cursor, 1, 1), animate=False)
+        self.refresh()
+        self.post_message(self.Picked(self, self.cursor))
+
+    def _into_view(self) -> None:
+        top, height = int(self.scroll_offset.y), self.scrollable_content_region.height
+        if not top < self.cursor < top + height - 2:
+            self.scroll_to(y=max(0, self.cursor - height // 3), animate=False)
+
 
 _MOST_FOUND = 200
 _LONGEST = 300

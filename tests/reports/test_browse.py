@@ -16,9 +16,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.browse.app import VIEWS, Browser, Help, Search, lines_of
-from ctrace.reports.browse.links import BrowsedRun
-from ctrace.reports.browse.panes import Lines
+from ctrace.reports.browsing import VIEWS, BrowsedRun, Browser, Help, Lines, Search, lines_of
 from tests.support import fusions, guarded, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
 from tests.support.looped import run
