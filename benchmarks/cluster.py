@@ -28,8 +28,8 @@ from msgspec import Struct, field
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.cluster.collective_view import collectives_document
-from ctrace.inspector.features.compare.ranks.job import first_difference, items_in
-from ctrace.inspector.features.compare.ranks.rank_summary import Apart, summary_of
+from ctrace.inspector.features.compare.rank_summary import Apart, summary_of
+from ctrace.inspector.features.compare.ranks_of_job import first_difference, items_in
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store

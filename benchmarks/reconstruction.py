@@ -18,10 +18,10 @@ from pathlib import Path
 from _measure import SAMPLES
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
-from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
-from ctrace.inspector.features.bytecode.rewrites.alignment import Added, apply
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
+from ctrace.inspector.features.bytecode.ownership import Added, apply
+from ctrace.inspector.features.bytecode.reconstruct import NotReconstructed, reconstruct
 from ctrace.inspector.runs.load import load_log
 
 AT_ONCE = 2

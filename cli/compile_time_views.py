@@ -41,7 +41,7 @@ def show_compile_time(
     from ctrace.cli.console import check_output
     from ctrace.cli.show import exit_code, show_document
     from ctrace.cli.view_run import session_of
-    from ctrace.inspector.findings.compile_time.compile_time_view import CompileDocument, compile_document
+    from ctrace.inspector.findings.compile_time_view import CompileDocument, compile_document
 
     check_output(output)
     if perfetto is not None:
@@ -70,7 +70,7 @@ def _write_trace(session: "Session", perfetto: Path) -> None:
         RunError: the run has no steps, or the file cannot be written.
     """
     from ctrace.cli.console import write_report
-    from ctrace.inspector.findings.compile_time.compile_time_view import seconds
+    from ctrace.inspector.findings.compile_time_view import seconds
     from ctrace.reports.perfetto import render_perfetto
 
     if seconds(session.compile_time) is None:

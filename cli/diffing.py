@@ -15,7 +15,7 @@ from ctrace.inspector.files.scratch import scratch
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.compare.diff.changes import RunDiff, What
+    from ctrace.inspector.features.compare.changes import RunDiff, What
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import Store
 
@@ -30,7 +30,7 @@ def kinds(text: str | None) -> "tuple[What, ...]":
     Raises:
         TargetError: there is no such kind.
     """
-    from ctrace.inspector.features.compare.diff.changes import What
+    from ctrace.inspector.features.compare.changes import What
 
     if text is None:
         return ()
@@ -68,7 +68,7 @@ def with_settings(
     """
     from msgspec.structs import replace
 
-    from ctrace.inspector.features.compare.diff.worse_side import DIFFERENT_CALLS, without_direction
+    from ctrace.inspector.features.compare.worse_side import DIFFERENT_CALLS, without_direction
 
     first, second = _capture_of(before[0], options), _capture_of(after[0], options)
     if first is None or second is None or first.target != second.target:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.errors import CtraceError, Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
-    from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage, PackageCheckRequest
+    from ctrace.inspector.features.workshop.kernel_package import KernelPackage
+    from ctrace.inspector.features.workshop.package_model import CheckedPackage, PackageCheckRequest
 
 
 class Editing:
@@ -20,7 +20,7 @@ class Editing:
         Raises:
             TargetError: there is none in the folder, or several.
         """
-        from ctrace.inspector.features.workshop.kernel_packages.kernel_package import found_in
+        from ctrace.inspector.features.workshop.kernel_package import found_in
 
         found = found_in(folder)
         if len(found) > 1:
@@ -35,14 +35,14 @@ class Editing:
         """The last version that was correct, with which the next one is compared."""
 
     def _package(self) -> "KernelPackage":
-        from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
+        from ctrace.inspector.features.workshop.kernel_package import package_at
 
         return package_at(self._folder)
 
     def _request(self) -> "PackageCheckRequest":
         from msgspec.structs import replace
 
-        from ctrace.inspector.features.workshop.kernel_packages.package_model import PackageCheckRequest
+        from ctrace.inspector.features.workshop.package_model import PackageCheckRequest
 
         request = PackageCheckRequest(str(self._folder), self._is_timed, self._code, self._target)
         if self._seconds is None:
@@ -51,7 +51,7 @@ class Editing:
 
     def _check(self) -> "CheckedPackage":
         from ctrace.cli.progress import progress
-        from ctrace.inspector.features.workshop.kernel_packages.package_children import checked
+        from ctrace.inspector.features.workshop.package_children import checked
 
         with progress() as shown:
             shown.say("checking")
@@ -77,9 +77,9 @@ class Editing:
     def watch(self) -> int:
         """Check now and after every save, until Ctrl-C or until nobody reads stdout."""
         from ctrace.cli.console import is_stdout_unread, say
-        from ctrace.cli.signals import EndedBySignal
-        from ctrace.inspector.features.workshop.kernel_packages.kernel_package import bare_package
-        from ctrace.inspector.features.workshop.kernel_packages.watching import changed, next_change, stamp_of
+        from ctrace.cli.streams import EndedBySignal
+        from ctrace.inspector.features.workshop.kernel_package import bare_package
+        from ctrace.inspector.features.workshop.package_watching import changed, next_change, stamp_of
 
         package = bare_package(self._folder)
         say(f"ctrace: watching {self._folder}; Ctrl-C ends")
@@ -100,7 +100,7 @@ class Editing:
     def _report(self, names: tuple[str, ...]) -> None:
         """Check once, and print one line; an error in the package is one, too."""
         from ctrace.cli.console import write_report
-        from ctrace.inspector.features.workshop.kernel_packages.watching import code_diffs
+        from ctrace.inspector.features.workshop.package_watching import code_diffs
         from ctrace.reports.escape import plain_document
         from ctrace.reports.wording.kernel_packages import check_line
 

@@ -92,7 +92,7 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
 
 
 def _named(kernels: "tuple[Kernel, ...]", name: str) -> "Kernel":
-    from ctrace.inspector.features.workshop.ejecting.eject_kernel import op_name
+    from ctrace.inspector.features.workshop.eject_kernel import op_name
 
     tests: tuple[Callable[[Kernel], bool], ...] = (
         lambda each: each.name == name,
@@ -121,8 +121,8 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
         TargetError: one cannot be ejected, and was named.
         DumpError: a package cannot be written.
     """
-    from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, package_of
-    from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
+    from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, package_of
+    from ctrace.inspector.features.workshop.size_expressions import RefusalError
     from ctrace.reports.dump.eject_writing import Written, make_folder, write_package
     from ctrace.reports.json.package_results import Ejected
 

@@ -194,7 +194,7 @@ def _show_issues(request: FixRequest, fixes: "Fixes") -> None:
     from ctrace.cli.console import say, write_report
     from ctrace.inspector.features.fix.reduction.saved_reproducers import saved
     from ctrace.inspector.runs.store import Store
-    from ctrace.reports.library_issue import library_findings, render_issues
+    from ctrace.reports.reproducer import library_findings, render_issues
 
     ids = [each.id for each in library_findings(fixes)]
     reproducers = saved(Store().root, ids)

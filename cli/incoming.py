@@ -9,7 +9,7 @@ from ctrace.cli.console import say
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.run_events import Event
     from ctrace.inspector.facts.session import Session
 
 _PIECE = 1 << 20
@@ -63,7 +63,7 @@ def session_of_parts(parts: tuple[Path, ...]) -> "Session":
         RunError: one cannot be read, or there is no space for a copy.
     """
     from ctrace.inspector.files.scratch import scratch_folder
-    from ctrace.inspector.log.rotation import join, rotation_note
+    from ctrace.inspector.log.files import join, rotation_note
 
     say(f"ctrace: {rotation_note(parts)}")
     log = scratch_folder() / parts[-1].name
@@ -128,8 +128,8 @@ def followed(log: Path) -> "Session":
 
 def _line(event: "Event | None") -> str:
     """Say what an event means, in one line; empty for most."""
-    from ctrace.inspector.facts.events import core as ev
-    from ctrace.inspector.facts.events import guard_events as ge
+    from ctrace.inspector.facts import guard_facts as ge
+    from ctrace.inspector.facts import run_events as ev
     from ctrace.inspector.source.stacks import resumed
     from ctrace.reports.format import one_line
 

@@ -78,7 +78,7 @@ def side_by_side(
 def with_torchs(session: "Session") -> "Session":
     """Add the kernels that torch's own log has, and say what of it cannot be parsed."""
     from ctrace.cli.console import say
-    from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
+    from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 
     found, problems = with_torchs_kernels(session)
     for each in problems[:_MOST_PROBLEMS]:
@@ -150,7 +150,7 @@ def _for_a_target(
 ) -> "Iterator[RenderableType]":
     """Show bounds, choices that autotuning makes on the device, and questions about the device."""
     from ctrace.reports.terminal import target_screen as target
-    from ctrace.reports.terminal.bounds_screen import bounds_screen
+    from ctrace.reports.terminal.target_screen import bounds_screen
 
     if not session.built:
         yield target.nothing_compiled(session)
@@ -166,7 +166,7 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 
 
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.dump_screen import dump_screen
+    from ctrace.reports.terminal.kernel_files_screen import dump_screen
 
     return dump_screen(session, _dumped(session, folder))
 

@@ -11,8 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ctrace.cli.console import complain, guarded_streams, say
-from ctrace.cli.signals import EndedBySignal, ending_in_order, ending_signal
-from ctrace.cli.streams import drop, open_standard_streams
+from ctrace.cli.streams import EndedBySignal, drop, ending_in_order, ending_signal, open_standard_streams
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError, did_you_mean
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 from ctrace.inspector.version import __version__
@@ -94,7 +93,7 @@ def _named(words: Sequence[str]) -> list[str]:
 
 def _add(commands: typer.Typer, name: str) -> None:
     """Add a command; the list of commands shows the whole first line of its help, which typer would cut."""
-    path = "kernels.listing" if name == "kernels" else name.replace(" ", ".")
+    path = "kernels_list" if name == "kernels" else name.replace(" ", "_")
     module = import_module(f"ctrace.cli.commands.{path}")
     command = getattr(module, name.rpartition(" ")[2])
     short = (command.__doc__ or "").partition("\n")[0]

@@ -8,9 +8,9 @@ from msgspec import Struct
 from ctrace.inspector.errors import Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage
-    from ctrace.inspector.features.workshop.kernel_packages.package_model import AppliedPackage, PackageTuning
-    from ctrace.inspector.features.workshop.triton_ops.triton_op_model import WrapResult
+    from ctrace.inspector.features.workshop.kernel_package import KernelPackage
+    from ctrace.inspector.features.workshop.package_model import AppliedPackage, PackageTuning
+    from ctrace.inspector.features.workshop.triton_op_model import WrapResult
     from ctrace.inspector.runs.capture_request import Options
 
 
@@ -31,7 +31,7 @@ def wrap_result(kernel: str, inputs: tuple[str, ...], timeout: float | None, *, 
         CtraceError: the kernel cannot be wrapped.
     """
     from ctrace.cli.progress import progress
-    from ctrace.inspector.features.workshop.triton_ops.wrapping import read_only, wrap
+    from ctrace.inspector.features.workshop.kernel_wrapping import read_only, wrap
     from ctrace.inspector.runs.capture_request import Options
 
     if not is_run:
@@ -59,9 +59,8 @@ def applied_package(
     """
     from ctrace.cli.progress import progress
     from ctrace.cli.time_steps import resolved
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import packages_in
-    from ctrace.inspector.features.workshop.kernel_packages.package_children import applied
-    from ctrace.inspector.features.workshop.kernel_packages.production import diffs_of
+    from ctrace.inspector.features.workshop.kernel_package import diffs_of, packages_in
+    from ctrace.inspector.features.workshop.package_children import applied
 
     packages = packages_in(folder)
     model = resolved(target, options)
@@ -104,9 +103,9 @@ def tuned_packages(
         CtraceError: a package or the GPU is wrong, or a package's code fails.
     """
     from ctrace.cli.progress import progress
-    from ctrace.inspector.features.workshop.kernel_packages.kernel_package import packages_in
-    from ctrace.inspector.features.workshop.kernel_packages.package_children import tuned
-    from ctrace.inspector.features.workshop.kernel_packages.package_configurations import with_kernels
+    from ctrace.inspector.features.workshop.kernel_package import packages_in
+    from ctrace.inspector.features.workshop.package_children import tuned
+    from ctrace.inspector.features.workshop.package_configurations import with_kernels
     from ctrace.inspector.files.writing import working_folder
     from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
     from ctrace.inspector.runs.settings import settings_at
@@ -125,7 +124,7 @@ def tuned_packages(
 
 
 def _kept(package: "KernelPackage", result: "PackageTuning", *, is_written: bool) -> TunedPackage:
-    from ctrace.inspector.features.workshop.kernel_packages.package_configurations import (
+    from ctrace.inspector.features.workshop.package_configurations import (
         chosen,
         write_configurations,
         write_table,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.signals import EndedBySignal
+from ctrace.cli.streams import EndedBySignal
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.reports.format import one_line

@@ -37,7 +37,7 @@ def page(store: Store, names: Sequence[str]) -> str:
     Raises:
         RunError: a run cannot be read.
     """
-    from ctrace.inspector.features.compare.diff.compare import compare
+    from ctrace.inspector.features.compare.compare_runs import compare
     from ctrace.reports.html.comparison_page import render_diff_html
     from ctrace.reports.html.html_page import render_html
 

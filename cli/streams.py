@@ -3,23 +3,28 @@
 A stream may be closed, may not block, or may have an encoding without box drawing, arrows or the letters of a user's
 names: Latin-1, ASCII, a Windows code page. Letters that it lacks become plain ASCII, or an escape that keeps a document
 what it is.
+
+End a command cleanly on a signal, so that the processes it started end too.
 """
 
 import codecs
 import os
 import re
 import select
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedWriter, FileIO, TextIOWrapper
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ctrace.reports.ascii_equivalents import equivalent
 from ctrace.reports.escape import Document, FileDocument, JsonDocument, MarkupDocument, json_letter
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
 
 _REFUSING = ("strict", "surrogateescape", "backslashreplace")
 """Python's own choices of an error handler; others are the user's."""
@@ -144,3 +149,42 @@ def drop(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
+
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class EndedBySignal(SystemExit):
+    """Ends the command with a shell's exit code for the signal: 128 + number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Raise `EndedBySignal` on signals that would otherwise end Python at once or with an error."""
+
+    def end(number: int, _frame: object) -> NoReturn:
+        raise EndedBySignal(number)
+
+    # Signals that nohup ignores stay ignored. None is a handler not set by Python, which cannot be restored.
+    handled = [number for number in _ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, end) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ending_signal(error: BaseException | None) -> EndedBySignal | None:
+    """Return the signal that an exception was raised from, if there is one.
+
+    Before Python 3.12, what is raised in `__set_name__` comes out of a class body as RuntimeError. A signal arrives
+    there now and then, since importing libcst calls hundreds of those.
+    """
+    while error is not None and not isinstance(error, EndedBySignal):
+        error = error.__cause__
+    return error

@@ -11,8 +11,7 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import CtraceError, TargetError, did_you_mean
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns
-from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, UpgradePlan
-from ctrace.inspector.features.upgrade.requirements import Requirement, parted
+from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, Requirement, UpgradePlan, parted
 from ctrace.inspector.features.upgrade.upgrade_model import (
     CleanedEnvironments,
     EnvironmentFacts,
@@ -122,7 +121,7 @@ def _check(request: UpgradeRequest, requirements: list[Requirement]) -> None:
 
 
 def _kinds() -> list[str]:
-    from ctrace.inspector.features.compare.diff.changes import What
+    from ctrace.inspector.features.compare.changes import What
 
     return ["eager", "guard cost", *map(str, What)]
 
@@ -143,7 +142,7 @@ def _models(targets: list[str], request: UpgradeRequest) -> Iterator[Model]:
 
     from ctrace.cli.gate.check_request import CheckRequest, policy_of
     from ctrace.inspector.features.check.jobs import jobs_of
-    from ctrace.inspector.features.check.policy.policy_model import CPU
+    from ctrace.inspector.features.check.policy_model import CPU
 
     policy, root = policy_of(CheckRequest(options=request.options, timeout=request.timeout))
     jobs = jobs_of(policy, root)
@@ -211,7 +210,7 @@ def _compared(model: Model, both: BothEnvironments) -> UpgradedModel:
 
 def _changes(before: "Session", after: "Session") -> list[UpgradeChange]:
     """Compare two runs as `ctrace diff` does."""
-    from ctrace.inspector.features.compare.diff.compare import compare
+    from ctrace.inspector.features.compare.compare_runs import compare
 
     return [
         UpgradeChange(str(each.what), str(each.how), each.where, each.was, each.now, each.detail, each.follows)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ctrace.cli.view_run import Request
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.compare.ranks.job import Job
+    from ctrace.inspector.features.compare.ranks_of_job import Job
 
 _FOLDER = "ranks"
 """Below ctrace's own folder: the logs of the last virtual job, which `ctrace explain FOLDER --rank N` reads."""
@@ -55,7 +55,7 @@ def job_before_it_runs(request: Request, named: str | None, *, is_all: bool) -> 
     from ctrace.cli.progress import progress
     from ctrace.cli.view_run import target_names
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.features.compare.ranks.world_job import RankRun, named_ranks, world_job
+    from ctrace.inspector.features.compare.world_job import RankRun, named_ranks, world_job
     from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess

@@ -95,10 +95,9 @@ def observe(
         TargetError: the inputs or options are wrong, or the model is compiled already.
         Exception: whatever the function raises, without torch.compile or with it.
     """
-    from ctrace.inspector.capture.calls.in_process_inputs import ways_of
     from ctrace.inspector.capture.comparing.eager import EagerError
     from ctrace.inspector.capture.core.callers import without_our_frames
-    from ctrace.inspector.capture.inprocess import call_afresh
+    from ctrace.inspector.capture.inprocess import call_afresh, ways_of
 
     __tracebackhide__ = True  # pytest hides this frame and shows the user's
     began = time.perf_counter()

@@ -10,9 +10,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.knowledge.versions.installed import torch_version
-from ctrace.inspector.knowledge.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of, triton_of
-from ctrace.inspector.knowledge.versions.version_differences import differences_of
+from ctrace.inspector.knowledge.releases import (
+    NEWEST,
+    OLDEST,
+    PYTHONS,
+    is_untried,
+    release_of,
+    torch_version,
+    triton_of,
+)
+from ctrace.inspector.knowledge.version_differences import differences_of
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start

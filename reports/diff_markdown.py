@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.features.compare.diff.changes import Change, DiffDocument, What
+from ctrace.inspector.features.compare.changes import Change, DiffDocument, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text

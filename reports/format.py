@@ -8,7 +8,7 @@ from pathlib import PurePath
 from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.knowledge.words import counting
+from ctrace.inspector.knowledge import counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
@@ -117,7 +117,7 @@ def without_unique_part(text: str) -> str:
 
 
 def memory(size: int) -> str:
-    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/words/counting.py`."""
+    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/counting.py`."""
     return counting.memory(size)
 
 
@@ -151,7 +151,7 @@ def tensor(dtype: str, shape: Iterable[object]) -> str:
 
 
 def count(number: int, noun: str, several: str = "") -> str:
-    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/knowledge/words/counting.py`."""
+    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/knowledge/counting.py`."""
     return counting.count(number, noun, several)
 
 

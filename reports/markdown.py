@@ -13,8 +13,8 @@ from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.facts.session import Compilation, Session
 from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.findings.breaks.break_view import ranked
-from ctrace.inspector.findings.fusion.missed_fusions import top_missed
-from ctrace.inspector.findings.fusion.totals import session_totals
+from ctrace.inspector.findings.fusion_totals import session_totals
+from ctrace.inspector.findings.missed_fusions import top_missed
 from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.target_view import (
@@ -29,8 +29,7 @@ from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
-from ctrace.reports.wording.accuracy_wording import answer
-from ctrace.reports.wording.comparison_wording import basis, rounded
+from ctrace.reports.wording.accuracy_wording import answer, basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
     MOST_CAUSES,
@@ -44,7 +43,7 @@ from ctrace.reports.wording.diagnosis_wording import (
     symptoms,
 )
 from ctrace.reports.wording.fusion_wording import bytes_text, missed_text
-from ctrace.reports.wording.target_wording import kernel_facts
+from ctrace.reports.wording.kernels_wording import kernel_facts
 
 _SENTENCE = 1000
 """The most characters of one sentence; a message of the user's program may have millions."""

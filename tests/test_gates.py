@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from ctrace.inspector.features.check.policy.policy_file import load_policy
+from ctrace.inspector.features.check.policy_file import load_policy
 from tests.support.places import ROOT
 
 NOT_GATED = {"sample_models/skipped_loop.py", "sample_models/fsdp_tp_llama.py"}

@@ -14,7 +14,7 @@ from matrix.store import DATA, Cell, Store
 from matrix.tables import PAGES, summary, tables, with_tables
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.knowledge.versions.releases import RELEASES
+from ctrace.inspector.knowledge.releases import RELEASES
 from tests.support.places import ROOT
 
 PAIR = Pair("2.15.0", "3.9.0", "3.12")

@@ -22,12 +22,11 @@ GUARDS = "guards, which only read"
 LAUNCH = "the program's own launch, in another way: no second one"
 
 RUNS_AGAIN = {
-    "inspector/capture/built_kernels/current_gpu.py": ISOLATED,
-    "inspector/capture/built_kernels/kernel_times.py": ISOLATED,
-    "inspector/capture/built_kernels/kernel_stopwatch.py": ISOLATED,
+    "inspector/capture/kernels/current_gpu.py": ISOLATED,
+    "inspector/capture/kernels/record_built_kernels.py": ISOLATED,
     "inspector/capture/comparing/dangers.py": MODEL_COPY,
     "inspector/capture/comparing/eager.py": MODEL_COPY,
-    "inspector/capture/guards/guard_cost.py": GUARDS,
+    "inspector/capture/dynamo/record_guards.py": GUARDS,
     "inspector/capture/isolation/second_run.py": ISOLATED,
     "inspector/features/accuracy/child/accuracy_task.py": OWN_PROCESS,
     "inspector/features/accuracy/child/node_values.py": MODEL_COPY,
@@ -35,17 +34,15 @@ RUNS_AGAIN = {
     "inspector/features/workshop/child/check_package.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,
     "inspector/features/workshop/child/patched_model.py": OWN_PROCESS,
-    "inspector/features/workshop/child/seconds.py": OWN_PROCESS,
     "inspector/features/workshop/child/tune_kernel.py": OWN_PROCESS,
-    "inspector/capture/kernels/replay_times.py": AFTER,
+    "inspector/capture/kernels/record_cuda_graphs.py": AFTER,
     "inspector/features/fix/child/observation.py": OWN_PROCESS,
     "inspector/features/fix/child/probing.py": OWN_PROCESS,
     "inspector/features/fix/child/observed_calls.py": OWN_PROCESS,
     "inspector/features/fix/child/both_sides.py": OWN_PROCESS,
     "inspector/capture/scenario_runs.py": DRIVER,
-    "inspector/features/time/child/timed_accuracy.py": OWN_PROCESS,
     "inspector/features/time/child/timing_main.py": OWN_PROCESS,
-    "inspector/capture/timing/timed_rounds.py": OWN_PROCESS,
+    "inspector/capture/calls/timed_rounds.py": OWN_PROCESS,
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
     "inspector/features/upgrade/child/eager_task.py": OWN_PROCESS,
@@ -55,14 +52,14 @@ RUNS_AGAIN = {
 
 OURS = {
     "ctrace.inspector.capture.calls.calling.called",
-    "ctrace.inspector.capture.built_kernels.kernel_stopwatch.timed",
+    "ctrace.inspector.capture.kernels.current_gpu.timed",
     "ctrace.inspector.capture.isolation.second_run",
     "ctrace.inspector.capture.isolation.unnoticed",
     "ctrace.inspector.features.workshop.child.checks.guarded_call",
     "ctrace.inspector.features.workshop.child.kernel_sides.called",
     "ctrace.inspector.features.workshop.child.kernel_sides.called_each",
     "ctrace.inspector.features.fix.child.observed_calls.observe",
-    "ctrace.inspector.capture.timing.stopwatch",
+    "ctrace.inspector.capture.calls.stopwatch",
     "ctrace.inspector.capture.kernels.interpreted.run_interpreted",
     "triton.testing.do_bench",
 }
@@ -70,8 +67,8 @@ OURS = {
 TORCHS = {"replay", "CUDAGraph", "make_graphed_callables", "profile_guard_manager", "do_bench", "launchers"}
 """Attributes and names of torch and Triton with which a call could be made again."""
 READS = {
-    "inspector/capture/built_kernels/record_built_kernels.py",
-    "inspector/capture/built_kernels/triton_builds.py",
+    "inspector/capture/kernels/record_built_kernels.py",
+    "inspector/capture/kernels/triton_builds.py",
 }
 """Modules that only read which launcher a kernel chose."""
 
@@ -148,7 +145,7 @@ def test_nothing_of_a_capture_reaches_the_other_processes(module: str) -> None:
     [
         "graph.replay()",
         "from triton.testing import do_bench",
-        "from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed",
+        "from ctrace.inspector.capture.kernels.current_gpu import timed",
         "graph = torch.cuda.CUDAGraph()",
         "(chosen,) = kernel.launchers",
     ],

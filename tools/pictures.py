@@ -91,7 +91,7 @@ async def _browse() -> str:
     """Draw `ctrace browse` with a line selected."""
     from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.store import Store
-    from ctrace.reports.browse.app import Browser
+    from ctrace.reports.browsing import Browser
 
     app = Browser(load(Store().load("attention")))
     async with app.run_test(size=(104, 24)) as pilot:

@@ -28,7 +28,7 @@ def browse(request: Request) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TargetError("ctrace browse needs a terminal", "in a script or pipe, use ctrace explain or ctrace report")
     try:
-        from ctrace.reports.browse.app import Browser
+        from ctrace.reports.browsing import Browser
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("textual"):
             raise

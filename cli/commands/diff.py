@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.features.compare.diff.changes import DiffDocument, RunDiff
+    from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
 
 EXAMPLES = """\b
 Examples:
@@ -72,7 +72,7 @@ def diff(
     from ctrace.cli.diffing import kinds
     from ctrace.cli.show import shown_format
     from ctrace.inspector.errors import Exit, TargetError
-    from ctrace.inspector.features.compare.diff.changes import DiffDocument
+    from ctrace.inspector.features.compare.changes import DiffDocument
 
     form = shown_format(json=json, markdown=markdown)
     watched = kinds(fail_on)
@@ -104,7 +104,7 @@ def _compared(
     from ctrace.cli.diffing import in_folder, side, with_settings, worktrees
     from ctrace.cli.view_run import Request, followed_memory
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.features.compare.diff.compare import compare
+    from ctrace.inspector.features.compare.compare_runs import compare
 
     followed = followed_memory(Request(), memory=follows_memory, tries_options=False)
     if git is not None:

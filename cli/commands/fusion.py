@@ -56,7 +56,7 @@ def fusion(
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.findings.fusion.fusion_view import parts
+    from ctrace.inspector.findings.fusion_view import parts
 
     check_graph(graph)
     check_part(stage)

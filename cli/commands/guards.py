@@ -56,7 +56,7 @@ def guards(
     """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_answer
-    from ctrace.inspector.findings.guards.guard_view import GuardFilter, GuardsDocument, guards_document
+    from ctrace.inspector.findings.guard_view import GuardFilter, GuardsDocument, guards_document
 
     check_graph(graph)
     check_line(line)

@@ -10,7 +10,7 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.compare.ranks.job import Job
+    from ctrace.inspector.features.compare.ranks_of_job import Job
 
 EXAMPLES = """\b
 Examples:
@@ -84,7 +84,7 @@ def _from_logs(request: Request, world_size: int | None, named: str | None, on: 
     """
     from ctrace.cli.progress import reading
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.features.compare.ranks.job import read_job
+    from ctrace.inspector.features.compare.ranks_of_job import read_job
     from ctrace.inspector.runs.target import holds
 
     if request.target is None:
@@ -141,7 +141,7 @@ def _write_trace(job: "Job", perfetto: Path) -> None:
     from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import write_report
     from ctrace.inspector.errors import RunError
-    from ctrace.inspector.features.compare.ranks.rank_steps import steps_of
+    from ctrace.inspector.features.compare.rank_steps import steps_of
     from ctrace.reports.perfetto import render_ranks_perfetto
 
     tracks = [steps_of(log) for _, log in sorted(job.logs.items())]

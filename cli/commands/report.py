@@ -121,7 +121,7 @@ def _second_run(request: Request) -> str | None:
 
 def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
     from ctrace.cli.diffing import side
-    from ctrace.inspector.features.compare.diff.compare import compare
+    from ctrace.inspector.features.compare.compare_runs import compare
     from ctrace.reports.html.comparison_page import render_diff_html
 
     one, other = side(before, timeout).session, side(after, timeout).session
@@ -136,7 +136,7 @@ def _page_of_ranks(request: Request) -> "Document":
     """
     from ctrace.cli.progress import reading
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.features.compare.ranks.job import read_job
+    from ctrace.inspector.features.compare.ranks_of_job import read_job
     from ctrace.inspector.runs.target import holds
     from ctrace.reports.html.comparison_page import render_ranks_html
 

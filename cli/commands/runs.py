@@ -86,7 +86,7 @@ def _changed(store: "Store", changes: "dict[str, Any]") -> bool:
 
 def _pruned(store: "Store", number: int) -> str:
     """Delete runs; return how many, and why others stay."""
-    from ctrace.inspector.knowledge.words.counting import count
+    from ctrace.inspector.knowledge.counting import count
 
     gone = store.prune(number)
     left = store.runs()

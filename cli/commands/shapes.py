@@ -30,7 +30,7 @@ def shapes(
 ) -> None:
     """Show which sizes are static or dynamic, why, and what to change."""
     from ctrace.cli.show import show_answer
-    from ctrace.inspector.findings.shapes.shapes_document import ShapesDocument, shapes_document
+    from ctrace.inspector.findings.shapes_document import ShapesDocument, shapes_document
 
     def screen(document: ShapesDocument, width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.shapes_screen import shapes_screen

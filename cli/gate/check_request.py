@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ctrace.cli.command_options import words_of
 from ctrace.inspector.errors import PolicyError, TargetError
-from ctrace.inspector.features.check.policy.policy_file import NAMES, find_policy, load_policy, target_name
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
+from ctrace.inspector.features.check.policy_file import NAMES, find_policy, load_policy, target_name
+from ctrace.inspector.features.check.policy_model import CheckPolicy
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.processes.engines import Engine
 from ctrace.inspector.runs.capture_request import Options

@@ -87,7 +87,7 @@ def _lock(config: pytest.Config) -> "LockOfTests":
 def _write(session: pytest.Session, lock: "LockOfTests") -> None:
     """Write the lock; if that fails, fail the session."""
     from ctrace.inspector.errors import CtraceError
-    from ctrace.inspector.knowledge.words.counting import count
+    from ctrace.inspector.knowledge.counting import count
 
     try:
         action = "wrote" if lock.write() else "nothing new for"

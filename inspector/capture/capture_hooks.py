@@ -7,41 +7,38 @@ from os import getpid
 from pathlib import Path
 from types import ModuleType
 
-from ctrace.inspector.capture.attention.record_attention import attention
-from ctrace.inspector.capture.autotuning.record_autotuning import autotuning
-from ctrace.inspector.capture.built_kernels.record_built_kernels import built_kernels
-from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
+from ctrace.inspector.capture.core.counters import cache_counters, counters
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.files_read import files_read
 from ctrace.inspector.capture.core.imports import watch_imports
+from ctrace.inspector.capture.core.listings import listings
+from ctrace.inspector.capture.core.record_caches import cache_records, no_caches, own_autotuning_cache, own_triton_cache
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.core.structured import structured
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.backend_of_graph import graphs
 from ctrace.inspector.capture.dynamo.collector import collector
-from ctrace.inspector.capture.dynamo.frames import frames
+from ctrace.inspector.capture.dynamo.frames import bytecode, frames
+from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.capture.dynamo.record_bytecode import bytecode
+from ctrace.inspector.capture.dynamo.record_guards import guards
+from ctrace.inspector.capture.dynamo.record_recompiles import recompiles
 from ctrace.inspector.capture.dynamo.record_shapes import shapes
 from ctrace.inspector.capture.dynamo.unrolled import unrolled
-from ctrace.inspector.capture.fusion.record_fusion import fusion
-from ctrace.inspector.capture.guards.guard_stacks import GuardStacks
-from ctrace.inspector.capture.guards.record_guards import guards
-from ctrace.inspector.capture.guards.record_recompiles import recompiles
+from ctrace.inspector.capture.inductor.emit import emitting
+from ctrace.inspector.capture.inductor.record_attention import attention
+from ctrace.inspector.capture.inductor.record_fusion import fusion
+from ctrace.inspector.capture.inductor.record_passes import passes, replaced_nodes
 from ctrace.inspector.capture.isolation.allocator_statistics import program_statistics
 from ctrace.inspector.capture.isolation.random_states import seeded
+from ctrace.inspector.capture.kernels.record_autotuning import autotuning
+from ctrace.inspector.capture.kernels.record_built_kernels import built_kernels
 from ctrace.inspector.capture.kernels.record_cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record_kernels import kernels
 from ctrace.inspector.capture.kernels.record_user_kernels import userkernels
-from ctrace.inspector.capture.passes.record_passes import passes
-from ctrace.inspector.capture.passes.replaced_nodes import replaced_nodes
-from ctrace.inspector.capture.torch_log.cache_records import cache_records
-from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
-from ctrace.inspector.capture.torch_log.listings import listings
-from ctrace.inspector.capture.torch_log.record_caches import no_caches, own_autotuning_cache, own_triton_cache
-from ctrace.inspector.capture.torch_log.structured import structured
-from ctrace.inspector.facts.events.run_events import Ended, ModeChosen
+from ctrace.inspector.facts.run_events import Ended, ModeChosen
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.runs.capture_request import Options
 

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.applied_trial import edited_sources, prepare, settings_of, tried_ways
 from ctrace.inspector.capture.calls.call_parts import WholeModel, described
-from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.calls.calling import CallStoppedError, end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
-from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.program_run import run_program
 from ctrace.inspector.capture.calls.start import NEW, ProcessStart
@@ -37,10 +36,10 @@ from ctrace.inspector.capture.core.exception_text import (
     traceback_text,
     type_name,
 )
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.eager_backend import every_backend_traces
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.capture.guards.eager_backend import every_backend_traces
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.scenario_runs import Order, run_scenarios
 from ctrace.inspector.errors import TargetError
@@ -170,7 +169,7 @@ def _run(
         return status
     try:
         fake = child_door("fake").FakeModel(request.options, recorder) if has_child_door("fake") else WholeModel()
-        # A fork of the model file must never go on with the calls of its parent (`calls/forked.py`).
+        # A fork of the model file must never go on with the calls of its parent (`calls/calling.py`).
         with in_this_process(recorder), fake.active():
             _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first, fake=fake)
     except _Reported as reported:

@@ -23,7 +23,7 @@ from typing import Any
 
 from ctrace.inspector.capture import child_main as capture
 from ctrace.inspector.capture.calls.start import ProcessStart
-from ctrace.inspector.capture.core.python_questions import QUESTIONS
+from ctrace.inspector.capture.core.files_read import QUESTIONS
 from ctrace.inspector.processes.forking import fork_and_watch
 
 _MODULES = (

@@ -10,7 +10,7 @@ from typing import Any
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.patch import patched_places
-from ctrace.inspector.knowledge.versions.hooks import HOOKS, Hook, missing_of
+from ctrace.inspector.knowledge.hooks import HOOKS, Hook, missing_of
 from ctrace.inspector.log.reader import LogEntry, read
 
 _RECORDS = {

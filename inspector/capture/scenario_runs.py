@@ -15,15 +15,14 @@ from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
 from ctrace.inspector.capture.comparing.dangers import Before, Dangers
 from ctrace.inspector.capture.comparing.eager import Around, Eager, EagerError
+from ctrace.inspector.capture.comparing.library_state import LibraryState
 from ctrace.inspector.capture.core.exception_text import message, type_name
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo import eager_backend as backends
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
-from ctrace.inspector.capture.guards import eager_backend as backends
-from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.facts.events.run_events import CallBegan
-from ctrace.inspector.facts.events.scenario_events import ScenarioDone
-from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
+from ctrace.inspector.facts.run_events import CallBegan
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.capture_request import Options
 

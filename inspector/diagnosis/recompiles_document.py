@@ -12,7 +12,7 @@ from ctrace.inspector.facts.diagnosis import Finding, Suggestion
 from ctrace.inspector.facts.findings import Recompile
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.findings.recompiles.recompile_view import Cache, RecompileGroup, caches, groups
-from ctrace.inspector.source.snippets import Snippet, snippet
+from ctrace.inspector.source.text import Snippet, snippet
 
 
 class AdvisedGroup(Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""Where compile time goes, what caches returned, and whether compiled is faster than eager."""
+"""Where compile time goes, what caches returned, and whether compiled is faster than eager.
+
+Events about caches of compiled code, and about the speed of what was compiled.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.stored import Stored
-from ctrace.inspector.facts.wire import Integer, Number, Record
+from ctrace.inspector.facts.wire import MAYBE_COMPILATION, Integer, Number, Record
 
 
 class Span(Struct, frozen=True):
@@ -39,7 +42,7 @@ class Lane(Struct, frozen=True):
 
 
 class MarkColumns(Struct, frozen=True):
-    """The begin and end marks of compile steps in columns; `log/log_marks.py` writes and reads them."""
+    """The begin and end marks of compile steps in columns; `log/raw.py` writes and reads them."""
 
     texts: tuple[str | None, ...] = ()
     """Threads, names and compilations, which the rows number."""
@@ -90,7 +93,7 @@ class CacheLookup(Struct, frozen=True):
     kernel: str | None = None
     components: tuple[KeyPart, ...] = ()
     record: Stored | None = None
-    """In a large log: torch's record, which has the components (`compile_time/components.py` reads them)."""
+    """In a large log: torch's record, which has the components (`findings/compile_time_view.py` reads them)."""
     is_stored: bool | None = None
     """Whether torch stored what it compiled after a miss; None: not recorded."""
     not_stored: str = ""
@@ -111,7 +114,7 @@ class EarlierKey(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Metrics(Struct, frozen=True):
-    """Torch's metrics of one compilation; `compile_time/compile_metrics.py` returns them by name."""
+    """Torch's metrics of one compilation; `findings/compile_metrics.py` returns them by name."""
 
     graph: str
     is_backward: bool
@@ -137,7 +140,7 @@ class CompileTime(Struct, frozen=True):
     """Everything a run recorded about the time and the caches of compiling."""
 
     marks: MarkColumns = MarkColumns()
-    """The steps; `compile_time/compile_time_fold.py:lanes_of` returns them as spans."""
+    """The steps; `findings/compile_time_fold.py:lanes_of` returns them as spans."""
     lookups: tuple[CacheLookup, ...] = ()
     earlier: tuple[EarlierKey, ...] = ()
     use: TorchCachesUsed = TorchCachesUsed()
@@ -165,3 +168,57 @@ class Speed(Record, frozen=True, forbid_unknown_fields=True):
     """Why nothing was measured."""
     cost: Number = 0.0
     """The time of the measurement, after the run."""
+
+
+class CacheAsked(Struct, frozen=True):
+    """Torch asked a cache."""
+
+    lookup: CacheLookup
+
+
+class OwnCacheAsked(Record, frozen=True, kw_only=True):
+    """Torch asked a cache of which it records nothing: Triton's or the autotuner's."""
+
+    KIND: ClassVar[str] = "cache"
+    graph: str | None = MAYBE_COMPILATION
+    cache: str
+    outcome: LookupOutcome
+    kernel: str | None = None
+    stage: str | None = None
+    key: str | None = None
+    reason: str = ""
+
+    @property
+    def lookup(self) -> CacheLookup:
+        """Return it as any other look-up."""
+        return CacheLookup(
+            cache=self.cache,
+            outcome=self.outcome,
+            graph=self.graph,
+            stage=self.stage,
+            key=self.key,
+            reason=self.reason,
+            kernel=self.kernel,
+        )
+
+
+class CacheStored(Record, frozen=True):
+    """Torch stored what it compiled, or could not."""
+
+    KIND: ClassVar[str] = "cache_stored"
+    cache: str
+    key: str
+    is_stored: bool = field(name="stored")
+    why: str = ""
+    is_bypass: bool = field(name="bypassed", default=False)
+    """Whether torch counts it as a bypass, in addition to the miss before."""
+
+
+class CacheKeyed(Record, frozen=True):
+    """The components of a cache key, where torch's own record leaves them out."""
+
+    KIND: ClassVar[str] = "cache_key"
+    cache: str
+    key: str
+    components: tuple[str, ...]
+    """As torch words them; `log/decode_compile_time.py` reads them."""

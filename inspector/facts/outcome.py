@@ -100,7 +100,7 @@ class CutOff(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """Questions of a model's Python code that the kernel does not see; see `capture/core/python_questions.py`."""
+    """Questions of a model's Python code that the kernel does not see; see `capture/core/files_read.py`."""
 
     variables: tuple[str, ...] = ()
     """Names of the environment variables that were read."""

@@ -201,7 +201,7 @@ class TorchRecord(HasText, Struct, frozen=True):
 
 
 class TorchCode(HasText, Struct, frozen=True):
-    """The module of a graph part as torch itself logged it; `kernels/torch_code.py` reads its kernels."""
+    """The module of a graph part as torch itself logged it; `kernels/emitted_code.py` reads its kernels."""
 
     graph: str
     stage: Stage

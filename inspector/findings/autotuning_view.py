@@ -14,7 +14,7 @@ from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.user_kernels import UserKernel
 from ctrace.inspector.findings.autotuning_fold import status_of_failure
 from ctrace.inspector.findings.target_view import target_of
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 
 class Noise(StrEnum):

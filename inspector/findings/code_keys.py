@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.stacks import resumed

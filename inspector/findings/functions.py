@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.events.tracing import GraphMade
+from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.log.raw import Raw

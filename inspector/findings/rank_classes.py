@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE, ClusterFacts, MeshDim, MeshMade
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _STAGE = re.compile(r"pp|pipe|stage", re.IGNORECASE)
 _MOST_STAGES = 64

@@ -5,7 +5,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Scenario, Session
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 
 class Provoked(Struct, frozen=True):

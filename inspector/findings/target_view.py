@@ -9,7 +9,7 @@ from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
-from ctrace.inspector.knowledge.words.counting import named
+from ctrace.inspector.knowledge.counting import named
 
 NEEDS_DEVICE = "not measured: needs the device"
 _KINDS = {

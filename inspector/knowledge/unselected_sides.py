@@ -4,7 +4,7 @@
 zero times infinity is NaN. So such an op gets ones there: `h.log()` becomes `torch.where(c, h, 1).log()`.
 """
 
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 STEEP = words("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow")
 """Ops of one tensor whose derivative may be infinite or overflow, and is finite at one."""

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
+from ctrace.inspector.facts import compile_time as ct
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.compile_time import CacheLookup, KeyPart, LookupOutcome
-from ctrace.inspector.facts.events import compile_time_events as ct
-from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.reader import LogEntry
 

@@ -5,8 +5,18 @@ from typing import TypeVar
 
 from msgspec import UNSET
 
-from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionDone, FusionRecord, RecordedRound
-from ctrace.inspector.facts.fusion_facts import Fusion, FusionCandidate, FusionRound, Node, Refusal, Score
+from ctrace.inspector.facts.fusion_facts import (
+    FusedNode,
+    Fusion,
+    FusionCandidate,
+    FusionDone,
+    FusionRecord,
+    FusionRound,
+    Node,
+    RecordedRound,
+    Refusal,
+    Score,
+)
 
 _T = TypeVar("_T")
 

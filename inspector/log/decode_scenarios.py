@@ -1,9 +1,8 @@
 """Make what a session says of scenarios and dangers from their records, which are flat."""
 
-from ctrace.inspector.facts.events.run_events import PartsSeen
-from ctrace.inspector.facts.events.scenario_events import DangerFound, ScenarioDone
 from ctrace.inspector.facts.findings import Danger
-from ctrace.inspector.facts.scenario_facts import Comparison
+from ctrace.inspector.facts.run_events import PartsSeen
+from ctrace.inspector.facts.scenario_facts import Comparison, DangerFound, ScenarioDone
 from ctrace.inspector.facts.session import Scenario
 from ctrace.inspector.facts.trial import Part
 

@@ -17,6 +17,9 @@ from msgspec import DecodeError, Meta, MsgspecError, Raw, Struct, ValidationErro
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts import bytecode_facts, run_events
+from ctrace.inspector.facts import guard_facts as ge
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import (
     AutotuningRecord,
@@ -27,6 +30,7 @@ from ctrace.inspector.facts.autotuning import (
     TunedOperation,
 )
 from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
+from ctrace.inspector.facts.bytecode_facts import GraphTraced
 from ctrace.inspector.facts.cluster_facts import (
     CollectiveCalled,
     CollectivesCut,
@@ -37,23 +41,33 @@ from ctrace.inspector.facts.cluster_facts import (
     StageMade,
     UnevenShard,
 )
-from ctrace.inspector.facts.compile_time import EarlierKey, Speed, TorchCachesUsed
+from ctrace.inspector.facts.compile_time import (
+    CacheKeyed,
+    CacheStored,
+    EarlierKey,
+    OwnCacheAsked,
+    Speed,
+    TorchCachesUsed,
+)
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
-from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guard_events as ge
-from ctrace.inspector.facts.events import run_events, tracing
-from ctrace.inspector.facts.events.compile_time_events import CacheKeyed, CacheStored, OwnCacheAsked
-from ctrace.inspector.facts.events.fusion_events import FusionRecord
-from ctrace.inspector.facts.events.guard_events import GuardsFailed, GuardsPlaced
-from ctrace.inspector.facts.events.kernel_events import (
+from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
+from ctrace.inspector.facts.fusion_facts import FusionRecord
+from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
+from ctrace.inspector.facts.guard_facts import GuardCost, GuardsFailed, GuardsPlaced
+from ctrace.inspector.facts.kernels import (
     CodeWritten,
+    KernelCall,
     KernelMade,
     KernelStacksSeen,
     PartGenerated,
+    Stage,
     TorchCodeSeen,
 )
-from ctrace.inspector.facts.events.scenario_events import DangerFound, ScenarioDone
-from ctrace.inspector.facts.events.shape_events import (
+from ctrace.inspector.facts.memory_facts import FoundMemory
+from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.passes import AttentionFound, Pass
+from ctrace.inspector.facts.scenario_facts import DangerFound, ScenarioDone
+from ctrace.inspector.facts.shape_facts import (
     CodeLine,
     ConditionMet,
     ShapesSeen,
@@ -61,14 +75,6 @@ from ctrace.inspector.facts.events.shape_events import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.facts.events.tracing import GraphTraced
-from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
-from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
-from ctrace.inspector.facts.guard_facts import GuardCost
-from ctrace.inspector.facts.kernels import KernelCall, Stage
-from ctrace.inspector.facts.memory_facts import FoundMemory
-from ctrace.inspector.facts.outcome import Failure
-from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
@@ -149,8 +155,9 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     run_events.FilesFound, run_events.InductorGuardsSeen,
     run_events.CodegenStarted, run_events.CodegenEnded, run_events.CodegenFailed, run_events.Counted,
     run_events.ProgramExited, run_events.ProblemMet, run_events.Ended,
-    Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
-    GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
+    Failure, bytecode_facts.GraphMade, bytecode_facts.ModulesSeen, bytecode_facts.LoopsUnrolled,
+    bytecode_facts.BytecodeSeen, GuardsFailed, GuardsPlaced, GuardCost, ShapesSeen,
+    ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     TorchCachesUsed, EarlierKey, Speed, Accuracy, FoundMemory, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     UserKernel, UserKernelWritten,

@@ -12,8 +12,18 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, SelectionError
 from ctrace.inspector.files.writing import check_regular
-from ctrace.inspector.log.files import NAMES, begins_inside, first_record, is_log, opened, rank_of, unreadable
-from ctrace.inspector.log.rotation import grouped, name_and_age, one_file
+from ctrace.inspector.log.files import (
+    NAMES,
+    begins_inside,
+    first_record,
+    grouped,
+    is_log,
+    name_and_age,
+    one_file,
+    opened,
+    rank_of,
+    unreadable,
+)
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8

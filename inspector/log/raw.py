@@ -1,13 +1,21 @@
-"""Collect the events of a log by subject; `session/build.py` builds a Session from them."""
+"""Collect the events of a log by subject; `session/build.py` builds a Session from them.
 
+Keep the begin and end marks of compile steps, of which a log may have millions, in columns.
+"""
+
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts import bytecode_facts, run_events
+from ctrace.inspector.facts import compile_time as ct
+from ctrace.inspector.facts import guard_facts as ge
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.autotuning import AutotuningEvent, AutotuningRecord
 from ctrace.inspector.facts.built import (
@@ -29,22 +37,29 @@ from ctrace.inspector.facts.cluster_facts import (
     StageMade,
     UnevenShard,
 )
-from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, Speed, TorchCachesUsed
+from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, MarkColumns, Speed, TorchCachesUsed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
-from ctrace.inspector.facts.events import compile_time_events as ct
-from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guard_events as ge
-from ctrace.inspector.facts.events import run_events, tracing
-from ctrace.inspector.facts.events.fusion_events import FusionDone, FusionRecord
-from ctrace.inspector.facts.events.kernel_events import (
+from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
+from ctrace.inspector.facts.findings import Danger
+from ctrace.inspector.facts.fusion_facts import FusionDone, FusionRecord
+from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
+from ctrace.inspector.facts.guard_facts import GuardCost
+from ctrace.inspector.facts.kernels import (
     CodeWritten,
+    KernelCall,
     KernelMade,
     KernelStacksSeen,
     PartGenerated,
+    Stage,
     TorchCodeSeen,
 )
-from ctrace.inspector.facts.events.scenario_events import DangerFound, ScenarioDone
-from ctrace.inspector.facts.events.shape_events import (
+from ctrace.inspector.facts.memory_facts import FoundMemory
+from ctrace.inspector.facts.outcome import Asked
+from ctrace.inspector.facts.passes import AttentionFound, Pass
+from ctrace.inspector.facts.run_events import SpanMarked
+from ctrace.inspector.facts.scenario_facts import DangerFound, Outcome, ScenarioDone
+from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.facts.shape_facts import (
     ConditionMet,
     ShapesSeen,
     SymbolEvent,
@@ -52,16 +67,6 @@ from ctrace.inspector.facts.events.shape_events import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.facts.fake_facts import Assumed, ModelLoaded, Stopped
-from ctrace.inspector.facts.findings import Danger
-from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
-from ctrace.inspector.facts.guard_facts import GuardCost
-from ctrace.inspector.facts.kernels import KernelCall, Stage
-from ctrace.inspector.facts.memory_facts import FoundMemory
-from ctrace.inspector.facts.outcome import Asked
-from ctrace.inspector.facts.passes import AttentionFound, Pass
-from ctrace.inspector.facts.scenario_facts import Outcome
-from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
@@ -70,8 +75,51 @@ from ctrace.inspector.log.decode_scenarios import danger_of, parts_of, scenario_
 from ctrace.inspector.log.dispatch import decode, family
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.log_line import LOG_SCHEMA
-from ctrace.inspector.log.log_marks import Marks
 from ctrace.inspector.log.reader import Broken, Generations, LogEntry
+
+_NEVER = float("nan")
+
+
+class _Numbers(dict[str | None, int]):
+    """Numbers texts in the order in which they come."""
+
+    def __missing__(self, text: str | None) -> int:
+        """Return the next number."""
+        found = self[text] = len(self)
+        return found
+
+
+class Marks:
+    """The begin and end marks of a log, in its order."""
+
+    def __init__(self) -> None:
+        self._numbers = _Numbers()
+        self._rows = array("I")
+        """For each mark the numbers of its thread, name and compilation, then whether it begins a step."""
+        self._times = array("d")
+        """NaN: the log has no time."""
+
+    def append(self, mark: SpanMarked) -> None:
+        """Add a mark."""
+        numbers = self._numbers
+        self._rows.extend((numbers[mark.thread], numbers[mark.name], numbers[mark.compilation], mark.begins))
+        self._times.append(_NEVER if mark.at is None else mark.at)
+
+    def columns(self) -> MarkColumns:
+        """Return all marks, as a session keeps them."""
+        return MarkColumns(tuple(self._numbers), self._rows.tobytes(), self._times.tobytes())
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+
+def marks_of(columns: MarkColumns) -> Iterator[SpanMarked]:
+    """Yield the marks of a log, in its order."""
+    rows, texts = iter(array("I", columns.rows)), columns.texts
+    for at, thread, name, compilation, begins in zip(array("d", columns.times), rows, rows, rows, rows, strict=True):
+        time = at if at == at else None
+        yield SpanMarked(texts[thread] or "", texts[name] or "", bool(begins), texts[compilation], None, time)
+
 
 MOST_PROBLEMS = 1_000
 """How many unreadable or odd entries are kept one by one."""
@@ -109,7 +157,7 @@ class Raw(Struct):
     home: str = ""
     """The folder of ctrace's own code in the process that captured the run."""
     wrapped: dict[str, str] = field(default_factory=dict)
-    """By compilation, the name that `source/functions.py` found for what torch's wrapper calls."""
+    """By compilation, the name that `findings/functions.py` found for what torch's wrapper calls."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)
@@ -130,7 +178,7 @@ class Raw(Struct):
     of_frame: dict[str, list[str]] = field(default_factory=dict)
     """The same by frame id, which is the part before the slash."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
-    graphs: dict[str, list[tracing.GraphMade | tracing.GraphTraced]] = field(default_factory=dict)
+    graphs: dict[str, list[bytecode_facts.GraphMade | bytecode_facts.GraphTraced]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
     """The graphs of each compilation's last attempt, in torch's order."""
     aliases: dict[str, AliasesFound] = field(default_factory=dict)
@@ -138,7 +186,7 @@ class Raw(Struct):
     """By compile id, and whether Dynamo traced the nodes; the joint graph comes before its parts and is kept."""
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     late_guards: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bytecode: dict[str, tracing.BytecodeSeen] = field(default_factory=dict)
+    bytecode: dict[str, bytecode_facts.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.MetricsMeasured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.MetricsMeasured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -365,7 +413,7 @@ class Raw(Struct):
                 self.dangers = [each for each in self.dangers if each.proven]
             case run_events.OpsCounted():
                 self.ops.append(event)
-            case tracing.LoopsUnrolled():
+            case bytecode_facts.LoopsUnrolled():
                 self.unrolled[event.id] = tuple(replace(each, graph=event.id) for each in event.loops)
             case run_events.FrameLeft():
                 self.left.append(event)
@@ -379,23 +427,23 @@ class Raw(Struct):
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
                 self.breaks.append(event)
-            case tracing.GraphMade() | tracing.GraphTraced():
+            case bytecode_facts.GraphMade() | bytecode_facts.GraphTraced():
                 self._meet(event.id)
                 self.graphs.setdefault(event.id, []).append(event)
-                if isinstance(event, tracing.GraphTraced) and event.printed is not None:
+                if isinstance(event, bytecode_facts.GraphTraced) and event.printed is not None:
                     self._print(event.id, event.printed)
             case GraphPrinted():
                 self._print(event.id, event.printed)
             case AliasesFound():
                 self.aliases[event.id] = event
-            case tracing.ModulesSeen():
+            case bytecode_facts.ModulesSeen():
                 known = self.modules.setdefault((event.id, event.traced), {})
                 self.modules[event.id, event.traced] = {**event.by_node, **known}
             case run_events.InductorGuardsSeen(whole=True):
                 self.late_guards[event.id] = event.added if event.seen else ()
             case run_events.InductorGuardsSeen():
                 self.inductor_guards[event.id] = event.added if event.seen else None
-            case tracing.BytecodeSeen():
+            case bytecode_facts.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.MetricsMeasured():
                 self._meet(event.id)

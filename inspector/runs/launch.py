@@ -24,7 +24,7 @@ from ctrace.inspector.runs.suitable import why_new_process
 from ctrace.inspector.runs.virtual_world import rank_environment
 
 if TYPE_CHECKING:
-    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.run_events import Event
     from ctrace.inspector.log.raw import Raw
 
 _GRACE_SECONDS = 5.0

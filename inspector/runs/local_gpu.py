@@ -10,7 +10,7 @@ from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, same_device
 from ctrace.inspector.knowledge.gpus.yaml_file import NAMES, canonical, is_name, shown
-from ctrace.inspector.knowledge.versions.installed import check_environment
+from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
@@ -39,7 +39,7 @@ def at_hand() -> AtHand:
     """
     check_environment()
     try:
-        written = answer_of(python("ctrace.inspector.capture.built_kernels.gpu_facts"), _SECONDS)
+        written = answer_of(python("ctrace.inspector.capture.kernels.gpu_facts"), _SECONDS)
     except TimeoutError:
         raise SetupError(f"torch did not report the GPU within {_SECONDS} s", "see ctrace doctor") from None
     except OSError as error:

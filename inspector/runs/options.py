@@ -2,9 +2,8 @@
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.doors import require
-from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import parse_input, parse_vary
+from ctrace.inspector.runs.input_specs import parse_assumption, parse_input, parse_vary
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
 from ctrace.inspector.runs.virtual_world import check_world
 

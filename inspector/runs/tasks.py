@@ -13,7 +13,7 @@ from ctrace.inspector.errors import CtraceError, Exit, TargetError
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
-from ctrace.inspector.knowledge.versions.installed import check_environment
+from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.child import ChildProcess
 

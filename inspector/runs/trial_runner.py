@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.facts.outcome import FailurePhase
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from ctrace.inspector.files.scratch import scratch

@@ -14,7 +14,7 @@ from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, unfu
 from ctrace.inspector.findings.kernels.user_kernels_view import stuck
 from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.findings.target_view import listed, not_emitted, target_of
-from ctrace.inspector.knowledge.words.counting import count, named
+from ctrace.inspector.knowledge.counting import count, named
 from ctrace.inspector.session.completeness import being_compiled, is_whole
 
 LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")

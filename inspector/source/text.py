@@ -1,10 +1,15 @@
-"""Get source text that parses: a file from the log, or the single line that a frame quotes from another file."""
+"""Get source text that parses: a file from the log, or the single line that a frame quotes from another file.
+
+Show a line of a source file with the lines around it, as the file was when it ran.
+"""
 
 import ast
 import difflib
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ctrace.inspector.facts.findings import Frame
 
@@ -70,3 +75,32 @@ def text_around(listings: Mapping[str, str], frame: Frame) -> tuple[str, int]:
     """
     text = listings.get(frame.file, "")
     return (text, frame.line) if text else (as_program(frame.source), 1)
+
+
+class Snippet(Struct, frozen=True):
+    """A line of a file with the lines around it."""
+
+    lines: tuple[tuple[int, str], ...]
+    """Number and text."""
+    line: int
+    columns: tuple[int, int] | None
+    """Columns of `line` to highlight, end exclusive; None: the whole line."""
+
+
+def snippet(
+    listings: Mapping[str, str], file: str, line: int, span: tuple[int, int] | None = None, around: int = 2
+) -> Snippet | None:
+    """Return a line of a file with the lines around it, or None if the file's text is not known.
+
+    `span` has columns of the line without its indentation.
+    """
+    lines = listings.get(file, "").splitlines()
+    if not 0 < line <= len(lines):
+        return None
+    first = max(line - around, 1)
+    shown = tuple(enumerate(lines[first - 1 : line + around], first))
+    if span is None:
+        return Snippet(shown, line, None)
+    source = lines[line - 1]
+    indent = len(source) - len(source.lstrip())
+    return Snippet(shown, line, (span[0] + indent, span[1] + indent))

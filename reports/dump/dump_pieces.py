@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from ctrace.reports.dump.dump_values import Value, WrapperTensor
-from ctrace.reports.dump.launch_code import LaunchSite
+from ctrace.reports.dump.launch_code import LaunchSite, Value, WrapperTensor
 from ctrace.reports.dump.module import OutputModule, bound, is_for_torch, string
 from ctrace.reports.dump.texts import text
 

@@ -25,14 +25,12 @@ from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import INDEX, Folder
 from ctrace.reports.dump.dump_pieces import About, CannotDumpError, entry
-from ctrace.reports.dump.dump_values import Value, WrapperTensor
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.graphfile import graph_file
-from ctrace.reports.dump.kernelfile import kernel_file
-from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
+from ctrace.reports.dump.launch_code import LaunchSite, Value, Wrapper, WrapperTensor, follow
 from ctrace.reports.dump.module import OutputModule, read
-from ctrace.reports.dump.wrapperfile import WrapperParts, wrapper_file
-from ctrace.reports.json.built_json import resources_data
+from ctrace.reports.dump.wrapperfile import WrapperParts, kernel_file, wrapper_file
+from ctrace.reports.json.kernels_json import resources_data
 from ctrace.reports.json.target_json import emitted, target_data
 from ctrace.reports.markup import code
 from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text, resources_text

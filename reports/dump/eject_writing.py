@@ -15,16 +15,15 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage
-from ctrace.inspector.features.workshop.ejecting.region import RegionTensor
-from ctrace.inspector.features.workshop.ejecting.size_expressions import symbols_of, value
+from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage
+from ctrace.inspector.features.workshop.kernel_region import RegionTensor
+from ctrace.inspector.features.workshop.size_expressions import symbols_of, value
 from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import Folder
-from ctrace.reports.dump.ejected_kernel import kernel_file, short
-from ctrace.reports.dump.op_file import NAMESPACE, op_file, shape
+from ctrace.reports.dump.op_file import NAMESPACE, kernel_file, op_file, shape, short
 from ctrace.reports.dump.signatures import bounds
 from ctrace.reports.dump.texts import text
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
-from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.gate_places import Spot
-from ctrace.reports.gate.gate_words import KINDS
-from ctrace.reports.gate.suggestions import review_block
+from ctrace.reports.gate.gate_findings import SharedFinding, lines, review_block, shared_findings
+from ctrace.reports.gate.gate_words import KINDS, Spot
 
 MOST = 10
 """Of each step, GitHub shows this many errors and this many notices, and silently drops the rest."""

@@ -11,7 +11,7 @@ from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.gate_places import Spot, cwd
+from ctrace.reports.gate.gate_words import Spot, cwd
 from ctrace.reports.gate.sarif import gb_of
 
 _ERROR = 1

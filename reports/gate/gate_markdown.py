@@ -6,11 +6,18 @@ from functools import partial
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
-from ctrace.reports.gate.gate_findings import SharedFinding, code, detail, headline, shared_findings, todo
-from ctrace.reports.gate.gate_places import near
-from ctrace.reports.gate.gate_words import gravest_first, next_steps, sentence, verdict
-from ctrace.reports.gate.screentable import cells, result
-from ctrace.reports.gate.suggestions import patch_block, review_block
+from ctrace.reports.gate.gate_findings import (
+    SharedFinding,
+    code,
+    detail,
+    headline,
+    patch_block,
+    review_block,
+    shared_findings,
+    todo,
+)
+from ctrace.reports.gate.gate_screen import cells, result
+from ctrace.reports.gate.gate_words import gravest_first, near, next_steps, sentence, verdict
 from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span
 

@@ -36,11 +36,10 @@ from typing import Any
 
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
-from ctrace.inspector.features.check.policy.policy_model import Allow, Count
+from ctrace.inspector.features.check.policy_model import Allow, Count
 from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.gate.gate_places import near, own_spot, site_spot
-from ctrace.reports.gate.gate_words import VERDICTS
+from ctrace.reports.gate.gate_words import VERDICTS, near, own_spot, site_spot
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""

@@ -13,8 +13,7 @@ from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutc
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
-from ctrace.reports.gate.gate_places import near, own_spot
-from ctrace.reports.gate.gate_words import GRAVEST_FIRST, verdict
+from ctrace.reports.gate.gate_words import GRAVEST_FIRST, near, own_spot, verdict
 
 _Element = ElementTree.Element
 

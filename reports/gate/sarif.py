@@ -13,16 +13,14 @@ from urllib.parse import quote
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.features.check.gate_model import JobKey
-from ctrace.inspector.features.check.policy.policy_model import Allow
+from ctrace.inspector.features.check.policy_model import Allow
 from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind
 from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.gate_places import Spot, near, site_spot
-from ctrace.reports.gate.gate_words import KINDS, verdict
-from ctrace.reports.gate.suggestions import sarif_fixes
+from ctrace.reports.gate.gate_findings import SharedFinding, lines, sarif_fixes, shared_findings
+from ctrace.reports.gate.gate_words import KINDS, Spot, near, site_spot, verdict
 
 _GB = re.compile(r"GB\d{4}")
 _HELP = {

@@ -4,14 +4,13 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.diff.changes import DiffDocument, RunDiff
-from ctrace.inspector.features.compare.ranks.job import Job
+from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
+from ctrace.inspector.features.compare.ranks_of_job import Job
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, one, plain
-from ctrace.reports.html.documents import document
+from ctrace.reports.html.documents import document, markup
 from ctrace.reports.html.html_page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, written
-from ctrace.reports.html.packing import markup
 from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.wording import ranks_wording as words

@@ -1,9 +1,15 @@
 """Collect the documents that a page shows: what the commands print with `--json`, and the source files.
 
 A part that cannot be written, such as the instructions of a damaged binary, becomes a note, which the page shows.
+
+Put data into a page such that nothing in it is markup: escaped text and JSON, and compressed text in base64.
 """
 
+import base64
+import hashlib
+import html
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,19 +24,42 @@ from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.compile_time import Lane, Span
 from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
-from ctrace.inspector.findings.compile_time.compile_time_view import OTHER, compile_document, phase_of
+from ctrace.inspector.findings.compile_time_fold import lanes_of
+from ctrace.inspector.findings.compile_time_view import OTHER, compile_document, phase_of
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.guards.guard_view import Head, guards_of, heads
+from ctrace.inspector.findings.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernel_view import parts
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
-from ctrace.reports.html.packing import packed
+from ctrace.reports.escape import Document, json_document, plain, without_commands
 from ctrace.reports.json import explain_json, fusion_json, graphs_json, kernels_json
 from ctrace.reports.json.printer import render
+
+_MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+_LEVEL = 6
+
+
+def markup(text: str) -> str:
+    """Escape text for HTML; hidden letters become visible, and commands to a CI system are broken."""
+    return without_commands(html.escape(plain(text)), "&#58;", "&#35;")
+
+
+def json_for_script(data: object) -> str:
+    """Write JSON for a data block, without a letter that could end the block or begin markup."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).translate(_MARKUP)
+    return without_commands(text, r"\u003a", r"\u0023")
+
+
+def packed(text: str) -> str:
+    """Compress text with zlib, which a browser's `DecompressionStream` calls `deflate`; return it in base64."""
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), _LEVEL)).decode("ascii")
+
+
+def source_hash(text: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows one inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
 
 
 class PackedDocument(Struct, frozen=True):

@@ -18,9 +18,8 @@ from ctrace.inspector.session.summary import next_steps, sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain
-from ctrace.reports.html.documents import LeftOutDocument, documents
+from ctrace.reports.html.documents import LeftOutDocument, documents, json_for_script, markup, source_hash
 from ctrace.reports.html.documents import PackedDocument as Data
-from ctrace.reports.html.packing import json_for_script, markup, source_hash
 from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects, is_nothing, notes
 
 PAGE_SCHEMA = 1

@@ -6,8 +6,8 @@ from typing import Any
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.reports.escape import Document, json_document, one, plain
 from ctrace.reports.format import one_line
+from ctrace.reports.html.documents import markup
 from ctrace.reports.html.html_page import RUNS_SCRIPTS, Page, written
-from ctrace.reports.html.packing import markup
 
 _LONGEST = 300
 _COUNTS = ("graphs", "breaks", "skipped", "recompiles")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_scene import BytecodePiece
 from ctrace.inspector.features.bytecode.bytecode_view import (
     CompiledFunction,
     DiffRow,
@@ -15,9 +16,8 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
     line_of,
     rows,
 )
-from ctrace.inspector.features.bytecode.decompile.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.outline import outline
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA

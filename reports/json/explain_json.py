@@ -15,11 +15,11 @@ from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.compile_time.compile_metrics import all_metrics
+from ctrace.inspector.findings.compile_metrics import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.scenario_view import recompiles_in
-from ctrace.inspector.findings.shapes.shape_view import violations
+from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document

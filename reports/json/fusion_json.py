@@ -5,10 +5,9 @@ from typing import Any
 from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.fusion.fusion_view import kinds, ops_lowered
-from ctrace.inspector.findings.fusion.missed_fusions import Missed, not_fused, top_missed
-from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, unranked
-from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.findings.fusion_view import Ranked, ending, kinds, ops_lowered, ranked, unranked
+from ctrace.inspector.findings.missed_fusions import Missed, not_fused, top_missed
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document

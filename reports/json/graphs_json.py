@@ -8,13 +8,11 @@ from ctrace.inspector.facts.passes import Attention, Pass
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, answers
-from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode
+from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, op_name
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
-from ctrace.inspector.findings.graphs.graph_summary import Overview, overview
+from ctrace.inspector.findings.graphs.graph_summary import Overview, SavedByForward, overview
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, modules_of
-from ctrace.inspector.findings.graphs.ops import op_name
 from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference
-from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward
 from ctrace.inspector.findings.graphs.stage_diff import LineChange, LineLowered, StageDiff
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.workshop.kernel_packages.package_configurations import best_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+from ctrace.inspector.features.workshop.package_configurations import best_of
+from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     CheckedPackage,
     KernelConfiguration,

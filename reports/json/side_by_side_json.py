@@ -8,7 +8,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.built_json import resources_data
+from ctrace.reports.json.kernels_json import resources_data
 from ctrace.reports.json.printer import SCHEMA
 from ctrace.reports.json.target_json import basis
 

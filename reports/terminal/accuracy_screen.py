@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
 from ctrace.inspector.findings.culprits import error_text, off
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, hanging, section
 from ctrace.reports.wording.accuracy_wording import (

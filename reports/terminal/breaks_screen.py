@@ -16,7 +16,7 @@ from ctrace.inspector.findings.breaks.break_view import (
     lonely_skips,
 )
 from ctrace.inspector.session.completeness import other_problems
-from ctrace.inspector.source.snippets import snippet
+from ctrace.inspector.source.text import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table

@@ -18,8 +18,7 @@ from ctrace.inspector.findings.kernels.built_view import (
     resources,
     times,
 )
-from ctrace.inspector.findings.kernels.occupancy import Occupancy, OccupancyLimit
-from ctrace.inspector.findings.kernels.rates import peaks_by
+from ctrace.inspector.findings.kernels.rates import Occupancy, OccupancyLimit, peaks_by
 from ctrace.inspector.findings.target_view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import code_note

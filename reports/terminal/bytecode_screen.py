@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_scene import BytecodePiece, PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import (
     CompiledFunction,
     DiffRow,
@@ -24,9 +25,8 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
     line_of,
     rows,
 )
-from ctrace.inspector.features.bytecode.decompile.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.outline import outline
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, headline, more, section
 

@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.compile_time import LookupOutcome, TorchCachesUsed
-from ctrace.inspector.findings.compile_time import compile_time_view
-from ctrace.inspector.findings.compile_time.compile_time_view import CompileAnswer, CompileDocument
+from ctrace.inspector.findings import compile_time_view
+from ctrace.inspector.findings.compile_time_view import CompileAnswer, CompileDocument
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import MOST, capped, columned, fix, hanging, item, more, section

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, section
-from ctrace.reports.wording.comparison_wording import basis
+from ctrace.reports.wording.accuracy_wording import basis
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
     MOST_CAUSES,

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, DiffDocument, What
+from ctrace.inspector.features.compare.changes import Change, ChangeKind, DiffDocument, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, capped, diff_style, more, section
 from ctrace.reports.wording.diff_wording import (

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.findings import BreakKind, Owner, Skip
 from ctrace.inspector.findings.breaks.break_view import RankedBreak, together
-from ctrace.inspector.source.snippets import Snippet
+from ctrace.inspector.source.text import Snippet
 from ctrace.reports import format as fmt
 
 

@@ -15,10 +15,19 @@ from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound, Node, Refusal
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.fusion_view import Called, UserNames, called, ops_lowered
-from ctrace.inspector.findings.fusion.missed_fusions import Missed, MissedKind, alike, not_fused, top_missed
-from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, rounds, unranked
-from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.findings.fusion_view import (
+    Called,
+    Ranked,
+    UserNames,
+    called,
+    ending,
+    ops_lowered,
+    ranked,
+    rounds,
+    unranked,
+)
+from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike, not_fused, top_missed
 from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt

@@ -9,15 +9,22 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.aliases import Shares
-from ctrace.inspector.findings.graphs.graph_inputs import GraphInput
-from ctrace.inspector.findings.graphs.graph_summary import Changed, Overview, Result, StageRow, overview
+from ctrace.inspector.findings.graphs.fx import counted
+from ctrace.inspector.findings.graphs.graph_lines import GraphInput
+from ctrace.inspector.findings.graphs.graph_summary import (
+    Changed,
+    Overview,
+    Result,
+    SavedByForward,
+    SavedTensor,
+    Shares,
+    StageRow,
+    overview,
+)
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.ops import counted
 from ctrace.inspector.findings.graphs.passes_view import runs
-from ctrace.inspector.findings.graphs.saved_tensors import SavedByForward, SavedTensor
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention_screen import attention_lines
+from ctrace.reports.terminal.node_screen import attention_lines
 from ctrace.reports.terminal.widgets import MOST, capped, headline, item
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 

@@ -10,20 +10,21 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardNode
-from ctrace.inspector.findings.guards.guard_view import (
+from ctrace.inspector.findings.guard_view import (
     GuardBranch,
     GuardedCompilation,
     GuardFilter,
     GuardsDocument,
     Head,
+    TensorGuard,
     about,
     by_kind,
     by_line,
     by_object,
     constants,
     place_text,
+    tensor_guards,
 )
-from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
 from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, section, table

@@ -24,6 +24,7 @@ from ctrace.reports.wording.kernels_wording import (
     fused_text,
     kernel_ops_text,
     language,
+    least_text,
     lines_text,
     memory,
     nodes_text,
@@ -35,7 +36,6 @@ from ctrace.reports.wording.kernels_wording import (
     source_text,
     work_text,
 )
-from ctrace.reports.wording.target_wording import least_text
 
 _LEXERS = {"cpp": "cpp"}
 """Pygments' lexer for each language; any other language is shown as Python."""

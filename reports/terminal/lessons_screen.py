@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
-from ctrace.inspector.findings.breaks.registry import Registered
+from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import example, fix, hanging, section

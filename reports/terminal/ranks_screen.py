@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.features.compare.ranks.job import COMPILATION, Divergence, Job
+from ctrace.inspector.features.compare.ranks_of_job import COMPILATION, Divergence, Job
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import capped, item, more, section, table
 from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, answer, incomplete, letters, ranks_text

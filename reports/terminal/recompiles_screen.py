@@ -8,8 +8,7 @@ from rich.text import Text
 from ctrace.inspector.diagnosis.recompiles_document import AdvisedGroup, RecompilesDocument
 from ctrace.inspector.facts.findings import Advice, Cause, Recompile
 from ctrace.inspector.facts.session import Compilation
-from ctrace.inspector.findings.recompiles.outlook import Outlook
-from ctrace.inspector.findings.recompiles.recompile_view import Cache, RecompileGroup, other_reason
+from ctrace.inspector.findings.recompiles.recompile_view import Cache, Outlook, RecompileGroup, other_reason
 from ctrace.inspector.session.completeness import is_whole, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source

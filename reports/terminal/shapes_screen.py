@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.shape_facts import DimPolicy, SizeCondition, Unbacked
-from ctrace.inspector.findings.shapes.dynamic_marks import Mark
-from ctrace.inspector.findings.shapes.shape_view import (
+from ctrace.inspector.findings.shape_view import (
     FunctionShapes,
     Sized,
     SizedTensor,
@@ -17,7 +16,7 @@ from ctrace.inspector.findings.shapes.shape_view import (
     short,
     telling,
 )
-from ctrace.inspector.findings.shapes.shapes_document import ShapesDocument
+from ctrace.inspector.findings.shapes_document import Mark, ShapesDocument
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, item, section
 

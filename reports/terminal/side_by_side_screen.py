@@ -8,8 +8,8 @@ from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
-from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.findings.fusion_view import parts as fusions
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.side_by_side import (
@@ -29,8 +29,7 @@ from ctrace.inspector.findings.target_view import (
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, headline, item, more, section
-from ctrace.reports.wording.kernels_wording import configuration_text
-from ctrace.reports.wording.target_wording import least_text, spills_text
+from ctrace.reports.wording.kernels_wording import configuration_text, least_text, spills_text
 
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"

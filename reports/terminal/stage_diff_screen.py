@@ -12,13 +12,12 @@ from rich.text import Text
 
 from ctrace.inspector.facts.passes import Pass, Pattern
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import op_name
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.ops import op_name
 from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference, runs
 from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention_screen import places
-from ctrace.reports.terminal.node_screen import line_title, node_line
+from ctrace.reports.terminal.node_screen import line_title, node_line, places
 from ctrace.reports.terminal.widgets import capped, hanging, headline, item, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 

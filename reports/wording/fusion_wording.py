@@ -3,11 +3,9 @@
 from collections import Counter
 
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind, Score
-from ctrace.inspector.findings.fusion.fusion_view import Called, called, kinds
-from ctrace.inspector.findings.fusion.missed_fusions import Missed
-from ctrace.inspector.findings.fusion.order import Ranked
-from ctrace.inspector.findings.fusion.shared import Shared
-from ctrace.inspector.findings.fusion.totals import Totals
+from ctrace.inspector.findings.fusion_totals import Totals
+from ctrace.inspector.findings.fusion_view import Called, Ranked, called, kinds
+from ctrace.inspector.findings.missed_fusions import Missed, Shared
 from ctrace.reports import format as fmt
 
 _OPS = 3

@@ -4,10 +4,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ctrace.inspector.facts.graph_facts import SymbolMeant
-from ctrace.inspector.findings.graphs.bytes import number, symbols_in
-from ctrace.inspector.findings.graphs.fx import At, FxNode, FxNodeKind, TensorType
-from ctrace.inspector.findings.graphs.ops import op_name, overload
-from ctrace.inspector.findings.graphs.scan import pieces
+from ctrace.inspector.findings.graphs.fx import (
+    At,
+    FxNode,
+    FxNodeKind,
+    TensorType,
+    number,
+    op_name,
+    overload,
+    symbols_in,
+)
+from ctrace.inspector.findings.graphs.parse import pieces
 from ctrace.reports import format as fmt
 
 _SIGNS = {

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.features.compare.ranks.job import Job
-from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Digest
+from ctrace.inspector.features.compare.rank_summary import Apart, Digest
+from ctrace.inspector.features.compare.ranks_of_job import Job
 from ctrace.reports import format as fmt
 
 KINDS = {

@@ -12,7 +12,7 @@ from tests.support.poison import COMMANDS, UNSEEN
 
 WRITERS = {
     "cli/console.py", "cli/main.py", "cli/progress.py", "cli/show.py", "cli/streams.py",
-    "cli/commands/browse.py", "cli/notebook.py", "cli/serving_page.py", "reports/browse/app.py",
+    "cli/commands/browse.py", "cli/notebook.py", "cli/serving_page.py", "reports/browsing.py",
 }  # fmt: skip
 """Modules that may write to a stream, ask what it is, or make a console; all others go through them."""
 

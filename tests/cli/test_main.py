@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from ctrace.inspector.facts.session import Target
-from ctrace.inspector.knowledge.versions import installed
+from ctrace.inspector.knowledge import releases
 from ctrace.inspector.runs.store import Store
 from tests.support import inprocess
 from tests.support.places import DATA, ROOT
@@ -438,7 +438,7 @@ def test_on_windows_the_first_command_says_what_works_there(tmp_path: Path) -> N
 
 
 _PRETENDED = """
-import ctrace.inspector.knowledge.versions.installed as installed
+import ctrace.inspector.knowledge.releases as installed
 class _Windows:
     platform = "win32"
 installed.sys = _Windows
@@ -518,7 +518,7 @@ def test_no_torch_and_windows(
     command: str, what: str, module: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "model.py").write_text("model = inputs = None\n")
-    monkeypatch.setattr(installed, module, value)
+    monkeypatch.setattr(releases, module, value)
     assert what in _refused(command, tmp_path)[0]
 
 

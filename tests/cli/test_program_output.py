@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ctrace.cli.program_output import ProgramOutput
+from ctrace.cli.progress import ProgramOutput
 
 _HEAD = b"W1126 13:47:31.33%d000 2300 torch/_dynamo/%s] [0/0] "
 _ITEM = "variables/tensor.py:1759"

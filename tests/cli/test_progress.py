@@ -7,11 +7,10 @@ import time
 import pytest
 
 from ctrace.cli.progress import Many, Progress, many
-from ctrace.inspector.facts.events.core import CompileStarted, StackFrame
-from ctrace.inspector.facts.events.fusion_events import FusionRecord
-from ctrace.inspector.facts.events.run_events import CallBegan
-from ctrace.inspector.facts.events.tracing import GraphMade
+from ctrace.inspector.facts.bytecode_facts import GraphMade
+from ctrace.inspector.facts.fusion_facts import FusionRecord
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.run_events import CallBegan, CompileStarted, StackFrame
 from ctrace.inspector.features.check.gate_model import CheckJob, JobKey
 from ctrace.inspector.features.check.pool import ENDED, STARTED
 from ctrace.inspector.runs.capture_request import Options

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from ctrace.cli import main
-from ctrace.cli.signals import ending_in_order
+from ctrace.cli.streams import ending_in_order
 from tests.support import inprocess
 from tests.support.places import ROOT
 

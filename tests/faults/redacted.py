@@ -15,8 +15,8 @@ from hashlib import md5
 from pathlib import Path
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 from ctrace.inspector.findings.kernels.kernel_view import parts
-from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
 from ctrace.inspector.log.framing import payload_of, records
 from ctrace.inspector.runs.load import load_log
 from tests.faults.study import Bench, Result, Study, Try

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.releases import NEWEST, release_of
 
 WIDTH = 16
 ROOT = math.sqrt(WIDTH)

@@ -12,8 +12,8 @@ import torch
 from torch._dynamo.utils import counters
 
 from ctrace.inspector.capture.capture_hooks import capturing
-from ctrace.inspector.capture.codegen.emit import Codegen
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.inductor.emit import Codegen
 from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 
 

@@ -13,10 +13,9 @@ import pytest
 
 import ctrace
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.breaks.registry import registered_ids
+from ctrace.inspector.findings.breaks.lessons import registered_ids
 from ctrace.inspector.knowledge.advice import AdviceEntry, entries
-from ctrace.inspector.knowledge.versions.installed import torch_version
-from ctrace.inspector.knowledge.versions.releases import release_of
+from ctrace.inspector.knowledge.releases import release_of, torch_version
 
 pytestmark = pytest.mark.integration
 

@@ -7,7 +7,7 @@ import pytest
 import ctrace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.knowledge.advice import entries
-from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.releases import NEWEST, release_of
 from tests.integration.examples import recompiles_of, run
 
 pytestmark = pytest.mark.integration

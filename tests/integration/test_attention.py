@@ -9,7 +9,7 @@ import torch
 from ctrace.inspector.facts.passes import Attention
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.attention_view import AttentionState, state_of
-from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.releases import NEWEST, release_of
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.session.build import build
 from tests.integration.attention import CALLS, SPELLINGS

@@ -62,7 +62,7 @@ from triton.compiler import ASTSource
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
+from ctrace.inspector.capture.kernels.triton_builds import TritonBuilds
 
 recorder = Recorder(TraceLog(Path(sys.argv[1])))
 builds = TritonBuilds(recorder)
@@ -208,8 +208,8 @@ class TestOnAGpu:
     def test_registers_equal_those_of_the_binary(self, ctrace: Command) -> None:
         dump = """\
 
-            import ctrace.inspector.capture.built_kernels.triton_builds as builds
-            from ctrace.inspector.capture.built_kernels.cubin import resources
+            import ctrace.inspector.capture.kernels.triton_builds as builds
+            from ctrace.inspector.capture.kernels.triton_builds import resources
             describe = builds.TritonBuilds._describe
             def both(self, kernel, result):
                 found = describe(self, kernel, result)

@@ -6,11 +6,11 @@ import pytest
 
 import ctrace
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.rewrites.alignment import KeptInstruction, apply
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
-from ctrace.inspector.knowledge.versions.version_differences import DEFERRED_CONSTANTS
-from tests.inspector.features.bytecode.rewrites.test_alignment import assert_same
+from ctrace.inspector.features.bytecode.ownership import KeptInstruction, apply
+from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
+from tests.inspector.features.bytecode.test_alignment import assert_same
 from tests.integration.examples import run
 
 pytestmark = pytest.mark.integration

@@ -24,8 +24,7 @@ from ctrace.inspector.capture.core.part import PartIdentity  # noqa: E402
 from ctrace.inspector.capture.core.patch import patched  # noqa: E402
 from ctrace.inspector.capture.core.recorder import Recorder  # noqa: E402
 from ctrace.inspector.capture.core.trace_log import TraceLog  # noqa: E402
-from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls  # noqa: E402
-from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece  # noqa: E402
+from ctrace.inspector.capture.kernels.record_cuda_graphs import CudaGraphCalls, CudaGraphPiece  # noqa: E402
 from ctrace.inspector.facts.cuda_graphs import CudaGraphCalled  # noqa: E402
 from ctrace.inspector.log.reader import LogEntry, read  # noqa: E402
 from tests.support.cuda_graph_trees import Manager, new_step, without_a_gpu  # noqa: E402

@@ -9,12 +9,11 @@ import pytest
 import yaml
 
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.findings.graphs.fx import FxGraph, FxNodeKind
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNodeKind, is_aten, op_name, operations
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.ops import is_aten, op_name, operations
 from ctrace.inspector.findings.graphs.parse import parse
-from ctrace.inspector.knowledge.words import word
+from ctrace.inspector.knowledge.op_words import word
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command
@@ -80,7 +79,7 @@ def test_described_ops_exist() -> None:
     import torch
     import torch._inductor.inductor_prims
 
-    described_ops = yaml.safe_load((ROOT / "inspector/knowledge/words/aten.yaml").read_text(encoding="utf-8"))
+    described_ops = yaml.safe_load((ROOT / "inspector/knowledge/aten.yaml").read_text(encoding="utf-8"))
     for op in described_ops:
         namespace, _, name = op.partition(".")
         assert hasattr(getattr(torch.ops, namespace), name), op

@@ -14,7 +14,7 @@ import pytest
 import ctrace
 from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.facts.findings import Recompile
-from ctrace.inspector.findings.guards.guard_view import guarded, heads
+from ctrace.inspector.findings.guard_view import guarded, heads
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
 

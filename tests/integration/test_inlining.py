@@ -37,8 +37,8 @@ INSTALLED = """
 import atexit, importlib, json, os, sys
 from pathlib import Path
 from ctrace.inspector.features.workshop.child.importing import imported, installed
-from ctrace.inspector.features.workshop.child.package_passes import new_passes, observed, settings
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import packages_in
+from ctrace.inspector.features.workshop.child.patched_model import new_passes, observed, settings
+from ctrace.inspector.features.workshop.kernel_package import packages_in
 
 before = settings()
 packages = [imported(each) for each in packages_in("ops")]

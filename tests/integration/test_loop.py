@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from ctrace.inspector.capture.calls.stopwatch import TimedLoop, nothing  # noqa: E402
 from ctrace.inspector.capture.calls.ways import Call  # noqa: E402
-from ctrace.inspector.capture.timing.stopwatch import TimedLoop, nothing  # noqa: E402
 
 
 def test_the_last_result_is_alive_in_the_next_call_and_no_other():

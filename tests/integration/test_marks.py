@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.shapes.dynamic_marks import marks
-from ctrace.inspector.findings.shapes.shape_view import by_function
+from ctrace.inspector.findings.shape_view import by_function
+from ctrace.inspector.findings.shapes_document import marks
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command

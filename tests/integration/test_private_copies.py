@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, PrivateCopies, size_of
 from ctrace.inspector.capture.isolation.second_run import RepeatableLaunch, second_run, stored
+from ctrace.inspector.capture.kernels.current_gpu import timed
 
 torch = pytest.importorskip("torch")
 

@@ -12,9 +12,8 @@ torch = pytest.importorskip("torch")
 from ctrace.inspector.capture.core.part import PartIdentity  # noqa: E402
 from ctrace.inspector.capture.core.patch import patched  # noqa: E402
 from ctrace.inspector.capture.core.recorder import Postponed  # noqa: E402
-from ctrace.inspector.capture.kernels import replay_times  # noqa: E402
-from ctrace.inspector.capture.kernels.cuda_graph_piece import CudaGraphPiece  # noqa: E402
-from ctrace.inspector.capture.kernels.replay_times import ReplayTimes  # noqa: E402
+from ctrace.inspector.capture.kernels import record_cuda_graphs  # noqa: E402
+from ctrace.inspector.capture.kernels.record_cuda_graphs import CudaGraphPiece, ReplayTimes  # noqa: E402
 from ctrace.inspector.facts.kernels import Stage  # noqa: E402
 from ctrace.inspector.facts.wire import Record, payload_of  # noqa: E402
 
@@ -67,7 +66,7 @@ def gpu() -> Iterator[list[Graph]]:
         }
         for name, stand_in in stand_ins.items():
             patches.enter_context(patched(torch.cuda, name, stand_in))
-        patches.enter_context(patched(replay_times, "_BLOCK_SECONDS", 0.0))
+        patches.enter_context(patched(record_cuda_graphs, "_BLOCK_SECONDS", 0.0))
         real = torch.device
         patches.enter_context(patched(torch, "device", lambda *_args: real("cpu")))
         yield made
@@ -160,7 +159,7 @@ def test_code_that_torch_dropped_is_not_run(gpu: list[Graph]) -> None:
 
 def test_inputs_too_large_to_keep(gpu: list[Graph]) -> None:
     program = Program(lambda inputs: inputs[0])
-    with patched(replay_times, "_LARGEST", 100):
+    with patched(record_cuda_graphs, "_LARGEST", 100):
         program.record(torch.ones(20))
         program.record(torch.ones(20), sizes="[21]")
     program.log.postponed.measure()

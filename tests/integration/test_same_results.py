@@ -118,9 +118,9 @@ class Kernels:
         """Watch all kernels of modules that are compiled in the block, below ctrace's own hooks."""
         from torch._inductor.graph import GraphLowering
 
-        from ctrace.inspector.capture.built_kernels import kernel_times
+        from ctrace.inspector.capture.kernels import record_built_kernels
 
-        original, second_run = GraphLowering.compile_to_module, vars(kernel_times)["second_run"]
+        original, second_run = GraphLowering.compile_to_module, vars(record_built_kernels)["second_run"]
 
         def compile_to_module(lowering: Any) -> Any:
             module = original(lowering)
@@ -141,7 +141,7 @@ class Kernels:
 
         with ExitStack() as patches:
             patches.enter_context(patched(GraphLowering, "compile_to_module", compile_to_module))
-            patches.enter_context(patched(kernel_times, "second_run", marked))
+            patches.enter_context(patched(record_built_kernels, "second_run", marked))
             yield self
 
 

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Recompile
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
+from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 from ctrace.inspector.runs.load import load_log
 from tests.support.record import record, record_by_torch
 from tests.support.warm import WarmServer

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.policy_model import Allow, CheckPolicy, Count, Limits
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 
 CWD = "/home/user/project"

@@ -34,7 +34,7 @@ from pathlib import Path
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").exists())
 sys.path.insert(0, str(ROOT))
 
-from ctrace.inspector.facts.events.core import Ignored  # noqa: E402
+from ctrace.inspector.facts.run_events import Ignored  # noqa: E402
 from ctrace.inspector.log.dispatch import decode  # noqa: E402
 from ctrace.inspector.log.reader import Broken, parse  # noqa: E402
 from ctrace.inspector.runs.capture import capture  # noqa: E402

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ctrace.inspector.facts.findings import Cause
 from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
-from ctrace.inspector.knowledge.versions.releases import release_of
+from ctrace.inspector.knowledge.releases import release_of
 
 
 @dataclass(frozen=True)

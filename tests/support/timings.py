@@ -18,7 +18,7 @@ from ctrace.inspector.features.time.events import (
     SharesMeasured,
     Skipped,
 )
-from ctrace.inspector.features.time.timing_fold import folded
+from ctrace.inspector.features.time.measuring import folded
 from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.features.time.timing_request import CompileConfiguration
 from tests.support.poison import UNSEEN

@@ -2,7 +2,7 @@
 
 Each pair gets an environment (about 6 GB with a CUDA build of torch), which is removed afterwards unless `--keep`. Each
 step's result is stored in its own cell of docs/reference/matrix.json, so a partial run replaces only its own cells. The
-tables in README.md and docs/reference/versions.md are written from that file and from inspector/knowledge/versions/.
+tables in README.md and docs/reference/versions.md are written from that file and from inspector/knowledge/.
 
     python tools/matrix                                  every pair
     python tools/matrix --only 2.15 --only 2.11/3.12     these pairs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.knowledge.versions.releases import RELEASES
+from ctrace.inspector.knowledge.releases import RELEASES
 
 ROOT = Path(__file__).resolve().parents[2]
 

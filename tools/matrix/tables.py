@@ -1,14 +1,14 @@
 """The tables of README.md and docs/reference/versions.md.
 
-They are made from the stored results and from inspector/knowledge/versions/.
+They are made from the stored results and from inspector/knowledge/.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from ctrace.inspector.knowledge.versions.hooks import HOOKS
-from ctrace.inspector.knowledge.versions.releases import RELEASES
-from ctrace.inspector.knowledge.versions.version_differences import DIFFERENCES
+from ctrace.inspector.knowledge.hooks import HOOKS
+from ctrace.inspector.knowledge.releases import RELEASES
+from ctrace.inspector.knowledge.version_differences import DIFFERENCES
 from matrix.pairs import ROOT, pairs
 from matrix.store import Cell, Store
 

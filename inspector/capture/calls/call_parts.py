@@ -10,8 +10,8 @@ from typing import Any
 from ctrace.inspector.capture.calls.applied_trial import TrialError
 from ctrace.inspector.capture.calls.model_files import WithoutValues
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.facts.events.run_events import CodeLines, PartCode, PartsSeen
 from ctrace.inspector.facts.fake_facts import ModelLoaded
+from ctrace.inspector.facts.run_events import CodeLines, PartCode, PartsSeen
 
 _MOST = 2_000
 """The most modules that are recorded."""

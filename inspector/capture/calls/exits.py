@@ -15,7 +15,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.events.run_events import ProgramExited
+from ctrace.inspector.facts.run_events import ProgramExited
 from ctrace.inspector.install_folders import PACKAGES
 
 _OURS = f"{PACKAGES}{os.sep}"

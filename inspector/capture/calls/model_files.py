@@ -28,7 +28,7 @@ from ctrace.inspector.capture.calls.call_tensors import (
 from ctrace.inspector.capture.calls.program_run import first_on_path
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.child_doors import child_door
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import CaptureRequest

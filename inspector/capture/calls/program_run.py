@@ -14,7 +14,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.replaced import replaced_text
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.processes.boot import displayed
 from ctrace.inspector.runs.capture_request import CaptureRequest
 

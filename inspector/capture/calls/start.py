@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.core.modules import is_in
+from ctrace.inspector.capture.core.imports import is_in
 from ctrace.inspector.processes.forking import RESTART
 from ctrace.inspector.runs.capture_request import CaptureRequest
 

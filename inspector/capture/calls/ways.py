@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.events.run_events import Planned, PlannedScenario
+from ctrace.inspector.facts.run_events import Planned, PlannedScenario
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
 from ctrace.inspector.capture.comparing.snapshots import ContainerParts, Unread, kind_of, part_of, taken
-from ctrace.inspector.capture.state.bits import bits
+from ctrace.inspector.capture.comparing.world import bits
 
 _SLICE = 1 << 20
 """How many values to compare at once, since float64 copies of all of them may need more memory than the model."""

@@ -14,19 +14,18 @@ from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
-from ctrace.inspector.capture.comparing.input_copies import copy_of
-from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.snapshots import copy_of, taken
+from ctrace.inspector.capture.comparing.state_copies import Copier, copied
+from ctrace.inspector.capture.comparing.world import A_TENSOR, World
+from ctrace.inspector.capture.core import counters
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
-from ctrace.inspector.capture.state.state_copies import Copier, copied
-from ctrace.inspector.capture.state.world import A_TENSOR, World
-from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.facts.events.run_events import EagerCall
+from ctrace.inspector.facts.run_events import EagerCall
 from ctrace.inspector.processes.machine import memory
 
 _TIMES = 3

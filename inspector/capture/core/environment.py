@@ -13,8 +13,8 @@ from types import ModuleType
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.facts.events.run_events import DeviceUsed, Started, TorchFound
 from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.run_events import DeviceUsed, Started, TorchFound
 from ctrace.inspector.install_folders import INSPECTOR
 from ctrace.inspector.log.log_line import LOG_SCHEMA
 from ctrace.inspector.version import __version__

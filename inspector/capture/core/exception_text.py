@@ -2,10 +2,14 @@
 
 Its `__str__` may raise, or return tens of megabytes or no string; its metaclass may lie about the name; a message may
 contain lone surrogates, which UTF-8 cannot encode.
+
+Format the values of a call: plain values as Python writes them, other objects by their class.
 """
 
 import traceback
-from types import TracebackType
+from enum import Enum
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, TracebackType
 from typing import Any
 
 LONGEST = 100_000
@@ -57,3 +61,62 @@ def traceback_text(error: BaseException, frames: TracebackType | None) -> str:
     """Format a traceback as Python does, cutting each piece that is too long."""
     pieces = traceback.format_exception(type(error), error, frames)
     return "".join(f"{written(shortened(piece.rstrip(chr(10)), _LONGEST_PRINTED))}\n" for piece in pieces)
+
+
+_SHORT = 200
+_LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
+_CONTAINERS = (tuple, list, set, frozenset)
+
+
+def shown(code: str, value: Any, *, like: Any = None) -> str:
+    """Format the value that the guard `code` checks; `like` is the value that it is compared with, if any.
+
+    A container that should be empty is shown by its length. The `repr` of a user-defined class is never called.
+    """
+    if code.startswith("___check_type_id"):
+        return class_name(type(value))
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    # The exact type: a subclass of `int` or `str` may have a `repr` of the user's.
+    if type(value) in _LITERALS:
+        return repr(value)[:_SHORT]
+    if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):
+        return str(len(value))
+    if code.startswith("___check_obj_id") or "CURRENT_DEVICE" in code:
+        return named(value)
+    if type(value) is type(like) and _is_plain(value):
+        return repr(value)[:_SHORT]
+    return class_name(type(value))
+
+
+def named(value: Any) -> str:
+    """Return a name for an object: a function by its place, a class by its name, any other object by its class."""
+    code = getattr(value, "__code__", None) if isinstance(value, FunctionType) else value
+    if isinstance(code, CodeType):
+        return f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if _is_torchs(value):
+        return str(value)
+    if isinstance(value, type | BuiltinFunctionType):
+        return f"{value.__module__}.{value.__qualname__}"[:_SHORT]
+    return class_name(type(value))
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class with its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value consists of known classes all the way down, so that its `repr` runs no user code."""
+    if type(value) in _CONTAINERS:
+        return len(value) <= _SHORT and all(map(_is_plain, value))
+    return type(value) in (*_LITERALS, range, slice) or _is_torchs(value)
+
+
+def _is_torchs(value: Any) -> bool:
+    """Whether a value is a torch dtype, device, layout or size."""
+    import torch
+
+    return isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | torch.Size)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
-from ctrace.inspector.facts.events.tracing import ModuleNodes
+from ctrace.inspector.facts.bytecode_facts import ModuleNodes
 from ctrace.inspector.source.stacks import frames_in, user_lines
 
 # A node of the backward has the second only.

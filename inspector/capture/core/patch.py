@@ -7,7 +7,7 @@ from typing import Any
 
 _MISSING = object()
 patched_places: set[str] = set()
-"""Every place that this process has patched, as `place_of` names it; `capture/hooks.py` has the table of them."""
+"""Every place that this process has patched, as `place_of` names it; `knowledge/hooks.py` has the table."""
 
 
 def place_of(owner: Any, name: str) -> str:

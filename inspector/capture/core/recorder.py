@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.facts.events.run_events import ProblemMet
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
 
 

@@ -1,8 +1,18 @@
-"""Write the trace log of a capture: torch's structured-trace format, interleaved with ctrace's artifacts."""
+"""Write the trace log of a capture: torch's structured-trace format, interleaved with ctrace's artifacts.
+
+Keep a handler attached to a logger when the program switches logging off.
+
+Programs do that, mostly without having torch in mind: `logging.config.dictConfig` disables every logger that it does
+not name, `logging.disable` silences all loggers, `torch._logging.set_logs` and test runners clear handlers. ctrace
+would lose its records, because torch writes nothing without `trace_log.handlers` (torch/_logging/_internal.py:1494,
+2.13).
+"""
 
 import errno
+import logging
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from os import close, fstat, write
 from os import open as open_file
 from pathlib import Path
@@ -11,7 +21,7 @@ from typing import Any
 
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.log.log_line import artifact, artifact_of, record_line
-from ctrace.inspector.runs.spill import framed
+from ctrace.inspector.runs.channel import framed
 
 # Import functions by name: a program may replace the modules' attributes.
 
@@ -197,3 +207,62 @@ def _kind(record: dict[str, Any]) -> str:
     """Return the kind of a record: the artifact's name, else the first key, as torch does (_logging/_internal.py)."""
     artifact = record.get("artifact")
     return str(artifact["name"] if isinstance(artifact, dict) and "name" in artifact else next(iter(record), ""))
+
+
+_KEPT = "_ctrace_kept"
+
+
+class _KeptLogger(logging.Logger):
+    """A logger that cannot be switched off for ctrace's handlers; other handlers behave as usual."""
+
+    @property
+    def handlers(self) -> list[logging.Handler]:
+        """The handlers, always including the kept ones."""
+        handlers: list[logging.Handler] = self.__dict__["handlers"]
+        handlers += [each for each in self.__dict__[_KEPT] if each not in handlers]
+        return handlers
+
+    @handlers.setter
+    def handlers(self, value: list[logging.Handler]) -> None:
+        self.__dict__["handlers"] = value
+
+    @property
+    def isEnabledFor(self) -> Callable[[int], bool]:  # noqa: N802 - logging's name
+        """Whether any handler receives records of a level; a property, because torch sets an attribute of this name."""
+        return lambda _level: True
+
+    @isEnabledFor.setter
+    def isEnabledFor(self, value: Any) -> None:  # noqa: N802 - as above
+        self.__dict__["isEnabledFor"] = value
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Pass a record to ctrace's handlers, and to the others if the logger is enabled."""
+        kept = tuple(self.__dict__[_KEPT])
+        for each in kept:
+            each.handle(record)
+        if self.disabled or record.levelno < self.level or not self.filter(record):
+            return
+        for each in tuple(self.handlers):
+            if each not in kept and record.levelno >= each.level:
+                each.handle(record)
+        if self.propagate and self.parent is not None:
+            self.parent.callHandlers(record)
+
+
+@contextmanager
+def kept(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
+    """Add a handler that receives every record of the logger, whatever the program does to logging."""
+    about: dict[str, Any] = logger.__dict__
+    before = type(logger)
+    about.setdefault(_KEPT, []).append(handler)
+    # The class, not the object: other modules hold references to the logger.
+    logger.__class__ = _KeptLogger
+    try:
+        yield
+    finally:
+        about[_KEPT].remove(handler)
+        if handler in about["handlers"]:
+            about["handlers"].remove(handler)
+        if not about[_KEPT]:
+            del about[_KEPT]
+            logger.__class__ = before if before is not _KeptLogger else logging.Logger

@@ -1,4 +1,4 @@
-"""Hooks on Dynamo: frames that it enters, bytecode, graphs and their backends, sizes, ops counted in eager.
+"""Hooks on Dynamo: frames that it enters, bytecode, graphs and their backends, sizes, ops counted in eager, and guards.
 
-Start in `frames.py`.
+Start in `frames.py`, for guards in `record_guards.py`.
 """

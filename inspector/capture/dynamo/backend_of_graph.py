@@ -13,9 +13,9 @@ from ctrace.inspector.capture.core.node_lines import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.dynamo.eager_backend import RECORDED_AS
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.capture.guards.eager_backend import RECORDED_AS
-from ctrace.inspector.facts.events.tracing import GraphMade, ModulesSeen
+from ctrace.inspector.facts.bytecode_facts import GraphMade, ModulesSeen
 
 _CALLS = ("call_function", "call_method", "call_module")
 

@@ -4,6 +4,11 @@ Most of them leave no entry in torch's structured trace. Every such decision end
 code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on the creation of this object, not on
 the call around it: Dynamo counts the frames above itself, so ctrace must not add a frame between Dynamo and the user's
 code.
+
+Record every code object that Dynamo compiles: its name, its callers, and its bytecode before and after.
+
+Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the only public hook that
+sees every frame; torch's structured trace has the bytecode of resume functions only.
 """
 
 import sys
@@ -16,7 +21,10 @@ from ctrace.inspector.capture.core.callers import callers, folder_of_torch, plac
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.run_events import FrameLeft
+from ctrace.inspector.facts.bytecode_facts import BytecodeSeen
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.run_events import FrameLeft
+from ctrace.inspector.source.disassembly import disassembled
 
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
 
@@ -121,3 +129,42 @@ def _rule_before(known: dict[str, Any]) -> str:
 def _is_fullgraph(top: FrameType) -> bool:
     owner: Any = top.f_locals.get("self")
     return bool(getattr(getattr(owner, "_torchdynamo_orig_backend", owner), "_one_graph", False))
+
+
+@contextmanager
+def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record the name, place, callers and bytecode of each compiled function."""
+    handles: list[Any] = []
+
+    def hook(code: CodeType, new_code: CodeType) -> None:
+        with recorder.watching("bytecode"):
+            # Torch's own stack (dynamo_start) lacks the innermost callers: it drops too many frames.
+            above = callers(sys._getframe(1), folder_of_torch())
+            recorder.add(_record_bytecode_describe(code, new_code, above))
+
+    def install(_dynamo: ModuleType) -> None:
+        from torch._dynamo.convert_frame import register_bytecode_hook
+
+        # A hook that returns None leaves the code as it is (convert_frame.py, 2.13).
+        handles.append(register_bytecode_hook(hook))
+
+    when("torch._dynamo", install)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _record_bytecode_describe(code: CodeType, new: CodeType, above: tuple[Frame, ...]) -> BytecodeSeen:
+    return BytecodeSeen(
+        name=code.co_name,
+        qualname=code.co_qualname,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        before=len(code.co_code),
+        after=len(new.co_code),
+        code=disassembled(code),
+        new_code=disassembled(new),
+        callers=above,
+    )

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
-from ctrace.inspector.facts.events.run_events import FunctionOps, LeftOps, OpsCounted
+from ctrace.inspector.facts.run_events import FunctionOps, LeftOps, OpsCounted
 
 # Most common first; a report shows a handful, and a log should not grow with a loop over tokens.
 _MOST_STACKS = 500

@@ -14,8 +14,8 @@ from typing import Any, cast
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.shape_events import Dim, NumberSeen, ShapesSeen, StaticTensor, Symbol, TensorSeen
-from ctrace.inspector.knowledge.versions.torch_names import DECLARED_SHAPES, STATIC_SOURCES
+from ctrace.inspector.facts.shape_facts import Dim, NumberSeen, ShapesSeen, StaticTensor, Symbol, TensorSeen
+from ctrace.inspector.knowledge.torch_names import DECLARED_SHAPES, STATIC_SOURCES
 
 _MARKS = {
     "_dynamo_dynamic_indices": "dynamic",

@@ -14,7 +14,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.tracing import LoopsUnrolled
+from ctrace.inspector.facts.bytecode_facts import LoopsUnrolled
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.source.stacks import frames_in, resumed
 

@@ -1,4 +1,4 @@
-"""Seed the default random number generators, and save and restore their states; `state/sealed.py` has those of the
+"""Seed the default random number generators, and save and restore their states; `comparing/sealed.py` has those of the
 program.
 """
 

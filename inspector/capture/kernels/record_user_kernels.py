@@ -31,7 +31,7 @@ from ctrace.inspector.facts.user_kernels import (
     UserKernel,
     UserKernelWritten,
 )
-from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS, KERNEL_EPILOGUE
+from ctrace.inspector.knowledge.torch_names import KERNEL_ANALYSIS, KERNEL_EPILOGUE
 
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""

@@ -1,16 +1,27 @@
-"""Advice on data-dependent shapes: masks, nonzero, and experts that select their rows."""
+"""Advice on data-dependent shapes: masks, nonzero, and experts that select their rows.
+
+Advice on sizes that change from call to call.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, qualified_name, statement_at
+from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.library import in_library, package_of
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, place_ahead
+from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
-from ctrace.inspector.facts.findings import Break
-from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.facts.findings import Break, Cause, CauseKind
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind
+from ctrace.inspector.facts.trial import Marked, Trial
+from ctrace.inspector.findings.shape_view import by_function
+from ctrace.inspector.findings.shapes_document import marks
+from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.source.text import parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
@@ -124,3 +135,176 @@ def _is_decorated(text: str, line: int) -> bool:
         if isinstance(node, ast.ClassDef) and covers(node, line):
             return any(_DECORATOR in ast.unparse(each) for each in node.decorator_list)
     return False
+
+
+_KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
+_SIZE_SHAPES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))
+_MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+|\[[\d, ]+\])\)")
+_LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
+
+
+def unrolled_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Name a loop over a size: Dynamo unrolls it, so a mark on the size does not help."""
+    for cause in scene.causes:
+        fixed = next(
+            (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
+        )
+        if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
+            continue
+        guard = next(each for each in scene.guards(cause) if sized(each))
+        place = place_ahead(cause)
+        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
+        pad = f"pad {plain_name(guard.subject)} to a few lengths"
+        own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
+        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is library code"
+        text = f"{place}{how}: Dynamo unrolls it for each length ({_took(scene, cause)}), so mark_dynamic would raise."
+        yield Candidate(text, (cause.id,), worth=70)
+
+
+def _is_loop(scene: DiagnosisScene, dim: Dimension) -> bool:
+    """Whether the line that needs a size as a number is the head of a loop, or a part of a comprehension."""
+    assert dim.fixed is not None
+    line = dim.fixed.source.strip()
+    if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
+        return True
+    tree = parsed(scene.session.listings.get(dim.fixed.file or "", ""))
+    nodes = ast.walk(tree) if tree is not None else ()
+    return any(isinstance(node, (ast.For, ast.While)) and node.lineno == dim.fixed.line for node in nodes)
+
+
+def _fixed(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
+    """Yield the dimensions that a cause's compilations specialized on."""
+    compiled = {each.compilation for each in scene.recompiles(cause)}
+    names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
+    for shaped in scene.session.shapes:
+        if shaped.compilation not in compiled:
+            continue
+        for tensor in shaped.tensors:
+            for dim in tensor.dims:
+                if dim.kind is DimKind.SPECIALIZED and (tensor.name, dim.index) in names:
+                    yield dim
+
+
+def _took(scene: DiagnosisScene, cause: RootCause) -> str:
+    guards = [each for each in scene.guards(cause) if each.kind is CauseKind.SIZE]
+    values = dict.fromkeys(value for each in guards for value in (each.was, each.now) if value)
+    return ", ".join(list(values)[:5])
+
+
+def narrow_graphs(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Name the conditions that limit a graph to few sizes, if a trial showed that marking does not help."""
+    if not marking_was_refuted(scene):
+        return
+    for cause in scene.causes:
+        dim = next((each for each in _open(scene, cause) if each.conditions), None)
+        if cause.kind not in _KINDS or dim is None:
+            continue
+        guard = next(each for each in scene.guards(cause) if sized(each))
+        first = next((each for each in dim.conditions if each.line is not None), None)
+        where = f" (first in {re.split(r'[/]', first.file or '')[-1]}:{first.line})" if first is not None else ""
+        conditions = f"{count(len(dim.conditions), 'condition')} on {plain_name(guard.subject)}{where}"
+        text = (
+            f"Pad to a few lengths: {conditions} limit a graph to few sizes ({_took(scene, cause)}); "
+            "mark_dynamic was tried and does not help."
+        )
+        yield Candidate(text, (cause.id,), worth=45)
+
+
+def _open(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
+    """Yield the dimensions that stayed dynamic in a cause's compilations."""
+    compiled = {each.compilation for each in scene.recompiles(cause)}
+    names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
+    for shaped in scene.session.shapes:
+        for tensor in shaped.tensors if shaped.compilation in compiled else ():
+            yield from (
+                dim
+                for dim in tensor.dims
+                if (tensor.name, dim.index) in names and dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
+            )
+
+
+def last_batches(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer to drop a short last batch, if only dimension 0 shrinks, in one recompilation that is also the last."""
+    for cause in scene.causes:
+        guards = [each for each in scene.guards(cause) if each.kind in _SIZE_SHAPES]
+        if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
+            continue
+        if not _comes_last(scene, cause):
+            continue
+        first = guards[0]
+        what = f"{plain_name(first.subject)} {first.was} → {first.now}"
+        if first.now == "1":
+            text = (
+                f"{what}: a batch of one gets its own graph. For a short last batch, use drop_last=True in the "
+                "DataLoader; otherwise pad it to 2 and cut the result."
+            )
+        else:
+            text = (
+                f"{what}: a smaller batch costs one more graph, once. For a short last batch, use drop_last=True in "
+                f"the DataLoader; or call torch._dynamo.mark_dynamic({_passed(scene, cause, first)}, 0) on each batch "
+                "before it goes to the model."
+            )
+        yield Candidate(text, (cause.id,), worth=40)
+
+
+def _passed(scene: DiagnosisScene, cause: RootCause, guard: Cause) -> str:
+    """Return a tensor's name in the user's code; `batch` if only torch's layers name it, such as `input`."""
+    subject, _ = sized(guard) or ("", 0)
+    name, file = plain_name(subject), scene.recompiles(cause)[0].file
+    if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")):
+        return name
+    return "batch"
+
+
+def _comes_last(scene: DiagnosisScene, cause: RootCause) -> bool:
+    """Whether the function did not recompile and no scenario ran after the call with the smaller size. Later calls that
+    reuse a graph are not visible, because the log does not record calls.
+    """
+    mine = scene.recompiles(cause)
+    frames = {each.compilation.partition("/")[0] for each in mine}
+    of_frames = [each for each in scene.session.recompiles if each.compilation.partition("/")[0] in frames]
+    named = [each.name for each in scene.session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    is_last = all(each.scenario is None or each.scenario in named[-1:] for each in mine)
+    return len(of_frames) == len(frames) and is_last
+
+
+def _all_shrink(scene: DiagnosisScene, cause: RootCause, guards: list[Cause]) -> bool:
+    """Whether each change reduces dimension 0 of an argument, by the same sizes."""
+    places = [sized(each) for each in guards]
+    changes = {(each.was, each.now) for each in guards}
+    mine = scene.recompiles(cause)
+    other = any(each.kind not in _SIZE_SHAPES for one in mine for each in one.causes)
+    if other or len(changes) != 1 or any(place is None or place[1] != 0 for place in places):
+        return False
+    was, now = next(iter(changes))
+    shrinks = was is not None and now is not None and was.isdecimal() and now.isdecimal() and int(was) > int(now) > 0
+    generates = any(is_switch(scene.session, each) or growth_in(scene.session, each) for each in mine)
+    is_argument = all(place is not None and "." not in plain_name(place[0]) for place in places)
+    return shrinks and is_argument and not generates and any(guard.is_open or now == "1" for guard in guards)
+
+
+def dynamic_sizes(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer mark_dynamic for the dimensions that varied and that nothing specializes; otherwise offer dynamic=True."""
+    found = [cause for cause in scene.causes if cause.kind in _KINDS]
+    if not found:
+        return
+    shown = marks(by_function(scene.session), scene.session.environment.torch)
+    offered = [match for mark in shown if (match := _MARK.fullmatch(mark.line)) and _is_argument(match["name"])]
+    ids = tuple(cause.id for cause in found)
+    if offered:
+        lines = [f"torch._dynamo.mark_dynamic({plain_name(match['name'])}, {match['dims']})" for match in offered]
+        marked = tuple(Marked(plain_name(match["name"]), dim) for match in offered for dim in _dims(match["dims"]))
+        text = f"Before the first call: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}"
+        yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)
+    listed = next((mark.line for mark in shown if mark.line.startswith(_LISTED)), "")
+    if listed and not offered:
+        text = "Compile with dynamic=True, or make just these sizes dynamic in the environment"
+        yield Candidate(f"{text}: {listed}.", ids, Trial(dynamic=True), worth=58, only_checked=True)
+
+
+def _is_argument(name: str) -> bool:
+    return plain_name(name).isidentifier()
+
+
+def _dims(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]

@@ -6,14 +6,12 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Instruction, Rewritten
 from ctrace.inspector.facts.session import Compilation, Session
-from ctrace.inspector.features.bytecode.rewrites.alignment import Added, Edit, KeptInstruction, Removed, diff
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind, PieceRole, pieces
-from ctrace.inspector.features.bytecode.rewrites.comprehensions import in_comprehensions
-from ctrace.inspector.features.bytecode.rewrites.explaining import roles_of, surely_torchs
-from ctrace.inspector.features.bytecode.rewrites.opcodes import reachable
-from ctrace.inspector.features.bytecode.rewrites.ownership import taken_over
-from ctrace.inspector.features.bytecode.rewrites.resumes import CALLED, old_begin, resume_index, resume_of, resume_point
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
+from ctrace.inspector.features.bytecode.bytecode_scene import BytecodePiece, PieceKind, PieceRole, pieces
+from ctrace.inspector.features.bytecode.inserted_bytecode import in_comprehensions, roles_of, surely_torchs
+from ctrace.inspector.features.bytecode.opcodes import reachable
+from ctrace.inspector.features.bytecode.ownership import Added, Edit, KeptInstruction, Removed, diff, taken_over
+from ctrace.inspector.features.bytecode.resume_functions import CALLED, old_begin, resume_index, resume_of, resume_point
+from ctrace.inspector.features.bytecode.stackwalk import walked
 
 
 class CompiledFunction(Struct, frozen=True):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_scene import BytecodePiece, PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import DiffRow, Explained, instruction, line_of, rows
-from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import BytecodePiece, PieceKind
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _MOST_LINES = 3
 

@@ -12,8 +12,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.target_facts import NOT_REAL
 from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
-from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.findings.fusion.missed_fusions import not_fused
+from ctrace.inspector.features.check.policy_model import Count
+from ctrace.inspector.findings.missed_fusions import not_fused
 
 _MINOR = re.compile(r"\d+\.\d+")
 _BREAKS = {

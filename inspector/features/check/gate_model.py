@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Known, Site
-from ctrace.inspector.features.check.policy.policy_model import CPU, Count, Limits
+from ctrace.inspector.features.check.policy_model import CPU, Count, Limits
 from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from pathlib import PurePosixPath
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
 from ctrace.inspector.features.check.judge import Judge
-from ctrace.inspector.features.check.policy.allowed import useless
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
+from ctrace.inspector.features.check.policy_model import CheckPolicy, useless
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.findings.site_matching import matched
-from ctrace.inspector.knowledge.versions.releases import release_of
-from ctrace.inspector.knowledge.versions.version_differences import changed_counts
+from ctrace.inspector.knowledge.releases import release_of
+from ctrace.inspector.knowledge.version_differences import changed_counts
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
 from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
-from ctrace.inspector.features.check.policy.allowed import allowing
-from ctrace.inspector.features.check.policy.policy_model import CPU, STRICT, Allow, CheckPolicy, Count, Limits
+from ctrace.inspector.features.check.policy_model import CPU, STRICT, Allow, CheckPolicy, Count, Limits, allowing
 from ctrace.inspector.features.check.verdict import CheckedJob, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.findings.site_matching import Matched, matched
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.features.check.gate_model import SEED, CheckedState, CheckJob, FinishedJob, JobKey
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json
-from ctrace.inspector.knowledge.words.counting import count, named
+from ctrace.inspector.knowledge.counting import count, named
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.dependencies.answers import (
+from ctrace.inspector.runs.answers import (
     Answers,
     NotReusableError,
     answers_of,
@@ -31,7 +31,7 @@ from ctrace.inspector.runs.dependencies.answers import (
     forget_answers,
     is_current,
 )
-from ctrace.inspector.runs.dependencies.circumstances import Circumstances
+from ctrace.inspector.runs.circumstances import Circumstances
 
 FOLDER = ".checked"
 """The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""

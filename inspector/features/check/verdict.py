@@ -9,7 +9,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Allow, CheckPolicy, Count
+from ctrace.inspector.features.check.policy_model import Allow, CheckPolicy, Count
 
 
 class FindingKind(StrEnum):

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.features.time.measuring import Plan, measured
-from ctrace.inspector.features.time.timed_configurations import configurations
 from ctrace.inspector.features.time.timing_model import MeasuredConfiguration
+from ctrace.inspector.features.time.timing_request import configurations
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ModelTarget, Resolved

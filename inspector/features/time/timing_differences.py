@@ -10,7 +10,7 @@ from ctrace.inspector.features.time.events import KernelUsed, SharesMeasured
 from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.features.time.timing_view import Ranking, break_even, compiled_shares, kernels_a_call, ranking
 from ctrace.inspector.findings.ratios import RatioVerdict
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _SHOWN_KERNELS = 3
 _LONG_NAME = 60

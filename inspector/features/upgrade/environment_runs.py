@@ -27,7 +27,7 @@ from ctrace.inspector.runs.target import ProgramTarget, Resolved
 from ctrace.inspector.runs.tasks import run_task
 
 if TYPE_CHECKING:
-    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.run_events import Event
     from ctrace.inspector.facts.session import Session
 
 SEED = 0

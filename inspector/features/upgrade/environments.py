@@ -3,6 +3,8 @@
 pip or uv says which packages an upgrade of this environment would install (a dry run, which installs nothing); these go
 into a folder of ctrace's own, which comes first on the path of the processes that run models in it. What would not
 change is read where it is, and nothing is written there.
+
+Tell requirements from targets on the command line.
 """
 
 import hashlib
@@ -28,7 +30,6 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError, RunError, SetupError, TargetError
-from ctrace.inspector.features.upgrade.requirements import Requirement, normalized
 from ctrace.inspector.features.upgrade.upgrade_model import MadeEnvironment
 from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.files.lock import in_use, unused
@@ -37,6 +38,60 @@ from ctrace.inspector.files.typed_json import read_object
 from ctrace.inspector.files.writing import write_json, write_text
 from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.runs.child import ChildProcess
+
+_MARKS = ("==", ">=", "~=", "@")
+_FORM = re.compile(r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w.,\s-]*\])?\s*(?P<rest>(?:==|>=|~=|@).+)")
+_SINGLE = re.compile(r"[A-Za-z0-9][\w.-]*=[\d.]+\S*")
+_BARE = re.compile(r"[A-Za-z0-9][\w-]*")
+"""The name of a package alone; a model is a file, or has a dot or a colon."""
+
+
+class Requirement(Struct, frozen=True):
+    """A requirement as pip takes it."""
+
+    text: str
+    name: str
+    """Normalized: `Torch_Geometric` is `torch-geometric`."""
+
+
+def normalized(name: str) -> str:
+    """Return the name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def parted(words: Iterable[str]) -> tuple[list[Requirement], list[str]]:
+    """Part words into requirements, which have one of `==`, `>=`, `~=` and `@`, and targets.
+
+    Raises:
+        TargetError: a requirement cannot be read, or a package is named twice or without a version.
+    """
+    requirements, targets = list[Requirement](), list[str]()
+    for word in words:
+        if any(mark in word for mark in _MARKS):
+            requirements.append(requirement(word))
+        elif _SINGLE.fullmatch(word):
+            raise TargetError(f"{word} is neither a requirement nor a model", f"write {word.replace('=', '==', 1)}")
+        elif _BARE.fullmatch(word) and not Path(word).exists():
+            raise TargetError(f"{word} names no version", f"write one as for pip: {word}==VERSION")
+        else:
+            targets.append(word)
+    names = [each.name for each in requirements]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise TargetError(f"{twice} is named twice", "name each package once")
+    return requirements, targets
+
+
+def requirement(text: str) -> Requirement:
+    """Read a requirement.
+
+    Raises:
+        TargetError: it has no name or no version.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None or any(letter.isspace() for letter in match["rest"].removeprefix("@").strip()):
+        raise TargetError(f"{text} is no requirement", "write one as for pip: torch==2.15.0")
+    return Requirement(text.strip(), normalized(match["name"]))
+
 
 _FOLDER = "environments"
 _READY = "environment.json"

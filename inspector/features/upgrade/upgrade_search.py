@@ -28,7 +28,10 @@ from ctrace.inspector.features.upgrade.reasons import (
     Difference,
     Key,
     ReasonSearch,
+    TorchFunction,
+    called_functions,
     differences_of,
+    differing_functions,
     earlier_function,
     library_reason,
     likely_functions,
@@ -39,7 +42,6 @@ from ctrace.inspector.features.upgrade.reasons import (
     still_there,
     variables_gone,
 )
-from ctrace.inspector.features.upgrade.torch_functions import TorchFunction, called_functions, differing_functions
 from ctrace.inspector.features.upgrade.upgrade_model import (
     EagerFacts,
     EnvironmentFacts,

@@ -4,8 +4,8 @@ functions of libraries that run tensor operations themselves.
 
 from collections.abc import Container, Iterator
 
-from ctrace.inspector.facts.events.core import MetricsMeasured
 from ctrace.inspector.facts.findings import Break, Frame, Owner, Skip
+from ctrace.inspector.facts.run_events import MetricsMeasured
 from ctrace.inspector.facts.session import Failure
 from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.code_keys import Codes, Key

@@ -5,15 +5,20 @@ _dynamo/symbolic_convert.py, `create_call_resume_at`). `<offset>` is the offset 
 resume function is a prefix that ends in a jump to that instruction, followed by the whole original code
 (_dynamo/resume_execution.py). From that instruction on, both have the same instructions, so the number of remaining
 instructions identifies the resume function.
+
+Describe each graph in a few words: its backward, its attention, and the breaks that split it from another graph.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.findings import BreakKind
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.findings.graphs.attention_view import answers, short
 from ctrace.inspector.source.stacks import resumed
 
 _RESUME = re.compile(r"__resume_at_(?P<offset>\d+)_\d+")
@@ -97,3 +102,17 @@ def _point(code: Code, offset: int) -> _Point | None:
     if left:
         return (code.file, resumed(code.name)[0], len(left))
     return None
+
+
+def happened(session: Session, graph: Graph) -> str:
+    """Describe the backward and the attention of a graph in a few words."""
+    stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
+    parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
+    return ", ".join(part for part in parts if part)
+
+
+def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
+    """Describe which two graphs would be one without some breaks."""
+    disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
+    reason = ", disabled by its author" if disabled else ""
+    return f"{cut.before} and {cut.after} would be one graph without the break at {' and '.join(places)}{reason}"

@@ -1,17 +1,201 @@
-"""Summarize a compilation's graph: its stages, inputs, outputs, and what its backward needs."""
+"""Summarize a compilation's graph: its stages, inputs, outputs, and what its backward needs.
 
+Parse the repr of AOTAutograd's ViewAndMutationMeta, a dataclass (2.13, _functorch/_aot_autograd/schemas.py).
+
+List what a graph saves for its backward, and what the backward recomputes instead.
+"""
+
+import re
 from collections.abc import Iterator
+from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.aliases import Aliases, Shares, aliases
-from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode
-from ctrace.inspector.findings.graphs.graph_inputs import GraphInput, aten_inputs, traced_inputs
+from ctrace.inspector.findings.graphs.fx import (
+    FxGraph,
+    FxNode,
+    FxNodeKind,
+    Memory,
+    counted,
+    is_view,
+    memory_of,
+    memory_root,
+    operations,
+)
+from ctrace.inspector.findings.graphs.graph_lines import GraphInput, aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
-from ctrace.inspector.findings.graphs.ops import counted, operations
-from ctrace.inspector.findings.graphs.saved_tensors import Recomputed, SavedByForward, kept, recomputed
+
+_SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
+
+
+class SavedTensor(Struct, frozen=True):
+    """One tensor or number that a forward saves for its backward."""
+
+    node: FxNode
+    root: FxNode
+    """The node that owns its memory; for a view, the base of the view."""
+    memory: Memory | None
+    """The bytes of its whole storage; None for a number."""
+    input: GraphInput | None = None
+    """The graph input whose memory it shares, which stays alive in any case; None if there is none."""
+
+    is_returned: bool = False
+    """Whether an output that the user's code gets shares the memory."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the saved value keeps memory alive that the forward allocated."""
+        return self.memory is not None and self.root.kind is not FxNodeKind.PLACEHOLDER
+
+
+class SavedByForward(Struct, frozen=True):
+    """Everything that a forward saves."""
+
+    saved: tuple[SavedTensor, ...]
+    """The saved values, largest first; two views of the same memory are two values."""
+    made: int | None
+    """Bytes that the forward allocates and saves, counting each storage once; None if not all sizes are known."""
+    symbols: tuple[str, ...]
+    """The symbols on which these bytes depend."""
+
+
+class Recomputed(Struct, frozen=True):
+    """What the backward recomputes."""
+
+    nodes: tuple[FxNode, ...]
+    """The forward's operations that the backward repeats."""
+    views: int
+    """How many views the backward repeats, which costs nothing."""
+
+
+def kept(each: CompiledGraph, names: dict[str, GraphInput]) -> SavedByForward | None:
+    """Return what the forward saves; None if there is no backward or the log does not say."""
+    forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
+    if forward is None or backward is None:
+        return None
+    nodes = {node.name: node for node in forward.nodes}
+    read = {node.name for node in backward.placeholders()}
+    described = any(output.described for output in forward.outputs)
+    saved, returned = [], set()
+    for output in forward.outputs:
+        is_saved = _SAVED.match(output.described) if described else output.text in read
+        if not is_saved:
+            returned.add(memory_root(nodes, output.text))
+        elif (node := nodes.get(output.text)) is not None:
+            saved.append(_saved(node, nodes, names, each.values))
+    return _summed([replace(one, is_returned=one.root.name in returned) for one in saved])
+
+
+def _saved(node: FxNode, nodes: dict[str, FxNode], names: dict[str, GraphInput], values: dict[str, str]) -> SavedTensor:
+    root = nodes.get(memory_root(nodes, node.name), node)
+    type_ = root.type or node.type
+    return SavedTensor(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
+
+
+def _summed(saved: list[SavedTensor]) -> SavedByForward:
+    storages = {each.root.name: each.memory for each in saved if each.is_made and each.memory is not None}
+    known = [memory.bytes for memory in storages.values() if memory.bytes is not None]
+    ordered = sorted(saved, key=lambda each: (not each.is_made, -((each.memory and each.memory.bytes) or 0)))
+    symbols = dict.fromkeys(name for memory in storages.values() for name in memory.symbols)
+    return SavedByForward(tuple(ordered), sum(known) if len(known) == len(storages) else None, tuple(symbols))
+
+
+def recomputed(each: CompiledGraph) -> Recomputed | None:
+    """Return what the backward recomputes; None if there is no backward or the log does not say.
+
+    Both parts keep the node names of the joint graph: `_extract_fwd_bwd_modules` copies nodes with their names (2.13,
+    _functorch/partitioners.py).
+    """
+    forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
+    if forward is None or backward is None:
+        return None
+    made = {(node.name, node.target) for node in operations(forward)}
+    repeated = [node for node in operations(backward) if (node.name, node.target) in made]
+    nodes = tuple(node for node in repeated if not is_view(node))
+    return Recomputed(nodes, len(repeated) - len(nodes))
+
+
+_FLAG = re.compile(r"\b(\w+)=(True|False)")
+_OUTPUT_TYPE = re.compile(r"output_type=<OutputType\.(\w+)")
+_BASE = re.compile(r"base_idx=(\d+|None)")
+
+
+class Shares(StrEnum):
+    """Whose memory an output shares, in torch's terms (`OutputType` in schemas.py)."""
+
+    NOTHING = "non_alias"
+    VIEW_OF_INPUT = "alias_of_input"
+    INPUT = "is_input"
+    VIEW_OF_MADE = "alias_of_intermediate"
+    VIEW_OF_MADE_SAVED = "alias_of_intermediate_save_as_output"
+    """A view of a tensor that the graph creates and returns as a hidden output."""
+    VIEW_OF_OUTPUT = "alias_of_intermediate_base_is_user_output"
+    UNSAFE_VIEW = "unsafe_view_alias"
+    FUNCTION_VIEW = "custom_function_view"
+    OTHER = "other"
+    """An unknown value, from a newer torch."""
+
+
+class ChangedInput(Struct, frozen=True):
+    """How a graph changes one of its inputs."""
+
+    index: int
+    data: bool
+    """Whether the graph changes the input's values."""
+    metadata: bool
+    """Whether the graph changes the input's sizes or strides, as `x.t_()` does."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the graph changes the input in any way."""
+        return self.data or self.metadata
+
+
+class Returned(Struct, frozen=True):
+    """An output that the user's code gets; `base` is the number of the input or output of which it is a view."""
+
+    index: int
+    shares: Shares
+    base: int | None
+
+
+class Aliases(Struct, frozen=True):
+    """Which inputs a graph mutates, and which memory its outputs share."""
+
+    inputs: tuple[ChangedInput, ...] = ()
+    outputs: tuple[Returned, ...] = ()
+
+
+def aliases(text: str) -> Aliases | None:
+    """Parse the text; return None if it is missing or has another form."""
+    if not text.startswith("ViewAndMutationMeta("):
+        return None
+    inputs, outputs = _parts(text, "InputAliasInfo("), _parts(text, "OutputAliasInfo(")
+    return Aliases(
+        tuple(_input(index, part) for index, part in enumerate(inputs)),
+        tuple(_output(index, part) for index, part in enumerate(outputs)),
+    )
+
+
+def _parts(text: str, name: str) -> list[str]:
+    """Return the text of each object of a class; the last one ends where objects of another class may begin."""
+    return [part.partition("output_info=")[0].partition("num_intermediate")[0] for part in text.split(name)[1:]]
+
+
+def _input(index: int, text: str) -> ChangedInput:
+    flags = {name: value == "True" for name, value in _FLAG.findall(text)}
+    metadata = flags.get("mutates_metadata", False) or flags.get("mutates_storage_metadata", False)
+    return ChangedInput(index, flags.get("mutates_data", False), metadata)
+
+
+def _output(index: int, text: str) -> Returned:
+    output, base = _OUTPUT_TYPE.search(text), _BASE.search(text)
+    word = output[1] if output else ""
+    shares = Shares(word) if word in tuple(Shares) else Shares.OTHER
+    return Returned(index, shares, int(base[1][:9]) if base and base[1] != "None" else None)
 
 
 class StageRow(Struct, frozen=True):

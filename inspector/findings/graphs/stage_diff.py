@@ -9,9 +9,18 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.findings.graphs.fx import CALLS, At, FxGraph, FxNode, FxNodeKind
+from ctrace.inspector.findings.graphs.fx import (
+    CALLS,
+    At,
+    FxGraph,
+    FxNode,
+    FxNodeKind,
+    is_aten,
+    is_random,
+    is_view,
+    op_name,
+)
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
-from ctrace.inspector.findings.graphs.ops import is_aten, is_random, is_view, op_name
 
 _AROUND = {
     "pre_grad": ("before_pre_grad", "pre_grad"),

@@ -11,8 +11,8 @@ from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Launch
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import is_view, op_name
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
-from ctrace.inspector.findings.graphs.ops import is_view, op_name
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,

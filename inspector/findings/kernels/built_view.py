@@ -23,8 +23,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
-from ctrace.inspector.findings.kernels.occupancy import Occupancy, occupancy
-from ctrace.inspector.findings.kernels.rates import most_operations
+from ctrace.inspector.findings.kernels.rates import Occupancy, most_operations, occupancy
 
 NOT_BUILT = "run with --build on a GPU, or with --target"
 _SASS = IR_STAGES[-1]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
 from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.log.raw import Raw
 
 

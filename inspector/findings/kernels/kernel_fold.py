@@ -18,14 +18,25 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built, BuiltEvent, KernelChosen, KernelCode, LaunchTiming
-from ctrace.inspector.facts.events.kernel_events import CodeWritten, KernelMade, Layout, Lines, PartGenerated
 from ctrace.inspector.facts.fusion_facts import Fusion, Node
-from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
+from ctrace.inspector.facts.kernels import (
+    Argument,
+    CodeWritten,
+    Kernel,
+    KernelMade,
+    Launch,
+    Layout,
+    Lines,
+    OutputCode,
+    PartGenerated,
+    Stage,
+    Statement,
+)
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
-from ctrace.inspector.findings.graphs.bytes import calculated
+from ctrace.inspector.findings.graphs.fx import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
-from ctrace.inspector.knowledge.words.counting import named
+from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.log.raw import Raw, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue, Parameter, UserKernel
-from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.knowledge.counting import count
 
 _ONE_GRID = 1
 

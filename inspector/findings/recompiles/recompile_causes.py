@@ -3,6 +3,11 @@
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
 actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`), which
 `expression` parses.
+
+Classify guards that call one of torch's helpers: iterators, copy-on-write tensors, the current stream.
+
+The texts are those of _dynamo/guards.py: the helpers for iterators since 2.11, for copy-on-write since 2.14,
+for reversed lists and streams since 2.15.
 """
 
 import re
@@ -10,17 +15,42 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.findings.guards.failed_guard_text import (
+from ctrace.inspector.facts.guard_facts import UnmetGuard
+from ctrace.inspector.findings.printed_tree import (
     EXPECTED_TENSOR,
     PARAMETER_HINT,
     TENSOR,
     size_kind,
     type_name,
 )
-from ctrace.inspector.findings.recompiles.helper_checks import helper_check
 from ctrace.inspector.source.source_names import closure_name, user_name
+
+ITERATOR = re.compile(r"___(?P<what>tuple_iterator_len|list_reverseiterator_len)\((?P<source>.+)\) == (?P<was>\d+)$")
+_POSITION = re.compile(r"___normalize_(?:range|count)_iter\((?P<source>.+)\) == (?P<was>.+)$")
+_LAZY_COPY = re.compile(r"___cow_tensor_matches\((?P<source>.+), (?P<was>True|False)\)$")
+_STREAM = re.compile(r"(?P<source>.+) (?P<op>==|!=) ___get_current_stream\(.*\)$")
+POSITION = "position of "
+LAZY_COPY = " is a lazy copy"
+STREAM = " is the current stream"
+
+
+def helper_check(text: str, now: str | None) -> Cause | None:
+    """Classify a guard that calls one of these helpers; return None for any other guard."""
+    if match := ITERATOR.match(text):
+        return Cause(CauseKind.LENGTH, f"items left in {user_name(match['source'])}", match["was"], now)
+    if match := _POSITION.match(text):
+        return Cause(CauseKind.ARGUMENT_VALUE, f"{POSITION}{user_name(match['source'])}", match["was"], now)
+    if match := _LAZY_COPY.match(text):
+        return _flag(CauseKind.OTHER, f"{user_name(match['source'])}{LAZY_COPY}", match["was"] == "True")
+    if match := _STREAM.match(text):
+        return _flag(CauseKind.GLOBAL_STATE, f"{user_name(match['source'])}{STREAM}", match["op"] == "==")
+    return None
+
+
+def _flag(kind: CauseKind, subject: str, was: bool) -> Cause:
+    return Cause(kind, subject, str(was), str(not was))
+
 
 _TENSOR_KINDS = {
     "stride": CauseKind.STRIDE,

@@ -10,10 +10,16 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import TENSOR_CAUSES, Cause, CauseKind
-from ctrace.inspector.findings.recompiles.helper_checks import ITERATOR, LAZY_COPY, POSITION, STREAM
-from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
+from ctrace.inspector.facts.guard_facts import UnmetGuard
+from ctrace.inspector.findings.recompiles.recompile_causes import (
+    ITERATOR,
+    LAZY_COPY,
+    POSITION,
+    STREAM,
+    cause_of,
+    literal_type,
+)
 
 _NUMBERS = frozenset(("int", "float", "bool"))
 

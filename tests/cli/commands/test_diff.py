@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from ctrace.cli.diffing import with_settings, worktrees
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Target
-from ctrace.inspector.features.compare.diff.changes import DiffDocument
-from ctrace.inspector.features.compare.diff.compare import compare
+from ctrace.inspector.features.compare.changes import DiffDocument
+from ctrace.inspector.features.compare.compare_runs import compare
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.store import Store

@@ -66,7 +66,7 @@ def test_a_wrong_command_line(words: tuple[str, ...], what: str, todo: str, tmp_
 
 
 def test_reading_needs_torch(tmp_path: Path) -> None:
-    code = "import ctrace.inspector.knowledge.versions.installed as s; s.torch_version = lambda: None; "
+    code = "import ctrace.inspector.knowledge.releases as s; s.torch_version = lambda: None; "
     boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
     done = _ctrace("targets", "--read", cwd=tmp_path, code=NO_TORCH + boot + code)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 2)

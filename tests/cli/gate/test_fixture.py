@@ -13,7 +13,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.seen import LockOfTests
 from tests.support.sessions import HEALTHY, PARTIAL
 

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ctrace.inspector.features.bytecode.decompile import FunctionSource, reconstruct
-from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, compiled, reconstruct
 from ctrace.inspector.source.disassembly import disassembled
 
 SITUATIONS: list[Callable[[], object]] = []

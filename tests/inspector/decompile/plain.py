@@ -2,7 +2,7 @@
 
 import sys
 
-from ctrace.inspector.features.bytecode.decompile import FunctionSource, reconstruct
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, reconstruct
 from ctrace.inspector.source.disassembly import disassembled
 from tests.inspector.decompile import cases, recording
 

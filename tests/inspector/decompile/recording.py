@@ -4,8 +4,7 @@ import itertools
 from types import CellType, CodeType, FunctionType
 
 from ctrace.inspector.facts.bytecode_facts import Code
-from ctrace.inspector.features.bytecode.decompile import FunctionSource
-from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, compiled
 
 
 class Boom(Exception):  # noqa: N818

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
-from ctrace.inspector.features.bytecode.rewrites.stackforms import ConstantForm, written
-from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
-from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
+from ctrace.inspector.features.bytecode.reconstruct import NotReconstructed, reconstruct
+from ctrace.inspector.features.bytecode.stackforms import ConstantForm, written
+from ctrace.inspector.features.bytecode.stackwalk import walked
+from tests.inspector.features.bytecode.test_alignment import code, instruction
 
 LOAD = instruction(0, "LOAD_FAST", 0, "x", 1)
 RETURN = instruction(20_000, "RETURN_VALUE", None, "", 1)

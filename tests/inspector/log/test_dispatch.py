@@ -10,20 +10,16 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts import bytecode_facts, run_events
+from ctrace.inspector.facts import guard_facts as ge
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.bytecode_facts import Handler, Instruction
-from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guard_events as ge
-from ctrace.inspector.facts.events import run_events, tracing
-from ctrace.inspector.facts.events.core import UnknownEvent
-from ctrace.inspector.facts.events.fusion_events import FusionDone
-from ctrace.inspector.facts.events.guard_events import GuardStack
-from ctrace.inspector.facts.events.kernel_events import KernelMade
-from ctrace.inspector.facts.events.run_events import CallBegan, Listing
-from ctrace.inspector.facts.events.scenario_events import ScenarioDone
 from ctrace.inspector.facts.findings import Frame, Owner
-from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound
-from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionDone, FusionRound
+from ctrace.inspector.facts.guard_facts import GuardStack
+from ctrace.inspector.facts.kernels import KernelMade, Stage
+from ctrace.inspector.facts.run_events import CallBegan, Listing, UnknownEvent
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.facts.wire import Record, payload_of
@@ -60,11 +56,14 @@ def event_of(log: Log) -> ev.Event:
             ev.CompileStarted("0/1", 2, (ev.StackFrame(4, 3, "f"),)),
         ),
         (Log().artifact("dynamo_graph_break_reason", "text", at="0/0"), ev.BreakReported("0/0", "text")),
-        (Log().record("dynamo_output_graph", {}, at="0/0"), tracing.GraphTraced("0/0")),
-        (Log().ctrace("graph", {"backend": "eager", "ops": 3}, at="0/0"), tracing.GraphMade("eager", 3, id="0/0")),
+        (Log().record("dynamo_output_graph", {}, at="0/0"), bytecode_facts.GraphTraced("0/0")),
+        (
+            Log().ctrace("graph", {"backend": "eager", "ops": 3}, at="0/0"),
+            bytecode_facts.GraphMade("eager", 3, id="0/0"),
+        ),
         (
             Log().ctrace("graph", {"backend": "eager", "ops": 3, "wraps": "Linear"}, at="0/0"),
-            tracing.GraphMade("eager", 3, "Linear", id="0/0"),
+            bytecode_facts.GraphMade("eager", 3, "Linear", id="0/0"),
         ),
         (
             Log().ctrace(
@@ -72,7 +71,9 @@ def event_of(log: Log) -> ev.Event:
                 {"traced": False, "modules": [{"path": "layers.0", "class": "Block", "nodes": ["add", "mul"]}]},
                 at="0/0",
             ),
-            tracing.ModulesSeen(False, (tracing.ModuleNodes("layers.0", "Block", ("add", "mul")),), id="0/0"),
+            bytecode_facts.ModulesSeen(
+                False, (bytecode_facts.ModuleNodes("layers.0", "Block", ("add", "mul")),), id="0/0"
+            ),
         ),
         (Log().metrics("0/0", guard_count=4), ev.MetricsMeasured("0/0", False, guards=4, metrics={"guard_count": 4})),
         (Log().metrics("0/0", backward=True), ev.MetricsMeasured("0/0", True, metrics={})),
@@ -189,7 +190,9 @@ def test_fusion():
 
 
 def test_bytecode():
-    assert event_of(Log().bytecode("0/0", "forward", 8, callers=[(MODEL, 50, "<module>")])) == tracing.BytecodeSeen(
+    assert event_of(
+        Log().bytecode("0/0", "forward", 8, callers=[(MODEL, 50, "<module>")])
+    ) == bytecode_facts.BytecodeSeen(
         "forward", "Net.forward", MODEL, 8, 48, 164, callers=(Frame(MODEL, 50, "<module>"),), id="0/0"
     )
 
@@ -197,7 +200,7 @@ def test_bytecode():
 def test_bytecode_of_a_log_without_callers():
     data = {"name": "f", "qualname": "f", "file": "a.py", "line": 1, "bytes_before": 2, "bytes_after": 3}
     event = event_of(Log().ctrace("bytecode", data, at="0/0"))
-    assert event == tracing.BytecodeSeen("f", "f", "a.py", 1, 2, 3, id="0/0")
+    assert event == bytecode_facts.BytecodeSeen("f", "f", "a.py", 1, 2, 3, id="0/0")
 
 
 def test_ops_by_function_and_by_stack():

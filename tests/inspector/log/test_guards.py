@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guard_events as ge
+from ctrace.inspector.facts import guard_facts as ge
+from ctrace.inspector.facts import run_events as ev
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.guard_facts import Duration, GuardCost, KindCost, LeftOut, PartCost
-from ctrace.inspector.findings.guards.guard_view import heads
+from ctrace.inspector.findings.guard_view import heads
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.reader import LogEntry
 from tests.support.helpers import GUARD_COST, MODEL, Log, stack_of, unmet

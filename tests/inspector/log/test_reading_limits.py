@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.compare.ranks.rank_summary import summary_of
+from ctrace.inspector.features.compare.rank_summary import summary_of
 from ctrace.inspector.log import second_process
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.files import head_of

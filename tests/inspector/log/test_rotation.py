@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.check.from_trace import traced
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
-from ctrace.inspector.features.compare.ranks.job import read_job
+from ctrace.inspector.features.check.jobs import traced
+from ctrace.inspector.features.check.policy_model import CheckPolicy
+from ctrace.inspector.features.compare.ranks_of_job import read_job
+from ctrace.inspector.log.files import grouped, join, rotation_note
 from ctrace.inspector.log.folders import choose, logs_in, whole
-from ctrace.inspector.log.rotation import grouped, join, rotation_note
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import RunError, SetupError
-from ctrace.inspector.features.compare.ranks.job import read_job
+from ctrace.inspector.features.compare.ranks_of_job import read_job
 from ctrace.inspector.processes.engines import Engine, results_of
 from tests.support.places import DATA
 

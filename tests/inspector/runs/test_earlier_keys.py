@@ -10,8 +10,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.cache_folder import cache_environment, private_folder
-from ctrace.inspector.runs.earlier_keys import with_earlier_keys
+from ctrace.inspector.runs.cache_folder import cache_environment, private_folder, with_earlier_keys
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store

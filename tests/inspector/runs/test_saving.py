@@ -9,8 +9,8 @@ import pytest
 
 from ctrace.cli.console import say_unsaved
 from ctrace.inspector.errors import SetupError
-from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 from ctrace.inspector.files.writing import write_json, write_text
 from ctrace.inspector.runs import saving as module

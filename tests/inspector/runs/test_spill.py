@@ -15,8 +15,7 @@ from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.log.reader import Broken, LogEntry, follow_bytes
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
-from ctrace.inspector.runs.channel import Channel
-from ctrace.inspector.runs.spill import Unframer, framed
+from ctrace.inspector.runs.channel import Channel, Unframer, framed
 from ctrace.inspector.runs.store import SavedRun, Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="child processes do not inherit descriptors")

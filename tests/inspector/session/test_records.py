@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.facts.events.core import Ignored, RecordSeen, UnknownEvent
+from ctrace.inspector.facts.run_events import Ignored, RecordSeen, UnknownEvent
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import LogEntry

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.source.snippets import Snippet, snippet
+from ctrace.inspector.source.text import Snippet, snippet
 from tests.support.helpers import MODEL
 
 TEXT = "one\n  two\n    three(x)\n\tfour\nfive\nsix\n"

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ctrace.inspector.knowledge.versions.installed import torch_version
-from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.releases import NEWEST, release_of, torch_version
 from tests.integration.conftest import Command
 
 HERE = Path(__file__).parent

@@ -13,8 +13,8 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.features.workshop.ejecting.cpp_source import CppKernel
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import EjectedPackage, Size, package_of
+from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, Size, package_of
+from ctrace.inspector.features.workshop.kernel_region import CppKernel
 from ctrace.reports.dump.eject_writing import (
     CHECKS,
     Written,

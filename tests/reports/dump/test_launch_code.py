@@ -1,7 +1,6 @@
 """Following a wrapper without running it."""
 
-from ctrace.reports.dump.dump_values import WrapperTensor
-from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, follow
+from ctrace.reports.dump.launch_code import LaunchSite, Wrapper, WrapperTensor, follow
 from ctrace.reports.dump.module import read
 from ctrace.reports.dump.signatures import bounds
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count
+from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of

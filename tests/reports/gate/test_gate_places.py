@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy
+from ctrace.inspector.features.check.policy_model import CheckPolicy
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
-from ctrace.reports.gate.gate_places import Spot, model_file, near, own_spot, site_spot, spot
+from ctrace.reports.gate.gate_words import Spot, model_file, near, own_spot, site_spot, spot
 from tests.support.outcomes import BRANCH, CWD, HOLDS, NOTHING
 
 BELOW = CheckOutcome(CheckPolicy(file=f"{CWD}/ci/ctrace.yaml"), Lock(file="ci/ctrace.lock"))

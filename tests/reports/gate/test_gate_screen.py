@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.gate_model import JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count
+from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.gate_screen import check_screen
 from tests.reports.gate.texts import ANY, full_of
@@ -81,7 +81,7 @@ class TestJobs:
         assert "models/m24.py" in _screen(outcomes.MANY)
 
     def test_with_many_jobs_those_that_hold_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("ctrace.reports.gate.screentable.MOST_JOBS", 20)
+        monkeypatch.setattr("ctrace.reports.gate.gate_screen.MOST_JOBS", 20)
         screen = _screen(outcomes.MANY)
         assert "models/m24.py" not in screen
         assert "  and 25 jobs that pass\n" in screen

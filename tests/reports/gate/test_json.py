@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.reports.gate.json import render_check_json
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

@@ -13,10 +13,10 @@ from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.check.verdict import CheckOutcome
 from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 from ctrace.reports.gate.annotations import render_annotations
+from ctrace.reports.gate.gate_findings import review_block, suggestion_lines
 from ctrace.reports.gate.gate_markdown import render_table
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.gate.sarif import render_sarif
-from ctrace.reports.gate.suggestions import review_block, suggestion_lines
 from tests.reports.gate.test_sarif import VALIDATOR
 from tests.reports.gate.texts import ANY
 from tests.support import outcomes

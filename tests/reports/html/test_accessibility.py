@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.features.compare.diff.compare import compare
-from ctrace.inspector.features.compare.ranks.job import read_job
+from ctrace.inspector.features.compare.compare_runs import compare
+from ctrace.inspector.features.compare.ranks_of_job import read_job
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html.comparison_page import render_diff_html, render_ranks_html
 from ctrace.reports.html.html_page import render_html

@@ -17,8 +17,8 @@ from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html import html_page as html_page
+from ctrace.reports.html.documents import json_for_script, packed, source_hash
 from ctrace.reports.html.html_page import render_html
-from ctrace.reports.html.packing import json_for_script, packed, source_hash
 from ctrace.reports.json.printer import render
 from tests.support import built, compared, followed, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace

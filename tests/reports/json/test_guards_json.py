@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, guards_document
+from ctrace.inspector.findings.guard_view import GuardFilter, guards_document
 from ctrace.reports.json.printer import render
 from tests.support import guarded
 from tests.support.helpers import recorded

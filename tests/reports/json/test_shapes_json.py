@@ -2,7 +2,7 @@
 
 import json
 
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports.json.explain_json import as_data
 from ctrace.reports.json.printer import render
 from tests.support import sizes

@@ -23,9 +23,9 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.findings.fusion.fusion_view import parts
-from ctrace.inspector.findings.guards.guard_view import guards_document
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.fusion_view import parts
+from ctrace.inspector.findings.guard_view import guards_document
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.self_check import ProbeResult

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.compile_time import EarlierKey, KeyDifference
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.compile_time.compile_time_view import compile_document
+from ctrace.inspector.findings.compile_time_view import compile_document
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from tests.support.compiling import AT, Log, compiled, components, second

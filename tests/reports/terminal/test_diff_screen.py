@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from ctrace.inspector.features.compare.diff.changes import Change, ChangeKind, DiffDocument, RunDiff, What
-from ctrace.inspector.features.compare.diff.compare import compare
+from ctrace.inspector.features.compare.changes import Change, ChangeKind, DiffDocument, RunDiff, What
+from ctrace.inspector.features.compare.compare_runs import compare
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.diff_markdown import render_diff_markdown
 from ctrace.reports.terminal.diff_screen import diff_screen

@@ -18,7 +18,7 @@ from ctrace.inspector.features.fix.repairs.repair_result import (
     TriedRepair,
 )
 from ctrace.reports.json.printer import render
-from ctrace.reports.library_issue import library_findings, render_issues
+from ctrace.reports.reproducer import library_findings, render_issues
 from ctrace.reports.terminal.fix_screen import answer, fix_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import CWD, ENVIRONMENT, MODEL

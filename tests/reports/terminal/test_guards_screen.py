@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.guards.guard_view import GuardFilter, guards_document, heads
+from ctrace.inspector.findings.guard_view import GuardFilter, guards_document, heads
 from ctrace.reports.terminal.guards_screen import guards_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import guarded, sessions

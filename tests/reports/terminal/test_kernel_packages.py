@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+from ctrace.inspector.features.workshop.kernel_wrapping import in_file
+from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     CheckedPackage,
     Compared,
@@ -22,13 +23,12 @@ from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     TriedConfiguration,
     TunedConfigurations,
 )
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import (
+from ctrace.inspector.features.workshop.triton_op_model import (
     OperatorCheck,
     OperatorLimit,
     Wrapped,
     WrapResult,
 )
-from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
 from ctrace.reports.json.package_results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.kernel_files_screen import apply_screen, tune_screen, wrap_screen

@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson
-from ctrace.inspector.findings.breaks.registry import Registered
+from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry, entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
 from ctrace.reports.terminal.lessons_screen import cause_lesson_screen, lesson_screen

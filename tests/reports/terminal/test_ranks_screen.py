@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.compare.ranks.job import CompiledOnRanks, Divergence, Job, read_job
-from ctrace.inspector.features.compare.ranks.rank_summary import Apart, Digest
+from ctrace.inspector.features.compare.rank_summary import Apart, Digest
+from ctrace.inspector.features.compare.ranks_of_job import CompiledOnRanks, Divergence, Job, read_job
 from ctrace.reports.terminal.ranks_screen import ranks_screen
 from ctrace.reports.wording.ranks_wording import ranks_text
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind
-from ctrace.inspector.findings.shapes.shape_view import violations
-from ctrace.inspector.findings.shapes.shapes_document import shapes_document
+from ctrace.inspector.findings.shape_view import violations
+from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import led

@@ -8,7 +8,7 @@ from ctrace.inspector.facts.passes import Attention, Pass, Pattern, WhyNotFused
 from ctrace.inspector.facts.session import Environment, Session
 from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.reports.json.graphs_json import attention_data, passes_data
-from ctrace.reports.terminal.attention_screen import attention_lines
+from ctrace.reports.terminal.node_screen import attention_lines
 from ctrace.reports.terminal.stage_diff_screen import passes_lines
 from tests.support.golden import WIDTHS, assert_golden, drawn
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.fusion_view import parts
+from ctrace.inspector.findings.fusion_view import parts
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.explain_screen import explain_screen

@@ -16,12 +16,12 @@ from ctrace.inspector.capture.comparing.compare_results import disagreeing
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.state_copies import Copier, copied
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.random_states import seed
-from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import ScenarioKind

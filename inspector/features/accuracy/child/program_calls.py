@@ -17,8 +17,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.comparing.judgement import Judgement
-from ctrace.inspector.capture.core.imports import watch_imports
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.accuracy_facts import Accuracy

@@ -30,9 +30,9 @@ from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.precision import precision_of
 from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.state_copies import Copier, copied
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget, ResultVerdict
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.accuracy_facts import LARGEST, FirstNonfinite, Training, TrainingStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import has_nonfinite

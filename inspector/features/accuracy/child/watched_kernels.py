@@ -25,8 +25,8 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.inductor.record_passes import lines_of_replacements
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
-from ctrace.inspector.capture.passes.replaced_nodes import lines_of_replacements
 from ctrace.inspector.features.accuracy.child.node_values import writes_of
 
 _MARKER = re.compile(r"\s*# \[Provenance debug handles\] (?P<name>.*):ctrace(?P<number>\d+)$")

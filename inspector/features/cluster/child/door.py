@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
-from ctrace.inspector.features.cluster.child.lone_rank import lone_rank
-from ctrace.inspector.features.cluster.child.met_shards import met_shards
-from ctrace.inspector.features.cluster.child.stage_votes import stage_votes
+from ctrace.inspector.features.cluster.child.lone_rank import lone_rank, met_shards, stage_votes
 from ctrace.inspector.runs.capture_request import Options
 
 

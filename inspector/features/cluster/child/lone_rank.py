@@ -6,12 +6,23 @@ line that asks: an object that another rank sends, a key of a store that another
 
 Only what makes a group, and what asks a store, is replaced. All the rest, such as the name and the order of groups, is
 torch's own code, so that compiled code refers to the groups that a real job has.
+
+Record the stages of a pipeline, and let them agree on their shapes as all of them would.
+
+Before its first step, a schedule asks all stages whether the program gave them the shapes of what they exchange: a
+product of ones and zeros travels through the ranks and back (torch/distributed/pipelining/stage.py, 2.13). What a fake
+process group receives is zero, so that every stage would wait for shapes that another one sends as objects. Peers run
+the same program: they are taken to vote as the stages of this rank do. Earlier torch does not vote; each stage then
+looks at its own shapes.
+
+Record the meshes that the program makes, and dimensions that do not divide among their ranks.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from math import prod
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -21,11 +32,12 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.cluster_facts import GroupMade, RankBegan
+from ctrace.inspector.facts.cluster_facts import GroupMade, MeshMade, RankBegan, StageMade, UnevenShard
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
-from ctrace.inspector.runs.assumptions import Assumption, parse_assumption
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.input_specs import Assumption, parse_assumption
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _C10D = "torch.distributed.distributed_c10d"
@@ -265,3 +277,171 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
             """Wait for nothing."""
 
     return LoneStore()
+
+
+_VOTE = "_warmup_forward_vote"
+_RESULT = "_warmup_backward_result"
+
+
+@contextmanager
+def stage_votes(recorder: Recorder, when: When) -> Iterator[None]:
+    """Install the hooks on torch's own stages."""
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            base: Any = getattr(module, "_PipelineStageBase", None)
+            kind: Any = getattr(module, "PipelineStage", None)
+            if base is not None:
+                patches.enter_context(patched(base, "__init__", _recording(recorder, base.__init__)))
+            if hasattr(kind, _VOTE) and hasattr(kind, _RESULT):
+                patches.enter_context(patched(kind, _VOTE, _voting(module, getattr(kind, _VOTE))))
+                patches.enter_context(patched(kind, _RESULT, _agreeing(getattr(kind, _RESULT))))
+
+        when("torch.distributed.pipelining.stage", install)
+        yield
+
+
+def _recording(recorder: Recorder, original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(stage: Any, *args: Any, **kwargs: Any) -> None:
+        original(stage, *args, **kwargs)
+        with recorder.watching("a stage of a pipeline"):
+            from torch.distributed import distributed_c10d
+
+            c10d: Any = distributed_c10d
+            group = stage.group or c10d.group.WORLD
+            recorder.add(StageMade(stage.stage_index, stage.num_stages, str(group.group_name)))
+
+    return init
+
+
+def _voting(module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def vote(stage: Any, has_backward: bool, received_acc: Any = None) -> Any:
+        product = original(stage, has_backward, received_acc)
+        if received_acc is None and not stage.is_first:
+            needs_dynamic = module.InferenceMode.needs_dynamic(stage._user_meta, has_backward)
+            product.fill_(0 if needs_dynamic else 1)
+        # The product of all stages of this rank is what their peers are taken to find, too.
+        stage._ctrace_vote = product
+        return product
+
+    return vote
+
+
+def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def result(stage: Any, received_result: Any = None) -> Any:
+        found = original(stage, received_result)
+        is_from_peer = not stage.is_last and not stage._is_same_rank(stage.stage_index + 1)
+        return found.copy_(stage._ctrace_vote) if is_from_peer else found
+
+    return result
+
+
+_FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param"
+
+
+def met_shards(options: Options) -> Source:
+    """Make the source that records what decides which ranks differ, while the program sets up."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+            # A program whose mesh leaves ranks out says so with --mesh, which names the mesh of the job.
+            shards = _Shards(recorder, patches, None if options.mesh else options.world)
+            when("torch.distributed.device_mesh", shards.watch_meshes)
+            when(_FSDP, shards.watch_fsdp)
+            when("torch.distributed.tensor.placement_types", shards.watch_placements)
+            yield
+
+    return source
+
+
+class _Shards:
+    """Hooks what makes meshes and shards."""
+
+    def __init__(self, recorder: Recorder, patches: ExitStack, world: int | None) -> None:
+        self._recorder = recorder
+        self._world = world
+        self._patches = patches
+        self._seen: set[Record] = set()
+
+    def _add(self, record: Record) -> None:
+        if record not in self._seen:
+            self._seen.add(record)
+            self._recorder.add(record)
+
+    def _uneven(self, size: Any, parts: Any) -> None:
+        if isinstance(size, int) and isinstance(parts, int) and parts > 0 and size % parts:
+            self._add(UnevenShard(size, parts))
+
+    def watch_meshes(self, module: ModuleType) -> None:
+        """Record each mesh that has process groups."""
+        kind: Any = getattr(module, "DeviceMesh", None)
+        if kind is None or not hasattr(kind, "get_coordinate"):  # a torch without torch.distributed
+            return
+        original = kind.__init__
+
+        def init(mesh: Any, *args: Any, **kwargs: Any) -> None:
+            original(mesh, *args, **kwargs)
+            # A program that takes a part of the ranks passes them to DeviceMesh itself.
+            if sys._getframe(1).f_code.co_name == "init_device_mesh":
+                self._check(mesh)
+            with self._recorder.watching("a device mesh"):
+                described = _described(mesh)
+                if described is not None:
+                    self._add(described)
+
+        self._patches.enter_context(patched(kind, "__init__", init))
+
+    def _check(self, mesh: Any) -> None:
+        """Refuse a mesh of another number of ranks, as of a world that the program divides by with a rest.
+
+        Raises:
+            TargetError: it has another number.
+        """
+        shape = tuple(mesh.mesh.shape)
+        if self._world is None or prod(shape) == self._world:
+            return
+        found = callers(sys._getframe(2), folder_of_torch())
+        place = f"{found[-1].file}:{found[-1].line}" if found else "the program"
+        sizes = " x ".join(map(str, shape))
+        what = f"{place} makes a mesh of {sizes} = {prod(shape)} ranks, and --world is {self._world}"
+        todo = f"use --world {prod(shape)}; or, if it leaves ranks out on purpose, add --mesh world={self._world}"
+        self._recorder.add(Failure(FailurePhase.TARGET, "TargetError", what, todo=todo))
+        raise TargetError(what, todo)
+
+    def watch_fsdp(self, module: Any) -> None:
+        """Record which parameters FSDP2 cannot divide (_fsdp_param.py, 2.11 to 2.13)."""
+        original = module._chunk_with_empty
+
+        def chunk(tensor: Any, num_chunks: int, dim: int) -> Any:
+            self._uneven(tensor.size(dim), num_chunks)
+            return original(tensor, num_chunks, dim)
+
+        self._patches.enter_context(patched(module, "_chunk_with_empty", chunk))
+
+    def watch_placements(self, module: Any) -> None:
+        """Record which dimensions a DTensor cannot divide (placement_types.py, 2.11 to 2.13)."""
+        original = module.Shard.local_shard_size_and_offset
+
+        def size_and_offset(curr_local_size: Any, num_chunks: Any, rank: Any) -> Any:
+            self._uneven(curr_local_size, num_chunks)
+            return original(curr_local_size, num_chunks, rank)
+
+        self._patches.enter_context(patched(module.Shard, "local_shard_size_and_offset", staticmethod(size_and_offset)))
+
+
+def _described(mesh: Any) -> MeshMade | None:
+    groups = getattr(mesh, "_dim_group_names", None)
+    if groups is None:  # a part of another mesh, which has the groups
+        return None
+    found, ranks = callers(sys._getframe(2), folder_of_torch()), mesh.mesh
+    file, line = (found[-1].file, found[-1].line) if found else ("", 0)
+    return MeshMade(
+        shape=tuple(ranks.shape),
+        names=tuple(mesh.mesh_dim_names or ()),
+        coordinate=tuple(mesh.get_coordinate() or ()),
+        ranks=tuple(ranks.flatten().tolist()),
+        groups=tuple(map(str, groups)),
+        file=file,
+        line=line,
+    )

@@ -14,11 +14,8 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
-from ctrace.inspector.features.fake.child.cut_layers import cut_layers
-from ctrace.inspector.features.fake.child.fake_checkpoints import fake_checkpoints
-from ctrace.inspector.features.fake.child.model_folder import module_of, notes_of
-from ctrace.inspector.features.fake.child.real_inputs import mark_real
-from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
+from ctrace.inspector.features.fake.child.model_folder import cut_layers, fake_checkpoints, module_of, notes_of
+from ctrace.inspector.features.fake.child.storageless_mode import KnownValues, mark_real
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
 from ctrace.inspector.features.fake.child.without_storage import (
@@ -27,8 +24,8 @@ from ctrace.inspector.features.fake.child.without_storage import (
     resizable_storages,
     without_storage,
 )
-from ctrace.inspector.runs.assumptions import parse_assumption
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.input_specs import parse_assumption
 
 module_of_folder = module_of
 """Makes a model from a local folder of transformers."""

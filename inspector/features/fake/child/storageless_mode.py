@@ -1,7 +1,7 @@
 """Run a program whose weights and random numbers do not exist: follow sizes, strides and dtypes, compute no value.
 
 A tensor is known or unknown. Unknown are parameters, random numbers, uninitialized memory, and what is computed from
-them; these tensors have no storage (`address_range.py`). Known is what the program computes from its own constants,
+them; these tensors have no storage (`without_storage.py`). Known is what the program computes from its own constants,
 such as `torch.arange(8)` or a mask of ones: it is computed for real while it is small, because its value is the same
 in every run. So `.item()` of a known tensor answers as always, and only a question about an unknown value stops.
 
@@ -11,12 +11,17 @@ The mode stands below autograd and above the kernels. It ignores compile interna
 Of collectives, nothing is sent, and a result is the tensor that would receive it. A process group, torch's fake one
 too, reads the memory of what it sends. Its operators name what they write to first, and return that with a work to
 wait for (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to 2.13).
+
+Draw the random numbers of inputs that the model file marks as real: `real = ("tokens",)` or `real = (0,)`.
 """
 
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.features.fake.child.address_range import has_no_memory, storageless
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
+from ctrace.inspector.features.fake.child.without_storage import has_no_memory, storageless
 
 _MOST_KNOWN = 1 << 20
 """The largest result that is computed, in bytes: position tables are mostly smaller; weights and long masks, larger."""
@@ -327,3 +332,53 @@ def unsent(func: Any, args: Any) -> Any:
 
     results = [FakeWork().boxed() if "Work" in str(each.type) else args[0] for each in func._schema.returns]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+_NAME = "real"
+
+
+def mark_real(module: ModuleType, values: KnownValues) -> None:
+    """Let the file's `inputs` keep the values of the arguments that its `real` names, by position or by keyword.
+
+    Raises:
+        TargetError: the file makes its inputs before anybody can read `real`, or `real` is something else.
+    """
+    marked = getattr(module, _NAME, None)
+    if marked is None or not hasattr(module, "inputs"):
+        return
+    if not isinstance(marked, tuple | list) or not all(isinstance(each, int | str) for each in marked):
+        raise TargetError(
+            f"real has type {type(marked).__name__}", 'name inputs: real = ("tokens",), or by position: (0,)'
+        )
+    if not callable(module.inputs):
+        raise TargetError(
+            "real names inputs that were made before it was read", "make them in def inputs(): return ..."
+        )
+    module.inputs = _keeping(module.inputs, marked, values)  # type: ignore[attr-defined]
+
+
+def _keeping(inputs: Callable[[], Any], marked: Any, values: KnownValues) -> Callable[[], Any]:
+    def made() -> Any:
+        values.keeps_random = True
+        try:
+            found = inputs()
+        finally:
+            values.keeps_random = False
+        _forget(found, marked, values)
+        return found
+
+    return made
+
+
+def _forget(found: Any, marked: Any, values: KnownValues) -> None:
+    """Forget the values of all inputs that are not marked."""
+    import torch
+    from torch.utils import _pytree
+
+    pairs = enumerate(found) if isinstance(found, tuple | list) else [(0, found)]
+    named = found.items() if isinstance(found, Mapping) else pairs
+    for name, value in named:
+        if name not in marked:
+            for leaf in _pytree.tree_leaves(value):
+                if isinstance(leaf, torch.Tensor):
+                    values.forget(leaf)

@@ -16,10 +16,10 @@ from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.capture.guards.eager_backend import RUNNER
-from ctrace.inspector.features.fake.child.address_range import storageless
+from ctrace.inspector.capture.dynamo.eager_backend import RUNNER
 from ctrace.inspector.features.fake.child.asked_values import AskedValues, AskingPlace
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
+from ctrace.inspector.features.fake.child.without_storage import storageless
 
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*\n\s*([^\n]*)')
 

@@ -8,9 +8,9 @@ from typing import Any
 from ctrace.inspector.capture.core.callers import folder_of_torch
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.features.fake.child.address_range import storageless
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
+from ctrace.inspector.features.fake.child.without_storage import storageless
 
 _DRAWS = "_no_grad_trunc_normal_"
 """Draws until all numbers lie within the bounds (2.13, nn/init.py)."""

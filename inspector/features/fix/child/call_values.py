@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.state.containers import slots_of
+from ctrace.inspector.capture.comparing.containers import slots_of
 
 _DEEPEST = 6
 """Objects inside of each other that are searched; a batch of a data loader has two or three."""

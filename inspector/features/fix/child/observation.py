@@ -18,10 +18,10 @@ from msgspec import Struct, json
 
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.isolation.random_states import seed
-from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.trial import Entry, Observed, ProofRequest

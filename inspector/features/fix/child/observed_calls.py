@@ -20,10 +20,10 @@ from ctrace.inspector.capture.comparing.compare_results import agree, rms, wide
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement, judged
 from ctrace.inspector.capture.comparing.precision import FLOAT32, coarser, precision_of
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
-from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.call_values import tensors, tensors_in

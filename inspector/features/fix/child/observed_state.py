@@ -6,9 +6,9 @@ from collections import OrderedDict
 from functools import lru_cache
 from typing import Any
 
-from ctrace.inspector.capture.state.containers import Container, Content
-from ctrace.inspector.capture.state.sealed import Sealed
-from ctrace.inspector.capture.state.world import Where, contents, is_plain
+from ctrace.inspector.capture.comparing.containers import Container, Content
+from ctrace.inspector.capture.comparing.sealed import Sealed
+from ctrace.inspector.capture.comparing.world import Where, contents, is_plain
 from ctrace.inspector.features.fix.child.digests import Storages, digest
 
 _OURS = re.compile(r"\._compiled_call_impl|\._backward_hooks|_torchdynamo_|method Module\.")
@@ -22,7 +22,7 @@ _SIZED = frozenset((dict, OrderedDict, list, set))
 _NAMES = (str, int)
 _WITH_LENGTH = (list, dict, set, tuple)
 _MOST_IN_TUPLE = 10_000
-"""Items of a tuple that is searched, as of any container (capture/state/containers.py)."""
+"""Items of a tuple that is searched, as of any container (capture/comparing/containers.py)."""
 _MISSING = ["not set"]
 _MOST_TEXT = 500
 """Characters of a plain value that a difference shows."""

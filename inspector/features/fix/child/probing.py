@@ -15,9 +15,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
-from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (

@@ -20,8 +20,8 @@ from ctrace.inspector.diagnosis.naming import (
 from ctrace.inspector.diagnosis.root_causes import lead_of
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Symptom
-from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner
+from ctrace.inspector.facts.guard_facts import UnmetGuard
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.reduction.edits.mentions import HOOK
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of

@@ -152,7 +152,7 @@ _OF_WHOLE_FUNCTIONS = (Finding.SKIP, Finding.RECOMPILE)
 
 
 class Described(Struct, frozen=True):
-    """What a run of the target in eager showed; see `capture/reducing/describe.py`."""
+    """What a run of the target in eager showed; see `child/reducing/describe.py`."""
 
     calls: tuple[dict[str, Any], ...] = ()
     frames: tuple[dict[str, Any], ...] = ()

@@ -27,8 +27,7 @@ from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.typed_json import read_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.dependencies.answers import (
+from ctrace.inspector.runs.answers import (
     Answers,
     NotReusableError,
     answers_of,
@@ -36,7 +35,8 @@ from ctrace.inspector.runs.dependencies.answers import (
     forget_answers,
     is_current,
 )
-from ctrace.inspector.runs.dependencies.circumstances import Circumstances
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.circumstances import Circumstances
 
 _FOLDER = ".proved"
 """The folder of saved proofs in the folder of runs; a name that begins with a dot is not a run."""

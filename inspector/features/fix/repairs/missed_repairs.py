@@ -5,7 +5,7 @@ import hashlib
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.missed_fusions import alike, not_fused
+from ctrace.inspector.findings.missed_fusions import alike, not_fused
 
 _MOST = 10
 

@@ -20,10 +20,9 @@ from ctrace.inspector.facts.trial import Observed, ProofRequest, Trial
 from ctrace.inspector.files.scratch import delete, new_scratch_folder, scratch
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.child import ChildProcess, OutputTail
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
-from ctrace.inspector.runs.output_tail import OutputTail
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
@@ -44,7 +43,7 @@ class Evidence(Struct, frozen=True):
 
     session: Session
     observed: str
-    """What the kernel saw, as JSON; see `runs/dependencies/answers.py`."""
+    """What the kernel saw, as JSON; see `runs/answers.py`."""
     folders: tuple[Path, ...]
     """Where ctrace kept what it wrote, which is no question of the program's."""
 

@@ -1,7 +1,7 @@
 """Compile every Triton kernel that was emitted for a GPU, on all free cores, in every configuration that torch would.
 
 Jobs run in forked workers, so that a crash or a hang costs only one job. A cache keyed by source and target provides
-the kernels that an earlier run compiled (`cache.py`).
+the kernels that an earlier run compiled (`kernel_cache.py`).
 
 `CachingAutotuner.precompile` runs completely (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): it sets options
 and signature, drops configurations that do not fit, and adds configurations that it derives from the register counts of
@@ -27,21 +27,19 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.capture.built_kernels.cubin import resources
-from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
-from ctrace.inspector.capture.core.cores import Cores
-from ctrace.inspector.capture.core.forks import end, exit_status, fork
+from ctrace.inspector.capture.core.forks import Cores, end, exit_status, fork
 from ctrace.inspector.capture.core.part import PartIdentity
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.kernels.triton_builds import TritonBuilds, resources
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
-from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.kernel_cache import CompileCache, CompiledKernel
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.versions.torch_names import LIBDEVICE_PATH
+from ctrace.inspector.knowledge.torch_names import LIBDEVICE_PATH
 
 _R = TypeVar("_R", bound=Record)
 _TENSOR_MEMORY = 512

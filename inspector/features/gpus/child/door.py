@@ -6,18 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import Cores
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.features.gpus.child.compile_kernels import Metal
-from ctrace.inspector.features.gpus.child.dtensors import meshes_of_gpus
-from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence
-from ctrace.inspector.features.gpus.child.flex import trainable
+from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence, StandIns, traced_as_there
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
-from ctrace.inspector.features.gpus.child.gpu_refusals import graph_name, without_code
 from ctrace.inspector.features.gpus.child.gpu_tuning import can_be_left_open, left_open
-from ctrace.inspector.features.gpus.child.move_graph import move
-from ctrace.inspector.features.gpus.child.stand_ins import StandIns, traced_as_there
+from ctrace.inspector.features.gpus.child.move_graph import graph_name, meshes_of_gpus, move, trainable, without_code
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import facts
 from ctrace.inspector.features.gpus.child.traced_questions import questions
 from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
@@ -36,7 +32,7 @@ def pretence(recorder: Recorder, gpu: TargetGpu) -> Pretence:
 
 
 class VirtualDevice:
-    """A GPU that code is emitted for; the protocol is `capture/codegen/elsewhere.py`."""
+    """A GPU that code is emitted for; the protocol is `capture/inductor/emit.py`."""
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         self._recorder = recorder

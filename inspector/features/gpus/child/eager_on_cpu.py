@@ -2,20 +2,257 @@
 
 Torch passes every operation on tensors, and every factory call, to the active `TorchFunctionMode` (2.11 to 2.13,
 torch/overrides.py). Dynamo guards on active modes, so none is active while the compiled model is called.
+
+Return zeros of the right shape for ops that have no CPU kernel, and record these ops.
+
+With `--target`, a program takes its GPU path with tensors on the CPU. An op on that path may have no CPU kernel, or
+none for its dtype; `histc`, for example, has none for integers. Torch then raises NotImplementedError (c10/core,
+`TORCH_CHECK_NOT_IMPLEMENTED`; dispatcher: "Could not run ... from the 'CPU' backend"); before 2.9 some kernels raise
+RuntimeError with the same text. The op's meta kernel provides the shapes of the results.
+
+Translate devices for a program that runs on the CPU in place of a GPU.
+
+The program sees its tensors on the GPU; its graphs, which run on the CPU, get the CPU. A literal "cpu" in the program
+is marked, because it means the CPU on a GPU machine, too.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
-from ctrace.inspector.features.gpus.child.devices import is_cpu, is_gpu, on_cpu, the_gpu
-from ctrace.inspector.features.gpus.child.stand_ins import StandIns
-from ctrace.inspector.features.gpus.child.torch_cuda_answers import as_the_target
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.target_facts import NOT_REAL
+from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions, as_the_target
+
+CPU = "cpu"
+CUDA = "cuda"
+
+
+class Literal(str):
+    """A "cpu" in a graph that is a literal in the program."""
+
+    __slots__ = ()
+
+
+def is_gpu(value: Any) -> bool:
+    """Whether a value is a CUDA device or its name."""
+    if isinstance(value, str):
+        return value == CUDA or value.startswith(f"{CUDA}:")
+    return _is_device(value) and value.type == CUDA
+
+
+def is_cpu(value: Any) -> bool:
+    """Whether a value is the CPU device or its name."""
+    if isinstance(value, str):
+        return value in (CPU, f"{CPU}:0")
+    return _is_device(value) and value.type == CPU
+
+
+def on_cpu(value: Any) -> Any:
+    """Return the CPU for a GPU; return anything else unchanged."""
+    import torch
+
+    if not is_gpu(value):
+        return value
+    return CPU if isinstance(value, str) else torch.device(CPU)
+
+
+def the_gpu() -> Any:
+    """Return the device that the program's tensors would be on."""
+    import torch
+
+    return torch.device(CUDA, 0)
+
+
+def _is_device(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.device)
+
+
+_LACKING = re.compile(r"not implemented for '|Could not run '")
+_PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+_GRAPH = "<eval_with_key>"
+"""Prefix of the file names of torch.fx's generated code (fx/graph_module.py)."""
+
+
+class _Made:
+    """The ops of a capture that returned zeros."""
+
+    recorder: Recorder | None = None
+    ops: dict[str, None]
+
+
+def _why_not_real(recorder: Recorder) -> str:
+    """Return why the program's values are not real, or "" if all are."""
+    names = _Made.ops if _Made.recorder is recorder else {}
+    return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
+
+
+class StandIns:
+    """Runs code with zeros as the results of ops without a CPU kernel."""
+
+    def __init__(self, recorder: Recorder, target: str) -> None:
+        self._recorder = recorder
+        self._target = target
+        self._questions = DeviceQuestions.of(recorder)
+
+    @contextmanager
+    def active(self, graph: Any = None, name: str = "") -> Iterator[None]:
+        """Use zeros in the block, which runs eager code, or `graph` with the name `name`."""
+        mode = _stand_in_mode(lambda func, error: self._record(func, error, graph, name))
+        with mode:
+            yield
+
+    def in_graph(self, graph: Any, name: str) -> Callable[..., Any]:
+        """Return a graph's forward, with zeros as the results of ops without a CPU kernel."""
+
+        def forward(*args: Any) -> Any:
+            with self.active(graph, name):
+                return graph.forward(*args)
+
+        return forward
+
+    def _record(self, func: Any, error: Exception, graph: Any, name: str) -> None:
+        if _Made.recorder is not self._recorder:
+            _Made.recorder, _Made.ops = self._recorder, {}
+        _Made.ops[str(func)] = None
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        place = self._place(sys._getframe(2), graph)
+        where = f" at {place}" if place else ""
+        if name:
+            where += f" in {name}"
+        self._recorder.problem(
+            f"values after {func}{where} {NOT_REAL} for it ({first}), so"
+            f" it gave zeros; control flow that depends on them may differ from that on {self._target}"
+        )
+
+    def _place(self, frame: FrameType | None, graph: Any) -> str:
+        """Return the program's innermost line, or the line from which the running node of `graph` was traced."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if graph is not None and file.startswith(_GRAPH):
+                return _of_node(graph, frame.f_lineno)
+            if not file.startswith("<") and not self._questions.is_torchs(file):
+                return f"{file}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+
+@contextmanager
+def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
+    """Let Dynamo trace ops that the CPU lacks, though their meta kernels refuse fake tensors on the CPU.
+
+    Such a kernel calls `device_hint` (2.11 to 2.13, _meta_registrations.py). Change the answer of `device_hint` only
+    after a refusal, so that the strides of all other results stay those of the CPU, where the graph runs.
+    """
+    recorder.doubts.append(lambda: _why_not_real(recorder))
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            with recorder.watching("ops that only the GPU has"):
+                mode = module.FakeTensorMode
+                patches.enter_context(patched(mode, "dispatch", _again_as_there(mode.dispatch)))
+
+        when("torch._subclasses.fake_tensor", install)
+        yield
+
+
+def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            if not _LACKING.search(str(error)):
+                raise
+        from torch import _meta_registrations
+
+        with patched(_meta_registrations, "device_hint", lambda _tensor: "cuda"):
+            return original(*args, **kwargs)
+
+    return dispatch
+
+
+def _of_node(graph: Any, line: int) -> str:
+    """Return the program's line behind a line of a graph's code, or "" (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
+    number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
+    nodes = list(graph.graph.nodes)
+    stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
+    places = _PLACE.findall(stack or "")
+    return f"{places[-1][0]}:{places[-1][1]}" if places else ""
+
+
+def _stand_in_mode(say: Callable[[Any, Exception], None]) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class _Zeros(TorchDispatchMode):
+        supports_higher_order_operators = True  # such as a user's Triton kernel, or torch.cond
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            try:
+                return func(*args, **(kwargs or {}))
+            except (NotImplementedError, RuntimeError) as error:
+                if not _LACKING.search(str(error)):
+                    raise
+                results = _zeros(func, args, kwargs or {}, error)
+                say(func, error)
+                return results
+
+    return _Zeros()
+
+
+def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+    """Return zeros in the shapes of an op's results; leave an argument unchanged that the op would write into.
+
+    Call the op's meta kernel with meta tensors: where devices differ, it then follows the GPU's rules (2.11 to 2.13,
+    _meta_registrations.py: `device_hint`); with fake tensors on the CPU, it would follow the CPU's.
+
+    Raises:
+        Exception: `error`, if no meta kernel knows the results.
+    """
+    from torch.utils import _pytree
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    originals: dict[int, Any] = {}
+    with _disable_current_modes():
+        try:
+            positional, named = _pytree.tree_map(lambda value: _meta(value, originals), (args, kwargs))
+            results = func(*positional, **named)
+        except Exception:
+            raise error from None
+        return _pytree.tree_map(lambda value: _zero(value, originals), results)
+
+
+def _meta(value: Any, originals: dict[int, Any]) -> Any:
+    import torch
+
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+    originals[id(made)] = (value, made)  # keep `made` alive, so that no other tensor gets its id
+    return made
+
+
+def _zero(value: Any, originals: dict[int, Any]) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if id(value) in originals:
+        return originals[id(value)][0]
+    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype).zero_()
+
 
 _ON_CPU = "put on the CPU: this machine has no such GPU"
 

@@ -2,15 +2,131 @@
 
 Dynamo captures the graph from CPU tensors, and writes devices into it as constants. Each moved input is made from
 Dynamo's `example_value`, which has symbolic sizes, so that the moved graph has the same shapes and guards.
+
+Move DTensors to the target GPU: each is one rank's part, and the layout of all parts.
+
+The GPU gets the kernels of that part. A mesh names the type of its devices, and DTensor moves tensors of another type
+to it (torch/distributed/tensor/_api.py: `from_local`, 2.11 to 2.13), so while code is emitted every mesh on the CPU is
+one of GPUs. Its process groups stay: an emitted collective refers to them by name. What Dynamo traces with in the place
+of a mesh has a copy of the mesh's attributes (2.13, torch/_library/fake_class_registry.py, `FakeScriptObject`), which
+is compared with the mesh.
+
+Make FlexAttention on the CPU behave as on the GPU.
+
+On the CPU, FlexAttention refuses to train and does not save what the backward needs (2.11 to 2.13,
+nn/attention/flex_attention.py, `_validate_device` and `_apply_kernel_options`).
+
+Record why a graph has no code for the target; the program goes on, because it does not run on the GPU.
+
+Only two kinds of failures are known to happen on the real GPU, too. First, torch finds tensors on two devices in one op
+while it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). Second, Inductor asks
+to skip a function, and Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), for example because
+of bfloat16 on a GPU that does not support it (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off,
+as here, torch wraps that request in an error; with caches on, it does not.
 """
 
 import copy
+import gc
+import re
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.features.gpus.child.devices import CPU, Literal
-from ctrace.inspector.features.gpus.child.dtensors import is_dtensor, moved_dtensor
-from ctrace.inspector.features.gpus.child.flex import save_for_backward
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder, compile_context
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.features.gpus.child.eager_on_cpu import CPU, Literal
+
+_SAVED = "OUTPUT_LOGSUMEXP"
+
+
+@contextmanager
+def trainable(recorder: Recorder, when: When) -> Iterator[None]:
+    """Allow FlexAttention with gradients on the CPU: the graph runs eagerly, and eager FlexAttention supports them."""
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            with recorder.watching("FlexAttention with gradients on the CPU"):
+                patches.enter_context(patched(module, "_validate_device", _accepted))
+
+        when("torch.nn.attention.flex_attention", install)
+        yield
+
+
+def _accepted(query: Any, key: Any, value: Any) -> None:
+    """Replace `_validate_device` and accept any device; Dynamo traces this function."""
+
+
+def save_for_backward(graph: Any) -> None:
+    """Make each FlexAttention of a graph save what its backward needs, as on a GPU with gradients enabled."""
+    import torch
+
+    enabled = torch.is_grad_enabled()
+    for node in graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled = node.args[0]
+        elif enabled and str(node.target) == "flex_attention":
+            node.args = tuple(map(_saving, node.args))
+
+
+def _saving(argument: Any) -> Any:
+    if isinstance(argument, dict) and _SAVED in argument:
+        return {**argument, _SAVED: True}
+    return argument
+
+
+_MESH = "torch.distributed.device_mesh"
+_DTENSOR = "torch.distributed.tensor"
+_STANDS_FOR = "torch._library.fake_class_registry"
+_DEVICE = "_device_type"
+_COPIED = ("_device_type", "device_type")
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether a tensor is a DTensor."""
+    module = sys.modules.get(_DTENSOR)
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def moved_dtensor(known: Any, local: Any) -> Any:
+    """Return a DTensor of the layout of another one, with a part that is on the GPU."""
+    return sys.modules[_DTENSOR].DTensor(local, known._spec, requires_grad=False)
+
+
+@contextmanager
+def meshes_of_gpus() -> Iterator[None]:
+    """Let every mesh of the process be one of GPUs in the block."""
+    module = sys.modules.get(_MESH)
+    kind = getattr(module, "DeviceMesh", None)
+    if kind is None or not hasattr(kind, "get_coordinate"):  # a torch without torch.distributed
+        yield
+        return
+    stand_in = getattr(sys.modules.get(_STANDS_FOR), "FakeScriptObject", None)
+    there = gc.get_objects()
+    meshes = [each for each in there if type(each) is kind and getattr(each, _DEVICE, "") == "cpu"]
+    copies = [
+        (each, name)
+        for each in there
+        if type(each) is stand_in and type(each.real_obj) is kind
+        for name in _COPIED
+        if vars(each).get(name) == "cpu"
+    ]
+    for mesh in meshes:
+        hash(mesh)  # it is kept, and has the type of the device in it
+        setattr(mesh, _DEVICE, "cuda")
+    for each, name in copies:
+        object.__setattr__(each, name, "cuda")  # the class itself refuses any change
+    try:
+        yield
+    finally:
+        for mesh in meshes:
+            setattr(mesh, _DEVICE, "cpu")
+        for each, name in copies:
+            object.__setattr__(each, name, "cpu")
+
 
 GPU = "cuda:0"
 _MARKS = ("_dynamo_static_input_type",)
@@ -191,3 +307,53 @@ def _moved(value: Any) -> Any:
     if isinstance(value, str) and value == "cpu":
         return GPU.partition(":")[0]
     return value
+
+
+_MEETING = re.compile(r"at least two devices|two different devices|on the same device")
+_REFUSED = {"BF16 is not supported": "it does not support bfloat16; float16 and float32 compile there"}
+_PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+
+
+@contextmanager
+def without_code(recorder: Recorder, target: str) -> Iterator[None]:
+    """Turn a failure to emit a graph for `target` into a problem."""
+    from torch._dynamo.exc import RestartAnalysis
+
+    try:
+        yield
+    except RestartAnalysis:  # Dynamo restarts tracing; not a failure
+        raise
+    except Exception as error:
+        recorder.problem(_explanation(error, target))
+
+
+def _explanation(error: Exception, target: str) -> str:
+    from torch._dynamo.exc import SkipFrame
+
+    text = str(error).strip()
+    if _MEETING.search(text):
+        return (
+            f"this would raise on the GPU{_place(text)}: an op mixes tensors on the CPU and the GPU."
+            " A tensor created without a device is on the CPU: create it with `device=x.device`"
+        )
+    if isinstance(getattr(error, "inner_exception", error), SkipFrame):
+        return (
+            f"torch would leave the function of {graph_name()} in eager on {target}, and raise with fullgraph=True:"
+            f" {_REFUSED.get(text.removeprefix('SkipFrame: '), text)}"
+        )
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return f"no code of {graph_name()} was emitted for {target}: {type(error).__name__}: {first}{_place(text)}"
+
+
+def graph_name() -> str:
+    """Return the name of the graph that is being compiled."""
+    context = compile_context()
+    if context:
+        return f"graph {context['frame_id']}/{context['frame_compile_id']}"
+    return "a graph"
+
+
+def _place(text: str) -> str:
+    """Return the innermost user line that torch quotes after its message."""
+    places = _PLACE.findall(text.partition("Original traceback")[2])
+    return f" at {places[-1][0]}:{places[-1][1]}" if places else ""

@@ -16,9 +16,9 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
-from ctrace.inspector.features.gpus.child.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
-from ctrace.inspector.knowledge.versions.torch_names import TENSOR_ATTRIBUTE
+from ctrace.inspector.features.gpus.child.eager_on_cpu import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
+from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions
+from ctrace.inspector.knowledge.torch_names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
 _COMPARISONS = ("==", "!=", "in", "not in")

@@ -2,14 +2,14 @@
 
 Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
 functions of `torch.cuda` under other names; both are patched. Nothing can run on this device: tensors on it are fake,
-and the caller skips whatever would launch or time a kernel (`codegen/emit.py`).
+and the caller skips whatever would launch or time a kernel (`inductor/emit.py`).
 
 Terms
 -----
 - The *target* is the GPU that code is emitted for, with its facts from `inspector/knowledge/gpus/`.
 - An *answer* is what replaces a function that asks for the device: its capability, its properties, how many there are.
-- A *choice* is code of torch that decides by the device, such as which attention kernel a call gets (`sdpa.py`,
-  `convolution.py`, `padding.py`, `flex.py`).
+- A *choice* is code of torch that decides by the device, such as which attention kernel a call gets (`sdpa.py`;
+  convolutions and padding below; FlexAttention in `move_graph.py`).
 - To *present* the GPU is to have all answers in place, in the block that compiles one graph.
 
 Steps, each undone at the end of the block
@@ -23,7 +23,9 @@ Steps, each undone at the end of the block
    that torch computes while it compiles on the CPU.
 6. Decide torch's choices as the target's torch would, or leave them open where only the device can tell.
 
-Example ------- `ctrace kernels --target h100 model.py` on a laptop: Inductor asks
+Example
+-------
+`ctrace kernels --target h100 model.py` on a laptop: Inductor asks
 `torch.cuda.get_device_capability()` and gets (9, 0), asks `get_device_properties()` for the number of multiprocessors
 to decide whether templates are worth trying, and Triton asks the driver what to compile for and gets `sm_90`. The
 kernels are those of an H100; none was launched.
@@ -33,26 +35,271 @@ Two small answers stand in this module. The random generator: if forward and bac
 _functorch/partitioners.py and _inductor/ir.py); emitting code draws no numbers and reads only the generator's device.
 The speed: Inductor looks up a GPU by name in its table (2.11 to 2.13, _inductor/analysis/device_info.py), and derives
 missing numbers from the driver's clocks (_inductor/utils.py: `get_device_tflops`, `get_gpu_dram_gbps`).
+
+Compute constants on the CPU if torch needs them at compile time and the graph's device does not exist.
+
+Only their values matter. Three places compute them (2.11 to 2.13): Inductor folds uniform tensors by running their ops
+on one element (_inductor/fx_passes/joint_graph.py, `UniformValueConstantFolder`), the tracer follows the values of
+small constants (fx/experimental/proxy_tensor.py, `proxy_call`), and a graph copies constants to the device that uses
+them (_inductor/graph.py, `GraphLowering.constant_name`).
+
+Leave open whether to pad matrices for tensor cores, because torch decides that by timing on the device.
+
+Torch first applies rules that need no timing (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the device's
+arithmetic and memory speed, cached times. These rules stay in effect. Where torch would time, pad nothing and record an
+open choice. An exception ends torch's function early, so that torch does not cache an answer that was not measured.
+
+Choose the memory format of a convolution's result on the target GPU, as cuDNN does.
+
+Fake tensors ask C++ which library runs a convolution and how it lays out the result (2.11 to 2.13,
+_subclasses/fake_impls.py: `conv`). C++ decides by torch's build and by the device. This module decides like `use_cudnn`
+in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19. A
+convolution that cuDNN does not handle has a contiguous result, here as in torch.
 """
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.built_kernels.current_gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.compile_driver import Driver
+from ctrace.inspector.capture.kernels.current_gpu import tf32_allowed
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.features.gpus.child.constants import constants_on_cpu
-from ctrace.inspector.features.gpus.child.convolution import convolved_as_on
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
-from ctrace.inspector.features.gpus.child.padding import padding_left_open
 from ctrace.inspector.features.gpus.child.sdpa import attention_as_on
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.versions.torch_names import ALLOCATOR_CHECK
+from ctrace.inspector.knowledge.torch_names import ALLOCATOR_CHECK
+
+
+@contextmanager
+def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
+    """Choose formats for CUDA tensors as on a device of this compute capability."""
+    import torch
+
+    backend: Any = torch._C
+    with (
+        patched(backend, "_select_conv_backend", _selecting(backend._select_conv_backend, capability)),
+        patched(
+            backend,
+            "_conv_determine_backend_memory_format",
+            _determining(backend._conv_determine_backend_memory_format),
+        ),
+    ):
+        yield
+
+
+def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Callable[..., Any]:
+    def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+        if input.device.type != "cuda":
+            return original(input, weight, *args, **kwargs)
+        backends = _backends()
+        if _by_cudnn(input, weight, capability, kwargs):
+            return backends.Cudnn
+        return backends.Overrideable
+
+    return select
+
+
+def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
+    def determine(input: Any, weight: Any, backend: Any) -> Any:
+        import torch
+
+        if input.device.type != "cuda":
+            return original(input, weight, backend)
+        backends = _backends()
+        if backend == backends.Cudnn:
+            return _suggested(input, weight)
+        return torch.contiguous_format
+
+    return determine
+
+
+def _backends() -> Any:
+    import torch
+
+    unstubbed: Any = torch._C  # torch's stubs declare `_ConvBackend` with another type
+    return unstubbed._ConvBackend
+
+
+def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], options: dict[str, Any]) -> bool:
+    import torch
+
+    if not torch.backends.cudnn.enabled or _too_far(options):
+        return False
+    return torch.bfloat16 not in (input.dtype, weight.dtype) or capability >= (8, 0)
+
+
+def _too_far(options: dict[str, Any]) -> bool:
+    """Whether a transposed convolution has an output padding >= max(stride, dilation) in some dimension."""
+
+    def of(name: str) -> Sequence[int]:
+        return tuple(options.get(name) or ())
+
+    padding, stride, dilation = of("output_padding"), of("stride"), of("dilation")
+    if not options.get("transposed"):
+        return False
+    return any(each >= least for each, least in zip(padding, map(max, stride, dilation), strict=False))
+
+
+def _suggested(input: Any, weight: Any) -> Any:
+    """Return channels-last if the input or the weight has it, else contiguous; always contiguous for float64."""
+    import torch
+    from torch._prims_common import suggest_memory_format
+
+    if torch.float64 in (input.dtype, weight.dtype):
+        return torch.contiguous_format
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    formats = [suggest_memory_format(each) for each in (input, weight)]
+    if last is not None and last in formats:
+        return last
+    return torch.contiguous_format
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@contextmanager
+def padding_left_open(recorder: Recorder) -> Iterator[None]:
+    """Keep torch from timing paddings, and record each padding that it would time."""
+    from torch._inductor.fx_passes import pad_mm
+
+    choices = _PaddingChoices(pad_mm._should_pad, pad_mm.get_cached_should_pad, recorder)
+    with (
+        patched(pad_mm, "_should_pad", choices.should_pad),
+        patched(pad_mm, "get_cached_should_pad", choices.cached_should_pad),
+    ):
+        yield
+
+
+class _WouldTimeError(Exception):
+    """No rule and no cached time decides, so torch would time both forms."""
+
+
+class _PaddingChoices:
+    def __init__(self, should_pad: Any, cached_should_pad: Any, recorder: Recorder) -> None:
+        self._should_pad = should_pad
+        self._cached_should_pad = cached_should_pad
+        self._recorder = recorder
+
+    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
+        """Replace `_should_pad`."""
+        try:
+            return bool(self._should_pad(match, mat1, mat2, op, input))
+        except _WouldTimeError:
+            with self._recorder.watching("a choice of padding"):
+                self._recorder.add(_choice(match, mat1, mat2, op))
+            return False
+
+    def cached_should_pad(self, key: str) -> bool:
+        """Replace `get_cached_should_pad`, which torch calls last before it times."""
+        known = self._cached_should_pad(key)
+        if known is None:
+            raise _WouldTimeError
+        return bool(known)
+
+
+def _choice(match: Any, mat1: Any, mat2: Any, op: Any) -> Undecided:
+    from torch._inductor.fx_passes.pad_mm import get_alignment_size, get_padded_length
+
+    multiple = get_alignment_size(mat1)
+    padded = [[size + get_padded_length(size, multiple) for size in each.shape[-2:]] for each in (mat1, mat2)]
+    sizes = [[*map(str, each.shape[:-2]), *map(str, last)] for each, last in zip((mat1, mat2), padded, strict=True)]
+    dtype = str(mat1.dtype).removeprefix("torch.")
+    return Undecided(
+        stage=_stage(match),
+        kind="padding",
+        subject=f"{_product(op, [list(map(str, each.shape)) for each in (mat1, mat2)])} {dtype}",
+        taken="not padded",
+        candidates=(TimedCandidate("not padded"), TimedCandidate("padded", configuration=_product(op, sizes))),
+        lines=_lines(match),
+    )
+
+
+def _product(op: Any, sizes: list[list[str]]) -> str:
+    name = str(op).removeprefix("aten.")
+    return f"{name}({', '.join('x'.join(each) for each in sizes)})"
+
+
+def _stage(match: Any) -> Stage:
+    """Return the stage of a matmul; a graph for training contains both forward and backward.
+
+    AOTAutograd tags the nodes of such a graph (2.11 to 2.13, _aot_autograd/graph_capture_wrappers.py).
+    """
+    tag = match.output_node().meta.get("partitioner_tag")
+    return {"is_forward": Stage.FORWARD, "is_backward": Stage.BACKWARD}.get(tag, Stage.INFERENCE)
+
+
+def _lines(match: Any) -> tuple[str, ...]:
+    frames = [_FRAME.findall(node.meta.get("stack_trace") or "") for node in match.nodes]
+    return tuple(dict.fromkeys(":".join(found[-1]) for found in frames if found))
+
+
+@contextmanager
+def constants_on_cpu() -> Iterator[None]:
+    """Compute and keep constants on the CPU."""
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
+    from torch._inductor.graph import GraphLowering
+    from torch.fx.experimental import proxy_tensor
+
+    with ExitStack() as patches:
+        for name in ("__init__", "_deduce_value"):
+            patches.enter_context(patched(Folder, name, _on_cpu(getattr(Folder, name))))
+        tracer: Any = proxy_tensor
+        without_fake = _with_real_on_cpu(tracer.unset_fake_temporarily)
+        patches.enter_context(patched(tracer, "unset_fake_temporarily", without_fake))
+        patches.enter_context(patched(GraphLowering, "constant_name", _not_copied(GraphLowering.constant_name)))
+        yield
+
+
+def _on_cpu(original: Callable[..., Any]) -> Callable[..., Any]:
+    def on_cpu(*args: Any, **kwargs: Any) -> Any:
+        with _cpu_mode():
+            return original(*args, **kwargs)
+
+    return on_cpu
+
+
+def _with_real_on_cpu(original: Callable[[], Any]) -> Callable[[], Any]:
+    @contextmanager
+    def without_fake() -> Iterator[Any]:
+        with original() as mode, _cpu_mode():
+            yield mode
+
+    return without_fake
+
+
+def _cpu_mode() -> Any:
+    """Make a mode in which every op with a device argument runs on the CPU."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_map_only
+
+    class OnCpu(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            args, kwargs = tree_map_only(torch.device, lambda _device: torch.device("cpu"), (args, kwargs or {}))
+            return func(*args, **kwargs)
+
+    return OnCpu()
+
+
+def _not_copied(original: Callable[..., str]) -> Callable[..., str]:
+    """Wrap `constant_name`: name a constant as if it had been copied to the GPU, but do not copy it."""
+
+    def constant_name(self: Any, name: str, device_override: Any) -> str:
+        constant = self.constants[name]
+        if device_override is None or device_override.type != "cuda" or constant.device == device_override:
+            return original(self, name, device_override)
+        copied = f"{name}_{device_override.type}{device_override.index or 0}"
+        return str(self.allocate_non_dup_const_name(copied, constant))
+
+    return constant_name
+
 
 _CACHED = {
     "torch.utils._triton": (

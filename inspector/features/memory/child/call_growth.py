@@ -1,16 +1,210 @@
-"""What equal calls leave behind, call after call."""
+"""What equal calls leave behind, call after call.
 
+Find what keeps a tensor alive: a path of names from the user's modules, and the line that puts it there.
+"""
+
+import ast
+import functools
 import os
 import sys
+import types
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctrace.inspector.facts.memory_facts import CallGrowth, HeldMemory
-from ctrace.inspector.features.memory.child.holders import TensorHolder, holders_of, line_that_adds, namespaces_of
-from ctrace.inspector.features.memory.child.peak_report import source_line
-from ctrace.inspector.features.memory.child.storage_ledger import Ledger, TrackedStorage
-from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines
+from ctrace.inspector.features.memory.child.storage_ledger import Ledger, TrackedStorage, source_line
+from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines, saved_tensors
+
+_MOST_OBJECTS = 300_000
+"""The most objects to look at: a search in a large program ends."""
+_MOST_DEPTH = 12
+_ADDS = ("append", "add", "extend", "insert", "update", "setdefault", "appendleft", "put")
+
+
+class TensorHolder(NamedTuple):
+    """What keeps tensors alive."""
+
+    text: str
+    """The names, such as `model.kept`; of a graph of autograd, those of the tensor that it belongs to."""
+    name: str
+    """The last name, by which code refers to it."""
+    by_graph: bool = False
+    """Whether a graph of autograd holds it, and the path leads to a tensor with that graph."""
+
+
+def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) -> dict[int, TensorHolder]:
+    """Return what holds some storages, by their address: the shortest path from a name of a module.
+
+    Args:
+        storages: the addresses, `_cdata`.
+        namespaces: names and values of the user's modules, by the name of the module.
+    """
+    import torch
+
+    found: dict[int, TensorHolder] = {}
+    graphs: list[tuple[Any, TensorHolder]] = []
+    for value, path in _reachable(namespaces):
+        if not isinstance(value, torch.Tensor):
+            continue
+        holder = _holder(path)
+        for each in (value, value.grad if value.is_leaf else None):
+            key = _key(each)
+            if key in storages:
+                found.setdefault(key, holder if each is value else TensorHolder(f"{holder.text}.grad", "grad"))
+        if value.grad_fn is not None:
+            graphs.append((value, holder))
+    for value, holder in graphs:
+        if storages <= found.keys():
+            break
+        for saved in saved_tensors(value):
+            key = _key(saved)
+            if key in storages:
+                found.setdefault(key, TensorHolder(holder.text, holder.name, by_graph=True))
+    return found
+
+
+def _key(tensor: Any) -> int:
+    import torch
+
+    if tensor is None or tensor.layout is not torch.strided:
+        return 0
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+class _Step(NamedTuple):
+    """One step of a path: a name, or an element of a container."""
+
+    text: str
+    name: str
+    """Empty: an element."""
+
+
+_Path = tuple[_Step, ...]
+
+
+def _holder(path: _Path) -> TensorHolder:
+    """Name the last thing on a path that has a name: a tensor in `model.kept[3]` is held by `model.kept`."""
+    while len(path) > 1 and not path[-1].name:
+        path = path[:-1]
+    return TensorHolder("".join(each.text for each in path), path[-1].name)
+
+
+def _reachable(namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, _Path]]:
+    """Yield objects with the shortest path to each."""
+    waiting: deque[tuple[Any, _Path]] = deque()
+    seen: set[int] = {id(each) for each in namespaces.values()}
+    for names in namespaces.values():
+        for name, value in tuple(names.items()):
+            if not name.startswith("__") and not isinstance(value, types.ModuleType):
+                waiting.append((value, (_Step(name, name),)))
+    while waiting and len(seen) < _MOST_OBJECTS:
+        value, path = waiting.popleft()
+        if id(value) in seen or isinstance(value, (str, bytes, int, float, bool, type(None))):
+            continue
+        seen.add(id(value))
+        yield value, path
+        if len(path) < _MOST_DEPTH:
+            waiting.extend((inner, (*path, step)) for inner, step in _inside(value))
+
+
+def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
+    """Yield what an object refers to."""
+    match value:
+        case dict():
+            yield from ((inner, _Step(f"[{key!r:.20}]", "")) for key, inner in tuple(value.items()))
+        case list() | tuple() | set() | frozenset() | deque():
+            yield from ((inner, _Step(f"[{index}]", "")) for index, inner in enumerate(tuple(value)))
+        case types.FunctionType():
+            yield from _of_function(value)
+        case types.MethodType():
+            yield from ((inner, _Step("", "")) for inner in (value.__self__, value.__func__))
+        case functools.partial():
+            yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
+        case _:
+            attributes = getattr(value, "__dict__", None)
+            if attributes is not None and not type(value).__module__.startswith(_OF_TORCH):
+                yield from _attributes(dict(attributes))
+
+
+_OF_TORCH = ("torch._dynamo", "torch._inductor")
+"""What these keep is not the user's."""
+
+
+def _of_function(value: types.FunctionType) -> Iterator[tuple[Any, _Step]]:
+    for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+        try:
+            yield cell.cell_contents, _Step(f" (closure: {name})", name)
+        except ValueError:  # not set yet
+            continue
+    for inner in value.__defaults__ or ():
+        yield inner, _Step(" (default of an argument)", value.__name__)
+
+
+_PARTS_OF_MODULE = ("_parameters", "_buffers", "_modules")
+
+
+def _attributes(names: Mapping[str, Any]) -> Iterator[tuple[Any, _Step]]:
+    for name, inner in tuple(names.items()):
+        if name in _PARTS_OF_MODULE and isinstance(inner, dict):
+            for part, each in tuple(inner.items()):
+                yield each, _Step(f".{part}", part)
+        elif not name.startswith("__"):
+            yield inner, _Step(f".{name}", name)
+
+
+def line_that_adds(name: str, files: set[str]) -> tuple[str, int] | None:
+    """Return the only line of some files that adds something to what has a name; None: there is none, or several."""
+    found = [(file, line) for file in sorted(files) for line in _adding_lines(name, _parsed(file))]
+    return found[0] if len(found) == 1 else None
+
+
+@functools.cache
+def _parsed(file: str) -> ast.Module:
+    try:
+        return ast.parse(Path(file).read_text("utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ast.Module([], [])
+
+
+def _adding_lines(name: str, module: ast.Module) -> Iterator[int]:
+    for each in ast.walk(module):
+        match each:
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _ADDS and _named(owner, name):
+                yield each.lineno
+            case ast.Assign(targets=targets) if any(_is_element(target, name) for target in targets):
+                yield each.lineno
+            case ast.AugAssign(target=target) if _named(target, name):
+                yield each.lineno
+
+
+def _is_element(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Subscript) and _named(target.value, name)
+
+
+def _named(value: ast.expr, name: str) -> bool:
+    return (isinstance(value, ast.Name) and value.id == name) or (
+        isinstance(value, ast.Attribute) and value.attr == name
+    )
+
+
+def namespaces_of(is_users: Callable[[str], bool]) -> dict[str, Mapping[str, Any]]:
+    """Return the names of each module whose file is the user's."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, module in tuple(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and is_users(file):
+            found[name] = vars(module)
+    main = sys.modules.get("__main__")
+    if main is not None and "__main__" not in found:
+        found["__main__"] = vars(main)
+    return found
+
 
 _STATM = Path("/proc/self/statm")
 _MOST_HELD = 50

@@ -1,4 +1,7 @@
-"""Load a model under the ledger, and take steps with it: forward, with --train backward and a step of its optimizer."""
+"""Load a model under the ledger, and take steps with it: forward, with --train backward and a step of its optimizer.
+
+Measure the peak of a step that runs built kernels: by the allocator of a GPU, or by torch's profiler on the CPU.
+"""
 
 import gc
 import inspect
@@ -6,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
+from msgspec import Struct
+
 from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.calls.model_files import Loaded, entered_by_call, load
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.isolation.profiled_memory import cpu_peak
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.memory.child.storage_ledger import Ledger, plain_tensors
@@ -220,3 +226,42 @@ def stopped(error: BaseException) -> TargetError | None:
             return TargetError(f"{seen}, without weights", seen.todo)
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+class MeasuredPeak(Struct, frozen=True):
+    """The peak of a step, and what no tensor of it holds."""
+
+    bytes: int
+    others: int = 0
+    """What is allocated before the step beyond the tensors that the ledger has, such as the workspace of cuBLAS."""
+    pools: int = 0
+    """What lies in the private pools of CUDA graphs."""
+
+
+def measured_peak(run: Callable[[], None], device: str, before: int) -> MeasuredPeak | None:
+    """Measure a step; None: nothing measures it.
+
+    Args:
+        run: takes the step.
+        device: the type of device that counts.
+        before: what is alive before the step, as the ledger has it.
+    """
+    import torch
+
+    gc.collect()
+    if device != "cuda":
+        grown = cpu_peak(run)
+        return None if grown is None else MeasuredPeak(before + grown)
+    torch.cuda.synchronize()
+    others = max(int(torch.cuda.memory_allocated()) - before, 0)
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return MeasuredPeak(int(torch.cuda.max_memory_allocated()), others, _pool_bytes())
+
+
+def _pool_bytes() -> int:
+    import torch
+
+    segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()
+    return sum(int(each["total_size"]) for each in segments if tuple(each.get("segment_pool_id", (0, 0))) != (0, 0))

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.capture.passes.replaced_nodes import lines_of_replacements
+from ctrace.inspector.capture.inductor.record_passes import lines_of_replacements
 from ctrace.inspector.features.memory.child.storage_ledger import (
     NOWHERE,
     CodeOrigin,

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.stopwatch import synchronizer
+from ctrace.inspector.capture.calls.timed_rounds import Bench
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.timing.stopwatch import synchronizer
-from ctrace.inspector.capture.timing.timed_rounds import Bench
 from ctrace.inspector.features.time.events import SIDES, KernelUsed, SharesMeasured
 
 _SECONDS = 0.1

@@ -1,5 +1,9 @@
-"""The measuring process: load the model, time each part of each scenario, and append the results to a file."""
+"""The measuring process: load the model, time each part of each scenario, and append the results to a file.
 
+Compare the results of a compiled call with those in eager, as one number.
+"""
+
+import math
 import os
 import platform
 import sys
@@ -9,25 +13,85 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.call_tensors import tensors
+from ctrace.inspector.capture.calls.calling import called
+from ctrace.inspector.capture.calls.compilations import Compilations
 from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
+from ctrace.inspector.capture.comparing.compare_results import leaves
+from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
-from ctrace.inspector.capture.core.modules import Preloaded
-from ctrace.inspector.capture.timing import stopwatch
-from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.child.compiling import check_backend, check_configuration, compiled, outcome
-from ctrace.inspector.features.time.child.peak_memory import peak_of
-from ctrace.inspector.features.time.child.quiet_autotuning import autotuning_recorded
+from ctrace.inspector.features.time.child.compiling import (
+    Skips,
+    autotuning_recorded,
+    check_backend,
+    check_configuration,
+    compiled,
+    outcome,
+    peak_of,
+)
 from ctrace.inspector.features.time.child.shares import shares_of
-from ctrace.inspector.features.time.child.timed_accuracy import differed
-from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
-from ctrace.inspector.features.time.events import Done, Event, Failed, Noted, Peaks, Setup, line_of
+from ctrace.inspector.features.time.events import Differed, Done, Event, Failed, Noted, Peaks, Setup, line_of
 from ctrace.inspector.features.time.timing_request import TimingRequest
+
+RANDOM = "two eager calls differ, too"
+
+
+def differed(bench: Bench, way: Way, *, train: bool) -> Differed:
+    """Call eager twice and compiled once, each with copies of the same inputs, and compare outputs and gradients.
+
+    The model keeps its state between the calls: if it changes that state, two eager calls differ, too.
+    """
+    original, results = bench.make(), []
+    for side in (0, 0, 1):
+        try:
+            call = copied(original)
+        except Exception as error:  # an argument's `__deepcopy__` may raise anything
+            return Differed(bench.scenario, None, f"the inputs cannot be copied: {type_name(error)}")
+        results.append(taken(called(bench.sides[side], call, way, train=train)[0]))
+    eager, second, compiled = results
+    noise, difference = _largest(eager, second), _largest(eager, compiled)
+    if math.isinf(difference or 0.0):
+        return Differed(bench.scenario, None, "the results differ in shape")
+    if noise is None or difference is None:
+        return Differed(bench.scenario, None, "the results contain no floating-point values to compare")
+    if noise > 1e-4:
+        return Differed(bench.scenario, None, RANDOM)
+    return Differed(bench.scenario, difference)
+
+
+def _largest(one: Any, other: Any) -> float | None:
+    """Return the largest difference of two results, relative to the largest value of the same tensor."""
+    import torch
+
+    found: list[float] = []
+    for leaf in leaves(one, other):
+        first, second = leaf.eager, leaf.compiled
+        if leaf.group == "inputs" or not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+            continue
+        if first.shape != second.shape:
+            return math.inf
+        if first.numel() and (first.is_floating_point() or first.is_complex()):
+            found.append(_relative(first, second))
+    return max(found, default=None)
+
+
+def _relative(first: Any, second: Any) -> float:
+    import torch
+
+    wide = torch.complex128 if first.is_complex() else torch.float64
+    first, second = first.detach().to("cpu", wide), second.detach().to("cpu", wide)
+    gap = torch.nan_to_num((first - second).abs(), nan=0.0 if torch.equal(first.isnan(), second.isnan()) else 1e30)
+    largest = float(torch.nan_to_num(first.abs(), nan=0.0, posinf=0.0).max())
+    return float(gap.max()) / (largest or 1.0)
+
 
 _TODO = {
     "load": "First make it work in plain Python: the import, the model and its inputs.",

@@ -10,7 +10,7 @@ from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.model_files import load
 from ctrace.inspector.capture.calls.ways import training
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerRequest, EagerTensor
 

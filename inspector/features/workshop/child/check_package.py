@@ -8,14 +8,11 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.features.workshop.child.correctness import compared
-from ctrace.inspector.features.workshop.child.importing import Imported, Operator, imported
-from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_long
-from ctrace.inspector.features.workshop.child.kernel_sides import called
-from ctrace.inspector.features.workshop.child.package_inputs import Case, cases, every_case
+from ctrace.inspector.features.workshop.child.importing import Case, Imported, Operator, cases, every_case, imported
+from ctrace.inspector.features.workshop.child.kernel_sides import called, compared, limited, too_long
 from ctrace.inspector.features.workshop.child.recorded_launches import absent, compiled, configuration_of, launches_of
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
-from ctrace.inspector.features.workshop.kernel_packages.package_model import CheckedPackage, PackageCheckRequest, Sizes
+from ctrace.inspector.features.workshop.kernel_package import package_at
+from ctrace.inspector.features.workshop.package_model import CheckedPackage, PackageCheckRequest, Sizes
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 _STAGES = ("ttir", "ttgir", "ptx", "amdgcn")

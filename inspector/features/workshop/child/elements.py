@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from ctrace.inspector.capture.comparing.precision import precision_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Element
+from ctrace.inspector.features.workshop.package_model import Element
 
 _NOISE = 4.0
 """How much larger than the difference of two correct results the difference of a third may be."""

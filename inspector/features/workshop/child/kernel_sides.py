@@ -3,16 +3,24 @@
 The interpreter lacks CUDA's math library: its functions return nothing there, so code for the CPU replaces them. A
 value in the interpreter is a `tl.tensor` around a `TensorHandle` with a NumPy array (3.6 and 3.7,
 triton/runtime/interpreter.py). NumPy computes in the array's dtype, as the library does.
+
+Compare a kernel's outputs with those of its definition, on the inputs of one size class.
+
+End a kernel that does not end: nothing else in its process can, whether it runs on a GPU or in an interpreter.
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.answering import answer_now
+from ctrace.inspector.capture.comparing.precision import precision_of
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
@@ -20,12 +28,20 @@ from ctrace.inspector.features.workshop.child.checks import (
     configurations,
     guarded_call,
     launched,
+    layout_of,
     watched,
     with_configuration,
 )
-from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.recorded_launches import absent, compiled, configuration_of, launches_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import KernelConfiguration
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
+from ctrace.inspector.features.workshop.child.importing import Case, Operator, outputs
+from ctrace.inspector.features.workshop.child.recorded_launches import (
+    absent,
+    compiled,
+    configuration_of,
+    configuration_of_all,
+    launches_of,
+)
+from ctrace.inspector.features.workshop.package_model import Element, KernelConfiguration, Sizes
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 _MOST_VALUES = 1 << 18
@@ -179,3 +195,80 @@ def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
         return tl.tensor(TensorHandle(found, first.handle.dtype), first.type)
 
     return call
+
+
+def compared(operator: Operator, case: Case, found: OperatorOutcome) -> Sizes:
+    """Return whether an outcome is right, with the first value that differs."""
+    check = Sizes(
+        operator.name.rpartition("::")[2],
+        case.name,
+        found.kind,
+        equal=False,
+        largest=None,
+        note=found.raised or found.note,
+        inputs=case.kind,
+        configuration="" if found.kind in ("fallback", "cpu") else configuration_of_all(operator, case.configuration),
+    )
+    if found.raised:
+        return check
+    other = found.note if found.is_outside else _other_tensors(operator, case, found)
+    if other:
+        return replace(check, note=other)
+    largest, wrong = difference(case, found.value)
+    if wrong is not None and case.kind:  # with unusual values, the definition's own rounding may be as large
+        largest, wrong = difference(case, found.value, case.plain())
+    return replace(check, equal=wrong is None, largest=finite(largest), wrong=wrong)
+
+
+def _other_tensors(operator: Operator, case: Case, found: OperatorOutcome) -> str:
+    """Say which output is another kind of tensor than compiled code expects of the operator; empty if none is."""
+    if found.kind == "fallback":
+        return ""
+    wanted, values = outputs(operator.module.run_definition(*case.args)), outputs(found.value)
+    if len(wanted) != len(values):
+        return f"the kernel returns {len(values)} tensors, the definition {len(wanted)}"
+    for number, (one, other) in enumerate(zip(wanted, values, strict=True)):
+        expected, made = layout_of(one), layout_of(other)
+        if expected != made:
+            return f"output {number} is {' '.join(made)}, the definition's {' '.join(expected)}"
+    return ""
+
+
+def difference(case: Case, value: Any, plain: tuple[Any, ...] = ()) -> tuple[float, Element | None]:
+    """Return the largest relative difference from the definition, and the first value that differs.
+
+    Args:
+        plain: what the definition returns in the inputs' own dtypes, whose rounding errors do not count.
+    """
+    largest, wrong = 0.0, None
+    values = outputs(value)
+    for number, (expected, found) in enumerate(zip(case.expected, values, strict=True)):
+        title = "the output" if len(values) == 1 else f"output {number}"
+        # The definition computes in float64, the kernel rounds its result to its own dtype.
+        precision = precision_of(found.dtype)
+        least = 0.0 if precision is None else 2 * precision.largest
+        noise = noise_of(plain[number], expected) if plain else 0.0
+        by, element = first_difference(title, expected.to(found.device), found, relative=least, noise=noise)
+        largest = max(largest, by)
+        wrong = wrong or element
+    return largest, wrong
+
+
+_LONGEST = threading.TIMEOUT_MAX
+
+
+@contextmanager
+def limited(seconds: float, late: Callable[[], Struct]) -> Iterator[None]:
+    """End this process with the answer `late()` if the block takes longer than some seconds."""
+    timer = threading.Timer(min(seconds, _LONGEST), lambda: answer_now(late()))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def too_long(seconds: float) -> str:
+    """Say that a kernel was ended."""
+    return f"no result within {seconds:g} s; if it only needs longer, allow more with --timeout SECONDS"

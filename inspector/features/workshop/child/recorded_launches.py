@@ -7,13 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.built_kernels.cubin import resources
 from ctrace.inspector.capture.kernels.compile_driver import Driver
+from ctrace.inspector.capture.kernels.triton_builds import resources
 from ctrace.inspector.facts.target_facts import Multiprocessor
-from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.package_inputs import Case
-from ctrace.inspector.features.workshop.kernel_packages.package_model import KernelConfiguration
-from ctrace.inspector.findings.kernels.occupancy import occupancy
+from ctrace.inspector.features.workshop.child.importing import Case, Operator
+from ctrace.inspector.features.workshop.package_model import KernelConfiguration
+from ctrace.inspector.findings.kernels.rates import occupancy
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 

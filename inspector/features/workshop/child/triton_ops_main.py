@@ -21,21 +21,25 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.model_files import load
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
-from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.features.workshop.child.checks import watched, wrong_access
-from ctrace.inspector.features.workshop.triton_ops.kernel_functions import cpu_branch
-from ctrace.inspector.features.workshop.triton_ops.reading import kernel_named, launches_of, parsed
-from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
-from ctrace.inspector.features.workshop.triton_ops.triton_op_model import OperatorCheck, Wrapped, WrapResult
-from ctrace.inspector.features.workshop.triton_ops.triton_op_request import WrapRequest
-from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import wrapped
+from ctrace.inspector.features.workshop.kernel_functions import cpu_branch
+from ctrace.inspector.features.workshop.kernel_reading import kernel_named, launches_of, parsed
+from ctrace.inspector.features.workshop.triton_op_model import (
+    OperatorCheck,
+    Wrapped,
+    WrapRequest,
+    WrapResult,
+    limits_of,
+)
+from ctrace.inspector.features.workshop.triton_op_writing import wrapped
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
-from ctrace.inspector.knowledge.versions.torch_names import KERNEL_ANALYSIS
+from ctrace.inspector.knowledge.torch_names import KERNEL_ANALYSIS
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
 _LONG = 300

@@ -11,11 +11,8 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.features.workshop.child.correctness import compared
-from ctrace.inspector.features.workshop.child.importing import Imported, Operator, imported
-from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_long
-from ctrace.inspector.features.workshop.child.kernel_sides import guarded
-from ctrace.inspector.features.workshop.child.package_inputs import Case, cases, every_case
+from ctrace.inspector.features.workshop.child.importing import Case, Imported, Operator, cases, every_case, imported
+from ctrace.inspector.features.workshop.child.kernel_sides import compared, guarded, limited, too_long
 from ctrace.inspector.features.workshop.child.recorded_launches import (
     FixedLaunch,
     absent,
@@ -28,9 +25,9 @@ from ctrace.inspector.features.workshop.child.recorded_launches import (
     own,
     resident,
 )
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
-from ctrace.inspector.features.workshop.kernel_packages.package_configurations import faster_of, text_of
-from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+from ctrace.inspector.features.workshop.kernel_package import package_at
+from ctrace.inspector.features.workshop.package_configurations import faster_of, text_of
+from ctrace.inspector.features.workshop.package_model import (
     KernelConfiguration,
     PackageTuning,
     SizeClass,
@@ -257,7 +254,7 @@ def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float
     import torch
 
     from ctrace.inspector.facts.target_facts import Multiprocessor
-    from ctrace.inspector.findings.kernels.occupancy import occupancy
+    from ctrace.inspector.findings.kernels.rates import occupancy
 
     facts: Any = torch.cuda.get_device_properties()  # torch's stub lacks some of its fields
     of = Multiprocessor(

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from ctrace.inspector.capture.calls.model_files import load
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 

@@ -12,13 +12,16 @@ torch = pytest.importorskip("torch")
 from ctrace.inspector.capture.calls.calling import CallResults  # noqa: E402
 from ctrace.inspector.capture.calls.ways import Call  # noqa: E402
 from ctrace.inspector.capture.comparing import dangers as module  # noqa: E402
-from ctrace.inspector.capture.comparing.danger_search import SearchOutcome  # noqa: E402
-from ctrace.inspector.capture.comparing.dangers import Before, Dangers  # noqa: E402
+from ctrace.inspector.capture.comparing.dangers import (  # noqa: E402
+    Before,
+    Dangers,
+    SearchOutcome,
+)
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E402
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
+from ctrace.inspector.capture.comparing.world import World  # noqa: E402
 from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
-from ctrace.inspector.capture.state.world import World  # noqa: E402
-from ctrace.inspector.facts.events.scenario_events import DangerFound  # noqa: E402
+from ctrace.inspector.facts.scenario_facts import DangerFound  # noqa: E402
 from ctrace.inspector.facts.wire import Record  # noqa: E402
 
 

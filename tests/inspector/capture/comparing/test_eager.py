@@ -11,7 +11,7 @@ from ctrace.inspector.capture.comparing import eager as module
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError
 from ctrace.inspector.capture.comparing.float64 import Float64
-from ctrace.inspector.capture.state.world import look
+from ctrace.inspector.capture.comparing.world import look
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 
 

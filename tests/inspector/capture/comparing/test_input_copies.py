@@ -7,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.capture.comparing import input_copies  # noqa: E402
-from ctrace.inspector.capture.comparing.input_copies import copy_of  # noqa: E402
+from ctrace.inspector.capture.comparing import snapshots  # noqa: E402
+from ctrace.inspector.capture.comparing.snapshots import copy_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_copies, "_LARGE", 64)
+    monkeypatch.setattr(snapshots, "_LARGE", 64)
 
 
 def is_same(one: Any, other: Any) -> bool:

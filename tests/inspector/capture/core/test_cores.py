@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import Cores
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs descriptors")
 

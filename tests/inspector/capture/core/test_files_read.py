@@ -13,7 +13,7 @@ import pytest
 
 from ctrace.inspector.capture.core import files_read as module
 from ctrace.inspector.capture.core.files_read import files_read
-from ctrace.inspector.facts.events.run_events import FilesFound
+from ctrace.inspector.facts.run_events import FilesFound
 
 
 class Recorder:

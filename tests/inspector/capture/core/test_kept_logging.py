@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ctrace.inspector.capture.core.kept_logging import kept
+from ctrace.inspector.capture.core.trace_log import kept
 
 
 class _Heard(logging.Handler):

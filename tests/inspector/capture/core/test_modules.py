@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.core import python_questions as module
-from ctrace.inspector.capture.core.python_questions import PythonQuestions, described
+from ctrace.inspector.capture.core import files_read as module
+from ctrace.inspector.capture.core.files_read import PythonQuestions, described
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from ctrace.inspector.capture.core.recorder import Postponed, Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.facts.events.run_events import Listing, ModeChosen
-from ctrace.inspector.facts.events.tracing import GraphMade
+from ctrace.inspector.facts.bytecode_facts import GraphMade
+from ctrace.inspector.facts.run_events import Listing, ModeChosen
 from ctrace.inspector.log.reader import LogEntry, read
 
 

@@ -5,8 +5,8 @@ from types import CodeType
 import pytest
 
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, countable, describe
-from ctrace.inspector.facts.events.run_events import FunctionOps, LeftOps, OpsCounted
 from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.run_events import FunctionOps, LeftOps, OpsCounted
 from tests.support.helpers import MODEL
 
 CODES = compile(

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.rules.memo_rules import memos
+from ctrace.inspector.diagnosis.rules.cache_rules import memos
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, edited, scene

@@ -1,6 +1,6 @@
 """Advice on data-dependent sizes, loggers, gradients and torch's own modules."""
 
-from ctrace.inspector.diagnosis.rules import general, output_rules, shape_rules, training, wrappers
+from ctrace.inspector.diagnosis.rules import construct_rules, general, option_rules, output_rules, shape_rules
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.session import Scenario
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
@@ -82,25 +82,25 @@ def test_a_logger_in_a_library_is_ignored_by_the_method_that_is_called():
 def test_gradients_are_tried_only_where_an_eval_model_records_them():
     text = "def forward(x):\n    return x.item()"
     unused = Scenario("base", training=False, unused_grad=True)
-    (found,) = training.unused_gradients(scene(ran(text, broken(2), scenarios=(unused,))))
+    (found,) = option_rules.unused_gradients(scene(ran(text, broken(2), scenarios=(unused,))))
     assert found.only_checked
     for other in (Scenario("base", training=True, unused_grad=True), Scenario("base", training=False)):
-        assert not list(training.unused_gradients(scene(ran(text, broken(2), scenarios=(other,)))))
+        assert not list(option_rules.unused_gradients(scene(ran(text, broken(2), scenarios=(other,)))))
 
 
 def test_a_print_is_not_what_gradients_are_for():
     run = ran("def forward(x):\n    print(x)", broken(2, "GB0059", construct="print"))
     run = ran(run.listings[FILE], *run.breaks, scenarios=(Scenario("base", training=False, unused_grad=True),))
-    assert not list(training.unused_gradients(scene(run)))
+    assert not list(option_rules.unused_gradients(scene(run)))
 
 
 def test_nobody_is_sent_to_edit_torch():
     quantized = broken(
         2, "GB0055", owner=Owner.TORCH, called="call_function args: UserDefinedObjectVariable(ScriptObject)"
     )
-    (found,) = wrappers.torchs_own(scene(ran("def forward(x):\n    return f(x)", quantized)))
+    (found,) = construct_rules.torchs_own(scene(ran("def forward(x):\n    return f(x)", quantized)))
     assert found.text.startswith("net.py:2: run this model eagerly")
-    assert not list(wrappers.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
+    assert not list(construct_rules.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
 
 
 def test_nothing_is_known_about_code_of_a_library_and_it_is_named():

@@ -13,13 +13,13 @@ import pytest
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import Reuse
 from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
+from ctrace.inspector.runs.answers import ObservedAnswers
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.dependencies.answers import ObservedAnswers
-from ctrace.inspector.runs.dependencies.circumstances import file_digest
+from ctrace.inspector.runs.circumstances import file_digest
 
 KEY = JobKey("net.py")
 STATE = CheckedState(KEY, "2.13", {Count.GRAPHS: 1}, 100.0)
@@ -308,7 +308,7 @@ def test_reasons_are_grouped_and_few() -> None:
 
 
 def test_a_large_file_counts_by_its_identity(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrace.inspector.runs.dependencies.answers._MOST_BYTES", 3)
+    monkeypatch.setattr("ctrace.inspector.runs.answers._MOST_BYTES", 3)
     path = project / "native.bin"
     assert checked(ObservedAnswers(read={str(path): tuple(stamp(str(path)))})).notes == ()
     assert is_reused()

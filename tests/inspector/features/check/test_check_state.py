@@ -10,7 +10,7 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Compilation, Coverage, Environment, Session
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import minor_of
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from tests.support.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.support.helpers import MODEL as MODEL_FILE
 from tests.support.helpers import SITE, Log, recorded

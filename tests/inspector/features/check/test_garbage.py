@@ -15,9 +15,9 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, lock_text, parse_lock
-from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import Count
-from ctrace.inspector.features.check.policy.starter import starter
+from ctrace.inspector.features.check.policy_file import load_policy
+from ctrace.inspector.features.check.policy_model import Count
+from ctrace.inspector.features.check.policy_starter import starter
 from tests.support.helpers import any_json, fuzzing
 
 POLICY = re.sub(r"^#(?=[a-z]|  )", "", starter(["models/*.py", "*.py"], targets=["cpu", "h100"]), flags=re.MULTILINE)

@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
-from ctrace.inspector.features.check.policy.policy_model import Allow
+from ctrace.inspector.features.check.policy_model import Allow
 from ctrace.inspector.features.check.verdict import FindingKind, GateFinding
 from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 

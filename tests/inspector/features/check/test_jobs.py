@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.features.check.jobs import Jobs, jobs_of
-from ctrace.inspector.features.check.policy.policy_model import CheckPolicy, Count, Limits, ModelRule
+from ctrace.inspector.features.check.policy_model import CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import resolve
 

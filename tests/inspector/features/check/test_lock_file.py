@@ -9,7 +9,7 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, lock_text, parse_lock, write_lock
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 
 BREAK = SiteKey(SiteKind.BREAK, ("GB0170",), Owner.USER, "mask.py::Mask.forward", "if is_pad.any():")
 SKIP = SiteKey(SiteKind.SKIP, (), Owner.LIBRARY, "lib/a.py::f", 'say("é\n")')

@@ -8,8 +8,8 @@ from ctrace.inspector.facts.memory_facts import FoundMemory, MemoryPeak
 from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.features.check.jobs import jobs_of
 from ctrace.inspector.features.check.lock_file import lock_text, parse_lock
-from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import Count, Limits
+from ctrace.inspector.features.check.policy_file import load_policy
+from ctrace.inspector.features.check.policy_model import Count, Limits
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.features.check.trust import untrusted
 from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, state, state_with

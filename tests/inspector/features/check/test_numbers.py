@@ -11,8 +11,8 @@ from ctrace.inspector.features.check.check_state import state_of
 from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.features.check.jobs import jobs_of
 from ctrace.inspector.features.check.lock_file import lock_text, parse_lock
-from ctrace.inspector.features.check.policy.policy_file import load_policy
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_file import load_policy
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.trust import untrusted
 from ctrace.reports.gate.gate_findings import headline, lines
 from tests.support.compared import COMPARED, NOTHING_COMPARED, RELU, RIGHT

@@ -14,11 +14,11 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import FOLDER, Reuse, reuse_note
 from ctrace.inspector.features.check.verdict import FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.dependencies.circumstances import file_digest
+from ctrace.inspector.runs.circumstances import file_digest
 
 KEY = JobKey("net.py")
 SITE = Site(SiteKey(SiteKind.BREAK, ("GB0059",), Owner.USER, "net.py::f", "print(x)"), 2, "net.py", 3, span=(0, 5))
@@ -96,7 +96,7 @@ def _replace_by_pipe(path: Path) -> None:
         lambda patch: patch.setenv("CTRACE_CORES", "1"),
         lambda patch: patch.syspath_prepend(_with_library()),
         lambda patch: patch.setattr("sys.version", "4.0"),
-        lambda patch: patch.setattr("ctrace.inspector.runs.dependencies.circumstances.__version__", "99"),
+        lambda patch: patch.setattr("ctrace.inspector.runs.circumstances.__version__", "99"),
         lambda _patch: Path("pyproject.toml").write_text('[tool.ctrace]\nowned = ["net.py"]\n'),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.errors import LockError
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
-from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.seen import LockOfTests
 
 MODEL = JobKey("models/net.py", "wide")

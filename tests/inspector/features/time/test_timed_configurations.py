@@ -3,8 +3,7 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.timed_configurations import configurations
-from ctrace.inspector.features.time.timing_request import CompileConfiguration
+from ctrace.inspector.features.time.timing_request import CompileConfiguration, configurations
 
 
 def selected(

@@ -13,7 +13,7 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.upgrade.child.earlier_functions import put_back, record_calls
-from ctrace.inspector.features.upgrade.torch_functions import called_functions
+from ctrace.inspector.features.upgrade.reasons import called_functions
 from ctrace.inspector.runs.capture_request import TorchSource
 
 LATER = """\

@@ -22,9 +22,9 @@ from ctrace.inspector.features.upgrade.environments import (
     _listed,
     _refused,
     dependents,
+    parted,
     shown_step,
 )
-from ctrace.inspector.features.upgrade.requirements import parted
 from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerTensor
 
 NO_NETWORK = """\

@@ -9,6 +9,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     Difference,
     Key,
     ReasonSearch,
+    TorchFunction,
     differences_of,
     earlier_function,
     library_reason,
@@ -19,7 +20,6 @@ from ctrace.inspector.features.upgrade.reasons import (
     still_there,
     variables_gone,
 )
-from ctrace.inspector.features.upgrade.torch_functions import TorchFunction
 from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
 from ctrace.inspector.features.upgrade.upgrade_search import worse
 from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.upgrade.requirements import parted
+from ctrace.inspector.features.upgrade.environments import parted
 
 
 @pytest.mark.parametrize(

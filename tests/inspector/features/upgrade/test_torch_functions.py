@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.upgrade.reasons import likely_functions
-from ctrace.inspector.features.upgrade.torch_functions import (
+from ctrace.inspector.features.upgrade.reasons import (
     TorchFunction,
     called_functions,
     differing_functions,
+    likely_functions,
 )
 from ctrace.inspector.features.upgrade.upgrade_model import UpgradeChange
 

@@ -4,8 +4,7 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.findings.breaks import lessons
-from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.findings.breaks.registry import Registered
+from ctrace.inspector.findings.breaks.lessons import Registered, cause_lesson, lesson
 from ctrace.inspector.knowledge.advice import entries
 
 TOLD = Registered("GB9999", "A new break", "Too new.", ("Wait.",))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.findings.graphs.bytes import Memory, item_bytes, memory_of, number
-from ctrace.inspector.findings.graphs.fx import TensorType
+from ctrace.inspector.findings.graphs.fx import Memory, TensorType, item_bytes, memory_of, number
 from ctrace.inspector.findings.graphs.parse import annotation
 
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from ctrace.inspector.findings.graphs.bytes import calculated
+from ctrace.inspector.findings.graphs.fx import calculated
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
 from ctrace.inspector.facts.kernels import Stage as Part
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.aliases import Shares
 from ctrace.inspector.findings.graphs.graph_lines import lines, of_line
-from ctrace.inspector.findings.graphs.graph_summary import Overview, notes, overview
+from ctrace.inspector.findings.graphs.graph_summary import Overview, Shares, notes, overview
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled, only_one
 from tests.support.helpers import Log, fuzzing
 from tests.support.printed import HOSTILE, NONE, session_of, trained

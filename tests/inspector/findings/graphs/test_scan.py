@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.findings.graphs.scan import closing, names_in, splits_at
+from ctrace.inspector.findings.graphs.parse import closing, names_in, splits_at
 
 
 @pytest.mark.parametrize(

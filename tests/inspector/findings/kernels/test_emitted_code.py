@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.events.kernel_events import Layout, PartGenerated
-from ctrace.inspector.facts.kernels import Argument, Stage
+from ctrace.inspector.facts.kernels import Argument, Layout, PartGenerated, Stage
 from ctrace.inspector.findings.kernels.emitted_code import parse
 from ctrace.inspector.findings.kernels.kernel_fold import BufferNames
 

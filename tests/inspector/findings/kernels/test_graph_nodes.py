@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.kernels import OutputCode
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.graph_nodes import graph_nodes
+from ctrace.inspector.findings.kernels.kernel_view import graph_nodes
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

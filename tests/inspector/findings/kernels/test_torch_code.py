@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
-from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
+from ctrace.inspector.findings.kernels.emitted_code import with_torchs_kernels
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from tests.support.helpers import Log

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.guard_facts import UnmetGuard
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of
 from ctrace.inspector.knowledge.advice import advice_on_cause

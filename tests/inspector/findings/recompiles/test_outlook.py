@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.facts.session import Scenario, Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Tried
-from ctrace.inspector.findings.recompiles.outlook import Outlook, Prospect, prospect
+from ctrace.inspector.findings.recompiles.recompile_view import Outlook, Prospect, prospect
 from tests.support.helpers import CAUSE_KINDS, MODEL
 
 

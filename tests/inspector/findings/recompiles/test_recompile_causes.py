@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.findings.guards.failed_guard_text import check_order
+from ctrace.inspector.facts.guard_facts import UnmetGuard
+from ctrace.inspector.findings.printed_tree import check_order
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from tests.support.helpers import CAUSE_KINDS, fuzzing
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.findings.recompiles.recompile_crosscheck import unexplained
 from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.session.crosschecks import unexplained
 from tests.support.helpers import Log, unmet
 
 STATE = "GLOBAL_STATE changed: grad_mode. expected True, actual False"

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.facts.session import Compilation, Coverage, Function, Session
-from ctrace.inspector.findings.recompiles.outlook import Outlook
-from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
+from ctrace.inspector.findings.recompiles.recompile_view import Outlook, caches, groups
 from tests.support.helpers import MODEL
 
 SIZE = Cause(CauseKind.SIZE, "x.size(0)", "4", "8", fix="Mark it dynamic.")

@@ -5,8 +5,7 @@ import pytest
 from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.findings import Recompile
-from ctrace.inspector.findings.recompiles.outlook import Outlook
-from ctrace.inspector.findings.recompiles.recompile_view import groups
+from ctrace.inspector.findings.recompiles.recompile_view import Outlook, groups
 from tests.support.helpers import MODEL, Log, unmet
 
 SOURCE = """\

@@ -2,11 +2,10 @@
 
 import pytest
 
-from ctrace.inspector.findings.breaks.registry import registered_ids
+from ctrace.inspector.findings.breaks.lessons import registered_ids
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, known_ids, lifetime, unadvised, unadvised_ids
-from ctrace.inspector.knowledge.versions.installed import torch_version
-from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.releases import NEWEST, release_of, torch_version
 
 ADVISED = {key[:6] for key in entries("breaks") if key.startswith("GB")}
 

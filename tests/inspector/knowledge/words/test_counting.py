@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from ctrace.inspector.knowledge.words.counting import count, named
+from ctrace.inspector.knowledge.counting import count, named
 from tests.support.places import ROOT
 
 HAND_MADE = re.compile(r"""["'](?:s|es|ies)["'] if |else ["'](?:s|es|ies)["']""")

@@ -16,13 +16,13 @@ from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.structured import structured
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.frames import frames
-from ctrace.inspector.capture.guards.guard_stacks import GuardStacks
-from ctrace.inspector.capture.guards.record_recompiles import recompiles
-from ctrace.inspector.capture.torch_log.structured import structured
-from ctrace.inspector.facts.events.run_events import Ended
+from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks
+from ctrace.inspector.capture.dynamo.record_recompiles import recompiles
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.run_events import Ended
 
 _RAISED = 1
 

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.calls.model_files import load
 from ctrace.inspector.capture.calls.program_run import run_program
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
-from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.install_folders import INSPECTOR

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
-from ctrace.inspector.findings.shapes.dynamic_marks import marks
-from ctrace.inspector.findings.shapes.shape_view import by_function
+from ctrace.inspector.findings.shape_view import by_function
+from ctrace.inspector.findings.shapes_document import marks
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE, RootKind.ARGUMENT_VALUE)
 _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES="

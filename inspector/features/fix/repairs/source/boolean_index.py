@@ -25,7 +25,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, full_name, torch_name
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

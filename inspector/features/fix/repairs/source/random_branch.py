@@ -15,7 +15,7 @@ from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at, gua
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -29,7 +29,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     shape_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, read, self_attribute, torch_name
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

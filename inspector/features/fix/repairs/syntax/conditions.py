@@ -16,7 +16,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import assigned, full_name
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -29,8 +29,8 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
+from ctrace.inspector.knowledge.counting import words
 from ctrace.inspector.knowledge.unselected_sides import STEEP
-from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

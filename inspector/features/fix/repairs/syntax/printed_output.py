@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

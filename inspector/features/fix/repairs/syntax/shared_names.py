@@ -25,7 +25,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
     targets,
     variables,
 )
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

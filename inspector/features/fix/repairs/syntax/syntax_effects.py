@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, dotted, full_name, imported
-from ctrace.inspector.knowledge.words.word_sets import words
+from ctrace.inspector.knowledge.counting import words
 
 if TYPE_CHECKING:
     import libcst as cst

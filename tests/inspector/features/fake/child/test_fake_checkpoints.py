@@ -11,9 +11,9 @@ import torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.fake.child.address_range import has_no_memory
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
-from ctrace.inspector.features.fake.child.fake_checkpoints import FakeCheckpoints
+from ctrace.inspector.features.fake.child.model_folder import FakeCheckpoints
+from ctrace.inspector.features.fake.child.without_storage import has_no_memory
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from torch import nn
 from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.features.fake.child.address_range import has_no_memory
 from ctrace.inspector.features.fake.child.door import FakeModel
+from ctrace.inspector.features.fake.child.without_storage import has_no_memory
 from ctrace.inspector.runs.capture_request import Options
 
 

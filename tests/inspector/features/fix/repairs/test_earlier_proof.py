@@ -22,8 +22,8 @@ from ctrace.inspector.features.fix.repairs.repair_result import (
     base_of,
 )
 from ctrace.inspector.features.fix.repairs.trial_runs import Evidence
+from ctrace.inspector.runs.answers import forget_answers
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.dependencies.answers import forget_answers
 
 AFTER = "model = 2\n"
 
@@ -119,7 +119,7 @@ def test_other_options_are_proved_again(project: Project):
 @pytest.mark.parametrize("name", ["ctrace", "torch"])
 def test_another_version_is_proved_again(project: Project, monkeypatch: pytest.MonkeyPatch, name: str):
     assert project.earlier().keep(project.fixes(), project.evidence()) == ""
-    where = "ctrace.inspector.runs.dependencies.circumstances."
+    where = "ctrace.inspector.runs.circumstances."
     if name == "ctrace":
         monkeypatch.setattr(f"{where}__version__", "9.9")
     else:

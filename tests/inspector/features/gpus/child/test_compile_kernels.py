@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from ctrace.inspector.capture.codegen.emit import Codegen
+from ctrace.inspector.capture.inductor.emit import Codegen
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target_facts import Undecided

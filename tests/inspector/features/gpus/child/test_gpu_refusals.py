@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from torch._dynamo.exc import RestartAnalysis, SkipFrame
 
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.features.gpus.child.gpu_refusals import without_code
+from ctrace.inspector.features.gpus.child.move_graph import without_code
 
 
 class Problems:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import Cores
 from ctrace.inspector.features.gpus.child.compile_kernels import work_off
 
 pytestmark = pytest.mark.skipif("not hasattr(os, 'fork')")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ctrace.inspector.features.memory.child.chunked_loss import VOCABULARY, chunked, chunked_cross_entropy
+from ctrace.inspector.features.memory.child.tried_options import VOCABULARY, chunked, chunked_cross_entropy
 
 ROWS = 19
 

@@ -7,7 +7,7 @@ import torch
 
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.memory.child.fitting_size import SizeSearch, size_of, sized
+from ctrace.inspector.features.memory.child.memory_task import SizeSearch, size_of, sized
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.memory_facts import MemoryOption
-from ctrace.inspector.features.memory.child.measured_peaks import MeasuredPeak
+from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak
 from ctrace.inspector.features.memory.child.storage_ledger import AliveMoment
 from ctrace.inspector.features.memory.child.tried_options import OptionCandidate, OptionTrials
 

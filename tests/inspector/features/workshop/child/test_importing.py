@@ -9,8 +9,8 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.child.importing import imported, operators_of
-from ctrace.inspector.features.workshop.ejecting.eject_kernel import package_of
-from ctrace.inspector.features.workshop.kernel_packages.kernel_package import KernelPackage, package_at
+from ctrace.inspector.features.workshop.eject_kernel import package_of
+from ctrace.inspector.features.workshop.kernel_package import KernelPackage, package_at
 from ctrace.reports.dump.eject_writing import write_package
 from tests.support.ejecting import session
 

@@ -6,8 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.features.workshop.child.package_passes import PassRewrite  # noqa: E402
-from ctrace.inspector.features.workshop.child.patched_model import _noise, _values  # noqa: E402
+from ctrace.inspector.features.workshop.child.patched_model import (  # noqa: E402
+    PassRewrite,
+    _noise,
+    _values,
+)
 
 
 def test_the_order_of_a_sum_that_cancels_is_no_difference() -> None:

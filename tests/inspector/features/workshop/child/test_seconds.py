@@ -1,7 +1,7 @@
 """Times of a model with a package."""
 
-from ctrace.inspector.features.workshop.child.seconds import waiting
-from ctrace.inspector.features.workshop.kernel_packages.package_model import Times
+from ctrace.inspector.features.workshop.child.applying_kernels import waiting
+from ctrace.inspector.features.workshop.package_model import Times
 
 
 def test_a_gpu_that_waits_for_the_host_is_named_with_both_times() -> None:

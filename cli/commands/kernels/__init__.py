@@ -1,1 +1,0 @@
-"""`ctrace kernels` and the commands below it: list kernels, take them out, change them, put them back."""

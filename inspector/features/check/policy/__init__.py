@@ -1,1 +1,0 @@
-"""`ctrace.yaml`: which models are checked, what is allowed, what is limited. Start in `policy_model.py`."""

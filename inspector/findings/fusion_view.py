@@ -1,0 +1,184 @@
+"""Query graph parts and their scheduler nodes for `ctrace fusion`; name nodes by the user's ops and lines.
+
+List for each round of fusion the fused pairs, and what decided their order.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import zip_longest
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import SelectionError
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionCandidate, FusionRound, Node, NodeKind, Score
+from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.fx import is_view, operations
+from ctrace.inspector.findings.graphs.graph_view import compiled, instead
+
+
+class Called(Struct, frozen=True):
+    """A node as a user knows it: the ops it computes and their source lines."""
+
+    name: str
+    """Torch's name."""
+    ops: tuple[str, ...]
+    lines: tuple[str, ...]
+    operations: int
+    """How many nodes were fused into it."""
+
+
+def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Fusion, ...]:
+    """List the graph parts that Inductor's scheduler processed, or only those of a graph or a stage.
+
+    Raises:
+        TargetError: there is no such graph or stage.
+    """
+    found = session.fusions
+    if graph is not None:
+        ids = list(dict.fromkeys(each.graph for each in found))
+        found = tuple(each for each in found if each.graph == graph)
+        if not found:
+            raise SelectionError("graph", f"{graph}: Inductor's scheduler has no such graph", instead(graph, ids))
+    if stage is not None:
+        known = list(dict.fromkeys(str(each.stage) for each in found))
+        name = stage.strip().lower()
+        found = tuple(each for each in found if each.stage == name)
+        if not found:
+            where = f"graph {graph}" if graph else "this run"
+            raise SelectionError("stage", f"{stage}: {where} has no such part", instead(name, known))
+    return found
+
+
+def kinds(nodes: Iterable[Node]) -> Mapping[NodeKind, int]:
+    """Count nodes by kind, most first."""
+    return dict(Counter(node.kind for node in nodes).most_common())
+
+
+def ops_lowered(session: Session, fusion: Fusion) -> int | None:
+    """Count the ops, without views, of the graph that Inductor lowered; None if the log lacks the graph."""
+    if fusion.graph not in session.printed or all(fusion.graph != each.id for each in session.compilations):
+        return None
+    for staged in compiled(session, fusion.graph)[0].stages:
+        is_it = staged.stage is GraphStage.POST_GRAD and staged.part is Stage(fusion.stage)
+        if is_it and staged.graph is not None:
+            return sum(not is_view(node) for node in operations(staged.graph))
+    return None
+
+
+class UserNames:
+    """Translates torch's names of nodes to names that a user knows."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._by_operation = {operation: node for node in fusion.nodes for operation in node.operations}
+        self._result = {node.name: node for node in fusion.result}
+
+    def of(self, name: str) -> Called:
+        """Describe a node of any round; torch joins the names of its parts with `_`."""
+        if name in self._result:
+            return called(self._result[name])
+        nodes = [self._by_operation[each] for each in name.split("_") if each in self._by_operation]
+        return Called(name, _once(node.ops for node in nodes), _once(node.lines for node in nodes), max(len(nodes), 1))
+
+
+def called(node: Node) -> Called:
+    """Describe a node."""
+    return Called(node.name, node.ops, node.lines, len(node.operations))
+
+
+def _once(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for some in lists for each in some))
+
+
+MOST_ROUNDS = 10
+"""Torch stops after this many rounds (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
+_CLEAR = 16
+"""Above this ratio, shared bytes rank before equal kinds (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
+
+
+class Ranked(Struct, frozen=True):
+    """A pair that may be fused, at its rank in the round."""
+
+    candidate: FusionCandidate
+    deciding: str
+    """The field of `Score` that ranks the pair before the next one; empty for equal scores and for the last pair."""
+    next: Score | None
+    """The score of the next pair."""
+    fused: tuple[str, str] | None
+    """The names of both nodes when torch fused them, with nodes fused before; None if torch did not fuse them."""
+    is_joined: bool = False
+    """Whether earlier fusions in the round had already put both into one node."""
+
+
+def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
+    """Return the fusible pairs of a round in the order in which Inductor tried them."""
+    taken, made = _fused_pairs_by_candidate(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
+    return tuple(
+        Ranked(
+            each,
+            _deciding(each, after),
+            after.score if after else None,
+            taken.get(number),
+            number not in taken and any(_parts(each.first) | _parts(each.second) <= whole for whole in made),
+        )
+        for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:]))
+    )
+
+
+def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
+    """Return the fused pairs that no recorded candidate matches; in the log of an older ctrace, these are all pairs."""
+    taken = list(_fused_pairs_by_candidate(round_).values())
+    return tuple(pair for pair in round_.fused if pair not in taken)
+
+
+def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
+    """Yield the rounds with their names: `round 1`, ..., and `reorder pass` for the round that may reorder loops."""
+    for number, each in enumerate(fusion.rounds, 1):
+        yield "reorder pass" if each.reorder else f"round {number}", each
+
+
+def ending(fusion: Fusion) -> str:
+    """Explain why there was no further round; empty if not known."""
+    usual = [each for each in fusion.rounds if not each.reorder]
+    if not usual:
+        return ""
+    if usual[-1].after == 1:
+        return "one node is left"
+    if usual[-1].after == usual[-1].before:
+        return "nothing more could be fused"
+    if len(usual) >= MOST_ROUNDS:
+        return f"torch stops after {MOST_ROUNDS} rounds"
+    return ""
+
+
+def _deciding(each: FusionCandidate, after: FusionCandidate | None) -> str:
+    if after is None or each.score is None or after.score is None:
+        return ""
+    mine, other = each.score, after.score
+    is_far = max(mine.shared, other.shared) > _CLEAR * min(mine.shared, other.shared)
+    names = ("template", *(["shared"] if is_far else []), "kind", "shared", "overlap", "proximity")
+    return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
+
+
+def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]:
+    """Map the number of each candidate to the fused pair that contains both of its nodes.
+
+    Earlier fusions in the round may have extended either node; torch joins names with `_`.
+    """
+    left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
+    found = {}
+    for number, each in enumerate(round_.candidates if left else ()):
+        first, second = _parts(each.first), _parts(each.second)
+        for pair, (one, other) in left.items():
+            if (first <= one and second <= other) or (first <= other and second <= one):
+                found[number] = pair
+                del left[pair]
+                break
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(name.split("_"))

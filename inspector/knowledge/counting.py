@@ -1,0 +1,37 @@
+"""Counts and bytes as text: the one place that forms plurals, and that chooses the unit of bytes.
+
+Sets of names, written as text.
+"""
+
+_HISSING = ("s", "x", "z", "ch", "sh")
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun: `entries` for `entry`, `passes` for `pass`; only the last word changes."""
+    if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(_HISSING) else f"{noun}s"
+
+
+def named(number: int, noun: str, several: str = "") -> str:
+    """Return a noun in the singular or plural, as a number requires; `several` is an irregular plural."""
+    return noun if number == 1 else several or plural(noun)
+
+
+def count(number: int, noun: str, several: str = "") -> str:
+    """Return `1 graph`, `2 graphs`, `no graphs`."""
+    return f"{number or 'no'} {named(number, noun, several)}"
+
+
+def memory(size: int) -> str:
+    """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
+    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1023.95 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())

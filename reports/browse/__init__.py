@@ -1,1 +1,0 @@
-"""A run as a place to browse in a terminal."""

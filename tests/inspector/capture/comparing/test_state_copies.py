@@ -1,0 +1,47 @@
+"""Copies of arguments."""
+
+import contextlib
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.state_copies import Copier, copied
+
+
+class Named(torch.Tensor):
+    """A subclass that overrides nothing, which deepcopy refuses."""
+
+
+def test_a_subclass_that_overrides_nothing_is_copied():
+    given = torch.ones(3).as_subclass(Named).requires_grad_()
+    (twin,) = copied(Call((given,), {})).args
+    assert type(twin) is Named
+    assert twin.requires_grad
+    assert twin.data_ptr() != given.data_ptr()
+
+
+def test_the_copy_of_a_computed_tensor_is_a_leaf():
+    computed = torch.ones(3).requires_grad_() * 2
+    (twin,) = copied(Call((computed,), {})).args
+    assert twin.is_leaf
+    assert twin.requires_grad
+
+
+def test_one_tensor_twice_stays_one():
+    given = torch.ones(3).as_subclass(Named)
+    call = copied(Call((given,), {"again": [given]}))
+    assert call.args[0] is call.kwargs["again"][0]
+
+
+def test_a_computed_buffer_is_copied_without_a_warning(recwarn: pytest.WarningsRecorder):
+    """The user would see torch's warning with a place in ctrace."""
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("kept", torch.zeros(2))
+    model.kept = model(torch.ones(2))
+    with contextlib.suppress(RuntimeError):  # torch refuses to copy a computed tensor
+        Copier().copy(model)
+    assert [str(each.message) for each in recwarn] == []
