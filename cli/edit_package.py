@@ -72,7 +72,9 @@ class Editing:
         lines = [check_line(None, found), *found.notes]
         text = render_edit_json(str(self._folder), found) if json else plain_document("\n".join(lines) + "\n")
         write_report(text, output)
-        return Exit.DONE if found.is_right else Exit.WORSE
+        if found.is_right:
+            return Exit.DONE
+        return Exit.WORSE
 
     def watch(self) -> int:
         """Check now and after every save, until Ctrl-C or until nobody reads stdout."""

@@ -286,7 +286,9 @@ def run_of(request: Request) -> str | None:
     except RunError:  # a log
         is_last = False
     rank = "" if request.rank is None else f" --rank {request.rank}"
-    return "" if is_last else f"{shlex.quote(request.target)}{rank}"
+    if is_last:
+        return ""
+    return f"{shlex.quote(request.target)}{rank}"
 
 
 def saved(target: str | None, store: "Store", rank: int | None = None) -> "Session | None":

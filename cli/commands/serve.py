@@ -91,7 +91,9 @@ def _token(token: str | None, *, is_local: bool) -> str | None:
     from ctrace.inspector.errors import TargetError
 
     if token is None:
-        return None if is_local else secrets.token_urlsafe(24)
+        if is_local:
+            return None
+        return secrets.token_urlsafe(24)
     if len(token) < _SHORTEST or not all(
         letter.isascii() and (letter.isalnum() or letter in "-_.~") for letter in token
     ):

@@ -453,4 +453,6 @@ class _Check:
 
     def _name(self) -> str:
         """Return a trace's model name for the lock and the policy."""
-        return self._request.models[0] if self._request.models else "trace"
+        if self._request.models:
+            return self._request.models[0]
+        return "trace"

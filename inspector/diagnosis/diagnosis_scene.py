@@ -63,7 +63,9 @@ class DiagnosisScene(Struct, frozen=True):
     def line(self, file: str, line: int) -> str:
         """Return a source line with its indentation; empty if the text is not known."""
         lines = self.session.listings.get(file, "").splitlines()
-        return lines[line - 1] if 0 < line <= len(lines) else ""
+        if 0 < line <= len(lines):
+            return lines[line - 1]
+        return ""
 
     def torch_name(self, file: str) -> str:
         """Return the name under which a file imports torch at its top; empty if the file does not."""
@@ -103,7 +105,9 @@ def counts(session: Session) -> Counts:
 def compile_seconds(session: Session) -> float | None:
     """Return the compile time of a run; None: not known."""
     known = [each.seconds for each in session.compilations if each.seconds is not None]
-    return round(sum(known), 3) if known else None
+    if known:
+        return round(sum(known), 3)
+    return None
 
 
 class Candidate(Struct, frozen=True):

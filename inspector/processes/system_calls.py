@@ -276,7 +276,9 @@ class Observation:
         """What to wait for before `serve`; None: nothing more will come."""
         if self._listener is not None:
             return self._listener.descriptor
-        return None if self._ours is None else self._ours.fileno()
+        if self._ours is None:
+            return None
+        return self._ours.fileno()
 
     def serve(self) -> None:
         """Handle the waiting reports, so that the calls continue."""
@@ -634,4 +636,6 @@ def listing(path: str) -> list[str]:
 def _kind(entry: "os.DirEntry[str]") -> str:
     if entry.is_symlink():
         return "l"
-    return "d" if entry.is_dir(follow_symlinks=False) else "f"
+    if entry.is_dir(follow_symlinks=False):
+        return "d"
+    return "f"

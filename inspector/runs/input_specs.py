@@ -180,7 +180,9 @@ def _value(word: str, text: str) -> bool | int | float:
     try:
         number = float(word)
         if math.isfinite(number):
-            return int(word) if re.fullmatch(r"[+-]?[0-9]{1,18}", word) else number
+            if re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+                return int(word)
+            return number
     except ValueError:
         pass
     raise TargetError(f"--assume {text}: {word!r} is neither a number nor True or False", _TODO)

@@ -99,7 +99,9 @@ def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
         return ""
     if raw.exited is not None:
         return raw.exited.how
-    return "exit code 0, without Python's own cleanup" if unfinished == "" else ""
+    if unfinished == "":
+        return "exit code 0, without Python's own cleanup"
+    return ""
 
 
 def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:

@@ -94,7 +94,9 @@ def _piece(piece: BytecodePiece) -> dict[str, Any]:
 def _change(row: DiffRow) -> Literal["same", "added", "removed"]:
     if row.before is None:
         return "added"
-    return "removed" if row.after is None else "same"
+    if row.after is None:
+        return "removed"
+    return "same"
 
 
 def _row(each: Explained, row: DiffRow) -> dict[str, Any]:

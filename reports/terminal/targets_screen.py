@@ -115,7 +115,9 @@ def _fact(gpu: TargetGpu, fact: str) -> str:
     if fact == "bandwidth":
         return _bandwidth(value)
     is_size = fact.startswith("shared") or fact in ("memory", "l2")
-    return fmt.memory(value) if is_size else str(value)
+    if is_size:
+        return fmt.memory(value)
+    return str(value)
 
 
 def _capability(gpu: TargetGpu) -> str:
@@ -128,4 +130,6 @@ def _bandwidth(value: float) -> str:
 
 def _operations(rate: float | None) -> str:
     """Write operations per second as `66.9 T`, always in units of 10^12, so that rows compare at a glance."""
-    return _NONE if rate is None else f"{rate / 1e12:.1f} T"
+    if rate is None:
+        return _NONE
+    return f"{rate / 1e12:.1f} T"

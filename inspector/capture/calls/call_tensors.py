@@ -146,7 +146,9 @@ def restrided(tensor: Any, stride: str) -> Any:
         return tensor
     changed = _LAYOUTS[stride](tensor.detach())
     same = changed is None or changed.stride() == tensor.stride()
-    return tensor if same else changed.requires_grad_(tensor.requires_grad)
+    if same:
+        return tensor
+    return changed.requires_grad_(tensor.requires_grad)
 
 
 def _transposed(tensor: Any) -> Any:

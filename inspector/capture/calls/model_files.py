@@ -224,7 +224,9 @@ def entered_by_call(model: Any) -> Any:
 
     function = getattr(model, "forward", model)
     is_unimplemented = getattr(function, "__func__", None) is torch.nn.Module.forward
-    return model if is_unimplemented else function
+    if is_unimplemented:
+        return model
+    return function
 
 
 def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:

@@ -373,7 +373,9 @@ def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[I
 
 def _key(value: Any) -> Any:
     """Return what distinguishes an old value from others; a class of the program may be unable to be compared."""
-    return (type(value), value) if type(value) in (bool, int, float, str, bytes) else id(value)
+    if type(value) in (bool, int, float, str, bytes):
+        return (type(value), value)
+    return id(value)
 
 
 def _counted(experiment: Experiment) -> Experiment:
@@ -449,7 +451,9 @@ class Before(Struct, frozen=True):
     @property
     def counts(self) -> OpCounts | None:
         """Ops of the eager call, if they were counted."""
-        return None if self.eager is None else self.eager.counts
+        if self.eager is None:
+            return None
+        return self.eager.counts
 
 
 class Dangers:
@@ -552,7 +556,9 @@ class Dangers:
         """Compare, and search for the cause of a difference; a failure of ctrace is a problem, and no finding."""
         try:
             if not disagreeing(eager.results, compiled):
-                return SearchOutcome() if is_compared(compiled) else SearchOutcome(not_compared=_NOTHING)
+                if is_compared(compiled):
+                    return SearchOutcome()
+                return SearchOutcome(not_compared=_NOTHING)
             # Dynamo skipped everything: two calls of Python differ by themselves.
             if self._ops.runs == before.runs and not self._ops.has_code_without_graph:
                 return SearchOutcome(not_compared=_NO_CODE)

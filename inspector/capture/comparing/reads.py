@@ -35,7 +35,9 @@ def _name(change: ItemChange) -> str:
     if isinstance(change.key, str) and change.key.isidentifier() and change.container.item == ".{}":
         return change.key
     found = _LAST_NAME.search(change.container.path.partition(" of ")[0].partition("[")[0])
-    return found[1] if found else str(change.key)
+    if found:
+        return found[1]
+    return str(change.key)
 
 
 def _files(world: World) -> list[str]:

@@ -40,7 +40,9 @@ def graphs(ops: OpCounter | None) -> Source:
                         recorder.add(GraphMade(backend, number, _wrapped_name(self)))
                     # After the records: the backend may change the graph, or fail.
                     compiled = original(self, gm, example_inputs)
-                    return compiled if ops is None else ops.wrap(compiled)
+                    if ops is None:
+                        return compiled
+                    return ops.wrap(compiled)
 
                 with recorder.watching("graphs"):
                     original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))

@@ -106,7 +106,9 @@ def _loop(translator: Any, begin: Any, end: Any) -> _Loop:
 
 def _line(inst: Any) -> int | None:
     line = inst.positions.lineno if inst.positions is not None else inst.starts_line
-    return line if isinstance(line, int) else None
+    if isinstance(line, int):
+        return line
+    return None
 
 
 def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:

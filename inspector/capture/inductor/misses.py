@@ -145,7 +145,9 @@ def _obstacles(near: _Near, place: AttentionPlace, name: str, training: bool) ->
     # `_training`, `_inference`).
     if near.training != training:
         return [_answer("inference_only" if training else "training_only", name, [near.root])]
-    return [_of_backward(near, name)] if training else []
+    if training:
+        return [_of_backward(near, name)]
+    return []
 
 
 def _of_layout(place: AttentionPlace, edits: list[Edit]) -> WhyNotFused:
@@ -235,7 +237,9 @@ def _gradients(graph: Any) -> dict[Any, bool]:
 def _rank(place: AttentionPlace) -> int | None:
     """Return the rank of the scores, which is also that of the queries and keys unless these are views."""
     scores = getattr(place.softmax[0], "meta", {}).get("val")
-    return None if scores is None else int(scores.dim())
+    if scores is None:
+        return None
+    return int(scores.dim())
 
 
 def refused(entry: Any, match: Any, extra_check: Any) -> WhyNotFused:
@@ -341,7 +345,9 @@ class _Trial(Struct):
 
 def _forward_of(pattern: Any) -> Any:
     """Return the forward part of a training pattern; return any other pattern unchanged."""
-    return pattern.outputs[0] if hasattr(pattern, "outputs") else pattern
+    if hasattr(pattern, "outputs"):
+        return pattern.outputs[0]
+    return pattern
 
 
 def pattern_op(pattern: Any) -> str:

@@ -163,7 +163,9 @@ def _viewed(node: Any, buffer: Any, sizes: "_Expressions") -> str:
     while isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
         value = node.meta["val"]
         if [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape] == whole:
-            return str(node.name) if value.dtype == buffer.get_dtype() else ""
+            if value.dtype == buffer.get_dtype():
+                return str(node.name)
+            return ""
         if not str(node.target).startswith(_SAME_ORDER):
             return ""
         node = node.args[0]

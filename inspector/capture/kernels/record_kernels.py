@@ -321,7 +321,9 @@ def _is_users(node: Any) -> bool:
 
 def _language(nodes: list[Any], is_extern: bool) -> str:
     if is_extern:  # a library kernel or a user-written one (2.13, _inductor/ir.py)
-        return "triton" if _is_users(nodes[0]) else "external"
+        if _is_users(nodes[0]):
+            return "triton"
+        return "external"
     from torch._inductor import config
 
     device = next((device for node in nodes if (device := node.get_device()) is not None), None)
@@ -333,7 +335,9 @@ def origins_of(node: Any, *, exact: bool) -> list[Any]:
     """Return the FX nodes of an `ir.Operation`; with `exact`, only the node that it computes, if torch knows it."""
     # An external call computes exactly one node; a fused one has many origins.
     origin = getattr(node, "origin_node", None) if exact else None
-    return [origin] if origin is not None else list(node.origins)
+    if origin is not None:
+        return [origin]
+    return list(node.origins)
 
 
 def ops_of(origins: list[Any]) -> list[str]:
@@ -420,13 +424,17 @@ class _Sizes:
     def all(self, exprs: Iterable[Any]) -> tuple[int, ...] | None:
         numbers = [self.one(expr) for expr in exprs]
         known = tuple(number for number in numbers if number is not None)
-        return known if len(known) == len(numbers) else None
+        if len(known) == len(numbers):
+            return known
+        return None
 
     def one(self, expr: Any) -> int | None:
         if isinstance(expr, int) or expr.is_Integer:
             return int(expr)
         value = expr.xreplace(self._computed).xreplace(self._known)
-        return int(value) if value.is_Integer else None
+        if value.is_Integer:
+            return int(value)
+        return None
 
     def table(self) -> dict[str, int]:
         symbols = (*self._known, *self._computed)

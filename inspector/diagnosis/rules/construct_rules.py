@@ -225,7 +225,9 @@ def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
             at = int(match["position"]) - 1 if match["position"] else -1
             positional = node.args[at] if 0 <= at < len(node.args) else None
             if value is not None or positional is not None:
-                return value if value is not None else positional
+                if value is not None:
+                    return value
+                return positional
     return None
 
 

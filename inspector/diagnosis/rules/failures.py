@@ -402,7 +402,9 @@ def backend_failures(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _exception(reason: str) -> str:
     match = re.search(r"\b(?:[A-Z]\w*(?:Error|Exception)|Unsupported): [^\n]{1,160}", reason)
-    return match[0].rstrip(" .") if match else ""
+    if match:
+        return match[0].rstrip(" .")
+    return ""
 
 
 def wrong_results(scene: DiagnosisScene) -> Iterator[Candidate]:

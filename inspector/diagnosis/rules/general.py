@@ -61,7 +61,9 @@ def _known(scene: DiagnosisScene, cause: RootCause) -> str:
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:
             answer = answer_of(scene.session.attention[symptom.index])
-            return answer.fix if answer.can_be_fixed else ""
+            if answer.can_be_fixed:
+                return answer.fix
+            return ""
     return ""
 
 

@@ -97,7 +97,9 @@ def _owner(frame: str, made: Mapping[str, FunctionCode], callers: Mapping[str, s
     while made[frame].resumes_at is not None and (above := callers.get(frame)) is not None and above not in seen:
         frame = above
         seen.add(frame)
-    return frame if made[frame].resumes_at is None else _nearest(frame, made)
+    if made[frame].resumes_at is None:
+        return frame
+    return _nearest(frame, made)
 
 
 def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:

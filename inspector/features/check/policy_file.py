@@ -171,7 +171,9 @@ def target_name(name: str, folder: Path) -> str:
     if name.lower() == CPU:
         return CPU
     gpu = target_gpu(name, folder)
-    return name if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE) else gpu.name
+    if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE):
+        return name
+    return gpu.name
 
 
 def _check_version(node: YamlNode | None) -> None:
@@ -319,7 +321,9 @@ def _mode(node: YamlNode) -> str | None:
 
 
 def _dynamic(node: YamlNode) -> bool | None:
-    return None if node.value is None else flag(node)
+    if node.value is None:
+        return None
+    return flag(node)
 
 
 def _inputs(node: YamlNode) -> tuple[str, ...]:
@@ -395,7 +399,9 @@ def optional(
     Raises:
         PolicyError: `read` refuses the value.
     """
-    return read(keys[key]) if key in keys else default
+    if key in keys:
+        return read(keys[key])
+    return default
 
 
 def entries(node: YamlNode) -> tuple[YamlNode, ...]:

@@ -103,7 +103,9 @@ def _together(several: Iterable[Baseline]) -> Baseline:
 def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
     """Return a baseline that is no looser than the old one, or None if the job gets no entry."""
     if before is None:
-        return None if now.sites or now.counts.get(Count.LIMIT_HITS) else now
+        if now.sites or now.counts.get(Count.LIMIT_HITS):
+            return None
+        return now
     found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
     sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
     counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}

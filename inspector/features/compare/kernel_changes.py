@@ -39,7 +39,9 @@ class KernelSeen(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name of a library function; empty for a generated kernel, whose name says nothing about its content."""
-        return "" if self.source else self.kernel.name
+        if self.source:
+            return ""
+        return self.kernel.name
 
 
 _ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
@@ -153,7 +155,9 @@ def _built(seen: RunGraph, kernel: Kernel) -> Built | None:
         if (each.graph, each.stage, each.kernel) == (kernel.graph, kernel.stage, kernel.name)
     ]
     chosen = [each for each in made if each.chosen] or made
-    return chosen[0] if len(chosen) == 1 else None
+    if len(chosen) == 1:
+        return chosen[0]
+    return None
 
 
 def without_names(source: str) -> tuple[str, ...]:

@@ -350,7 +350,9 @@ def _reason(summary: Summary, one: Digest) -> str:
         return "compiles it"
     items = items_in(summary.log, one.id, Apart.RECOMPILE)
     reason = next((item.text for item in items if item.text.strip(" []")), "")
-    return f"recompiles: {reason}" if reason else "recompiles"
+    if reason:
+        return f"recompiles: {reason}"
+    return "recompiles"
 
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
@@ -420,7 +422,9 @@ def _value(items: Mapping[str | None, RankItem | None], digest: str | None) -> s
     if digest not in items:
         return "other"
     item = items[digest]
-    return _NOTHING if item is None else item.text
+    if item is None:
+        return _NOTHING
+    return item.text
 
 
 def _subject(item: object) -> str:

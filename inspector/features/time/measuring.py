@@ -110,7 +110,9 @@ class Fold(Struct):
         """Return how much longer the compiled model's first calls take than later ones."""
         scenario = next((each.scenario for each in self.warm_ups), None)
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
-        return sum(map(_beyond, first)) if first else None
+        if first:
+            return sum(map(_beyond, first))
+        return None
 
     def _part(self, scenario: str, part: str) -> TimedPart:
         rounds = self.rounds[scenario, part]
@@ -245,7 +247,9 @@ class _Runner:
     def warm_seconds(self) -> float | None:
         """Return the compile time with filled caches; None if the process failed."""
         fold, stopped = self._follow("warm", only_compile=True)
-        return None if stopped or fold.failures else fold.compile_seconds()
+        if stopped or fold.failures:
+            return None
+        return fold.compile_seconds()
 
     def _follow(self, name: str, *, only_compile: bool) -> tuple[Fold, str]:
         request = self._request(name, only_compile=only_compile)

@@ -124,7 +124,9 @@ def _of_ptx(lines: list[str]) -> tuple[Lines, int | None, str]:
 def _caller(comment: str) -> int:
     """Return the line of the outermost caller in `helpers.py:182:29 @[ kernel.py:40:37 ]`; 0 if there is none."""
     match = _CALLER.search(comment)
-    return int(match[2]) if match and "@[" in comment else 0
+    if match and "@[" in comment:
+        return int(match[2])
+    return 0
 
 
 def _of_llir(lines: list[str]) -> tuple[Lines, int | None, str]:

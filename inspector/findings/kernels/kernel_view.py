@@ -187,7 +187,9 @@ class _Scheduled:
 
 
 def _share(part: int | None, total: int | None) -> float | None:
-    return None if part is None or not total else part / total
+    if part is None or not total:
+        return None
+    return part / total
 
 
 def work_of(kernel: Kernel) -> Work:

@@ -249,7 +249,9 @@ def _bounds(text: str, now: str | None) -> Cause | None:
 def _bound_words(low: str | None, high: str | None) -> str:
     if low and high:
         return f"{low} to {high}"
-    return f"{low} or more" if low else f"{high} or less"
+    if low:
+        return f"{low} or more"
+    return f"{high} or less"
 
 
 _EMPTY = re.compile(r"not (?P<container>[^\s()]+|[LG]\[\S*\(dict\.keys\([^()]*\)\)\[\d+\]\S*)$")

@@ -41,7 +41,9 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
         symbols = Symbols(raw, nearest)
         found = _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
-        return found if cause.kind is CauseKind.RANGE else None
+        if cause.kind is CauseKind.RANGE:
+            return found
+        return None
     if not sources:
         return None
     known = (Symbols(raw, each) for each in (nearest, compile_id))
@@ -477,7 +479,9 @@ def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
 
 
 def _size(text: str) -> int | None:
-    return int(text) if _NUMBER.fullmatch(text) else None
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    return None
 
 
 _REASON = re.compile(r"(?P<entry>\S+/\d+): (?P<guard>.*)")

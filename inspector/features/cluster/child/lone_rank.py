@@ -222,7 +222,9 @@ def _is_stages(frame: FrameType | None) -> bool:
 def user_frame() -> tuple[str, int]:
     """Return file and line of the innermost frame outside of torch and ctrace."""
     found = callers(sys._getframe(1), folder_of_torch())
-    return (found[-1].file, found[-1].line) if found else ("<unknown>", 0)
+    if found:
+        return (found[-1].file, found[-1].line)
+    return ("<unknown>", 0)
 
 
 def user_place() -> str:
@@ -331,7 +333,9 @@ def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
     def result(stage: Any, received_result: Any = None) -> Any:
         found = original(stage, received_result)
         is_from_peer = not stage.is_last and not stage._is_same_rank(stage.stage_index + 1)
-        return found.copy_(stage._ctrace_vote) if is_from_peer else found
+        if is_from_peer:
+            return found.copy_(stage._ctrace_vote)
+        return found
 
     return result
 

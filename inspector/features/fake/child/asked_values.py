@@ -67,7 +67,9 @@ class AskedValues:
         if assumed is None:
             raise self.stop(spot, f"the value of `{spot.expression}` ({_op(func)})")
         is_boolean = getattr(args[0], "dtype", None) is sys.modules["torch"].bool
-        return bool(assumed) if is_boolean else assumed
+        if is_boolean:
+            return bool(assumed)
+        return assumed
 
     def size(self, func: Any) -> int:
         """Return the number of elements that an op finds.

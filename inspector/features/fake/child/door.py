@@ -85,7 +85,9 @@ class FakeModel(WholeModel):
 
     def arguments(self, call: Call) -> Call:
         """Replace arguments on the meta device: the model is not there any more."""
-        return call if self._values is None else call_without_storage(call)
+        if self._values is None:
+            return call
+        return call_without_storage(call)
 
     def values(self) -> WithoutValues | None:
         """Return what follows the calls if values do not exist."""

@@ -262,7 +262,9 @@ def module_of(folder: Path) -> ModuleType:
 
 def notes_of(module: ModuleType) -> tuple[str, ...]:
     """Return where a checkpoint disagrees with the config; for a model file, nothing."""
-    return module.notes if isinstance(module, _FolderModule) else ()
+    if isinstance(module, _FolderModule):
+        return module.notes
+    return ()
 
 
 class _FolderModule(ModuleType):

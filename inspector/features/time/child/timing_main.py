@@ -233,7 +233,9 @@ class _Timing:
 
 def _version(tensor: Any) -> int | None:
     """Return how often a tensor was written to, or None for an inference tensor, which does not count writes."""
-    return None if tensor.is_inference() else int(tensor._version)
+    if tensor.is_inference():
+        return None
+    return int(tensor._version)
 
 
 def _device(model: Any, *values: Any) -> str:
