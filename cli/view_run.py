@@ -445,7 +445,7 @@ def captured(
                         follows_programs=True,
                     )(session, add)
                 if compare_speed and "time" in doors():
-                    from ctrace.inspector.features.time.brief import with_speed
+                    from ctrace.inspector.features.time.measuring import with_speed
 
                     session = with_speed(resolved, options, shown.say)(session, add)
                 return session

@@ -1,7 +1,12 @@
-"""What an advice rule gets: the Session, its root causes and their findings."""
+"""What an advice rule gets: the Session, its root causes and their findings.
+
+Find the installed package and version that a file belongs to.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -133,3 +138,29 @@ class Candidate(Struct, frozen=True):
     """Whether it is about compile time, which its trial compares, and about no cause."""
     change: Trial | None = None
     """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""
+
+
+_PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>[^/\\]+)")
+
+
+@lru_cache(maxsize=64)
+def package_of(file: str) -> str:
+    """Return the package of a file, with its version if it is installed here; empty if it is in no package."""
+    match = _PACKAGE.match(file)
+    if match is None:
+        return ""
+    from importlib.metadata import distributions  # slow to import
+
+    name = match["name"].removesuffix(".py")
+    found = next(iter(distributions(name=name, path=[match["folder"]])), None)
+    if found is not None:
+        return f"{name} {found.version}"
+    return name
+
+
+def in_library(file: str) -> str:
+    """Describe in parentheses how to change a line of a package; empty for a user's file."""
+    package = package_of(file)
+    if package:
+        return f" ({package}: patch it from your code, or report it there)"
+    return ""

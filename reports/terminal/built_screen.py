@@ -12,13 +12,15 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import (
     NOT_BUILT,
     LaunchTimes,
+    Occupancy,
+    OccupancyLimit,
     Resources,
     StageCode,
     codes,
+    peaks_by,
     resources,
     times,
 )
-from ctrace.inspector.findings.kernels.rates import Occupancy, OccupancyLimit, peaks_by
 from ctrace.inspector.findings.target_view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import code_note

@@ -1,12 +1,12 @@
 """Sentences about applying, tuning and editing kernel packages."""
 
+from ctrace.inspector.features.workshop.kernel_package import speed
 from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     CheckedPackage,
     Element,
     Times,
 )
-from ctrace.inspector.features.workshop.package_watching import speed
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
 

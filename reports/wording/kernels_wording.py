@@ -10,9 +10,9 @@ from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.at_line import passages
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources, resources
-from ctrace.inspector.findings.kernels.kernel_code import passages
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
 from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.knowledge.counting import named, plural

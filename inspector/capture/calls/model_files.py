@@ -32,7 +32,7 @@ from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import CaptureRequest
-from ctrace.inspector.runs.input_specs import InputChoice, Vary, parse_vary
+from ctrace.inspector.runs.options import InputChoice, Vary, parse_vary
 
 Make = Callable[[], Call]
 

@@ -11,8 +11,7 @@ from itertools import islice
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at, shortened, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind

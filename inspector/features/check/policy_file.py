@@ -20,7 +20,7 @@ from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import InputSpec, parse_assumption, parse_input, parse_vary
+from ctrace.inspector.runs.options import InputSpec, parse_assumption, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}

@@ -56,8 +56,16 @@ from ctrace.inspector.features.compare.changes import (
     edited,
     size_of,
 )
-from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph, changes_of, pairs_of, without_numbers
-from ctrace.inspector.features.compare.kernel_changes import follow_up, kernel_changes, resized_changes
+from ctrace.inspector.features.compare.graph_changes import (
+    Pairs,
+    RunGraph,
+    changes_of,
+    follow_up,
+    kernel_changes,
+    pairs_of,
+    resized_changes,
+    without_numbers,
+)
 from ctrace.inspector.features.compare.site_changes import place, site_changes
 from ctrace.inspector.features.compare.worse_side import judge
 from ctrace.inspector.findings.compile_time_view import components_of, differences

@@ -23,8 +23,14 @@ from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.findings.functions import FunctionPlace, place_of
 from ctrace.inspector.findings.printed_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
-from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
-from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, is_later_layer, shared_by
+from ctrace.inspector.findings.recompiles.recompile_causes import (
+    OBJECTS,
+    caller_of,
+    cause_of,
+    is_later_layer,
+    literal_type,
+    shared_by,
+)
 from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of, cause_key
 from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
 from ctrace.inspector.knowledge.advice import advice_on_cause

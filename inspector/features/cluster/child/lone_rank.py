@@ -37,7 +37,7 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import Assumption, parse_assumption
+from ctrace.inspector.runs.options import Assumption, parse_assumption
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _C10D = "torch.distributed.distributed_c10d"

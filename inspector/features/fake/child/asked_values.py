@@ -17,7 +17,7 @@ from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
-from ctrace.inspector.runs.input_specs import Assumption
+from ctrace.inspector.runs.options import Assumption
 
 _LONGEST = 200
 _FEATURE = f"{Path(__file__).parent}/"

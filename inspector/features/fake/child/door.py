@@ -25,7 +25,7 @@ from ctrace.inspector.features.fake.child.without_storage import (
     without_storage,
 )
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import parse_assumption
+from ctrace.inspector.runs.options import parse_assumption
 
 module_of_folder = module_of
 """Makes a model from a local folder of transformers."""

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.capture.inductor import choice as attentionchoice
+from ctrace.inspector.capture.inductor import attention_choice as attentionchoice
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 """Torch's numbers for the kernels (`torch.nn.attention.SDPBackend`)."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.calls import stopwatch
+from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.compilations import Compilations
-from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training

@@ -258,7 +258,7 @@ def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float
     import torch
 
     from ctrace.inspector.facts.target_facts import Multiprocessor
-    from ctrace.inspector.findings.kernels.rates import occupancy
+    from ctrace.inspector.findings.kernels.built_view import occupancy
 
     facts: Any = torch.cuda.get_device_properties()  # torch's stub lacks some of its fields
     of = Multiprocessor(
