@@ -29,6 +29,7 @@ Token = Annotated[
     typer.Option("--token", metavar="TEXT", envvar="CTRACE_TOKEN", help="Require this token. Default: a random one."),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the list in a browser.")]
+# Who can reach the port can try tokens: a shorter one would be found by trying.
 _SHORTEST = 8
 
 

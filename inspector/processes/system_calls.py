@@ -43,7 +43,10 @@ _AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
 _O_PATH, _O_TMPFILE_BIT = 0o10000000, 0o20000000
 _END = "/dev/null/what the program asks ends here"
 """A path that cannot exist, and that no other program asks for."""
+# The smallest page of the processors that ctrace runs on: memory is readable up to the end of a page, and reading
+# across it may fail.
 _PAGE = 4096
+# PATH_MAX (linux/limits.h): the kernel takes no longer path.
 _LONGEST_PATH = 4096
 _MOST_PATHS = 200_000
 _UNSTEADY = ("/proc/", "/dev/fd", "/dev/std", "/dev/pts", "/dev/tty")

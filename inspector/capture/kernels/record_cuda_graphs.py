@@ -71,6 +71,7 @@ class CudaGraphPiece(Struct, frozen=True):
 
 # Rounds alternate between both ways, so that a slower clock hits both.
 _ROUNDS = 9
+# A block of several calls, because one replay may be shorter than what starting and waiting for it costs.
 _BLOCK_SECONDS = 0.002
 # Several calls to a round, as one replay may be shorter than the clock can tell.
 _MOST_CALLS = 100

@@ -14,6 +14,7 @@ from ctrace.inspector.knowledge.gpus.yaml_file import shown
 
 _LARGEST = 1 << 18
 """Maximum size of a file in bytes."""
+# PyYAML composes by recursion: a file of brackets alone would exhaust the stack.
 _DEEPEST = 20
 _MOST = 20_000
 """The maximum number of values in a file; a value that aliases repeat counts each time."""

@@ -281,6 +281,8 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
     return LoneStore()
 
 
+# Stages of a pipeline receive the product of the earlier stages' votes, and send back what all decided (2.13,
+# distributed/pipelining/stage.py); a rank without peers would wait for tensors that nobody sends.
 _VOTE = "_warmup_forward_vote"
 _RESULT = "_warmup_backward_result"
 

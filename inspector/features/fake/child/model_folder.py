@@ -229,6 +229,7 @@ _TOKENS = 512
 _DECODED = 8
 _PROMPT_TOKENS = 512
 """Tokens of a prompt: FLUX's and Stable Diffusion 3's pipelines take that many at most."""
+# The length that CLIP was trained with, to which pipelines of Stable Diffusion pad each prompt.
 _CLIP_TOKENS = 77
 _PATCHES = 64
 """Patches of a side of an image of 1024 pixels: 16 pixels each, after the autoencoder and the patches."""

@@ -53,6 +53,7 @@ _ENOUGH = 3 * _MOST // 4
 """Size in bytes that trimming reduces the cache to."""
 
 _UNFINISHED = ".unfinished-"
+# Longer than a compile takes: another process may still write a younger file.
 _ABANDONED_SECONDS = 3600
 _LARGEST = 1 << 28
 """Maximum bytes of one unpacked outcome."""

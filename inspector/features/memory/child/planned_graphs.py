@@ -436,8 +436,12 @@ class PlannedGraphs:
         off = {name: False for name in _UNTIMED if hasattr(config, name)}
         with ExitStack() as stack:
             stack.enter_context(config.patch({**_SETTINGS, **off, "compile_threads": 1, **(settings or {})}))
+            # A hit in the cache of AOTAutograd brings back code that was compiled before (2.13, _functorch/config.py),
+            # and Inductor, which the plan is read from, is not asked.
             stack.enter_context(of_autograd.patch(enable_autograd_cache=False))
             stack.enter_context(lines_of_replacements())
+            # Inductor compiles a test program with each set of vector instructions, and loads it in a process (2.13,
+            # _inductor/cpu_vec_isa.py: `check_build`). The code is only read here, so no compiler is needed.
             stack.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
             stack.enter_context(patched(GraphLowering, "compile_to_module", self._planning()))
             yield
