@@ -58,7 +58,9 @@ class GuardedStream:
 
 def unguarded(stream: TextIO) -> TextIO:
     """Return the stream behind a guarded one, for text that is safe already."""
-    return stream.behind if isinstance(stream, GuardedStream) else stream
+    if isinstance(stream, GuardedStream):
+        return stream.behind
+    return stream
 
 
 def is_stdout_unread() -> bool:

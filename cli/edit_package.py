@@ -72,14 +72,15 @@ class Editing:
         lines = [check_line(None, found), *found.notes]
         text = render_edit_json(str(self._folder), found) if json else plain_document("\n".join(lines) + "\n")
         write_report(text, output)
-        return Exit.DONE if found.is_right else Exit.WORSE
+        if found.is_right:
+            return Exit.DONE
+        return Exit.WORSE
 
     def watch(self) -> int:
         """Check now and after every save, until Ctrl-C or until nobody reads stdout."""
         from ctrace.cli.console import is_stdout_unread, say
         from ctrace.cli.streams import EndedBySignal
-        from ctrace.inspector.features.workshop.kernel_package import bare_package
-        from ctrace.inspector.features.workshop.package_watching import changed, next_change, stamp_of
+        from ctrace.inspector.features.workshop.kernel_package import bare_package, changed, next_change, stamp_of
 
         package = bare_package(self._folder)
         say(f"ctrace: watching {self._folder}; Ctrl-C ends")
@@ -100,7 +101,7 @@ class Editing:
     def _report(self, names: tuple[str, ...]) -> None:
         """Check once, and print one line; an error in the package is one, too."""
         from ctrace.cli.console import write_report
-        from ctrace.inspector.features.workshop.package_watching import code_diffs
+        from ctrace.inspector.features.workshop.kernel_package import code_diffs
         from ctrace.reports.escape import plain_document
         from ctrace.reports.wording.kernel_packages import check_line
 

@@ -107,7 +107,9 @@ def fixed(request: FixRequest) -> Exit:
     if failure is not None and not (fixes.budget_spent and failure.phase is FailurePhase.TIMEOUT):
         return exit_code(fixes.session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
-    return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE
+    if request.fail_on_unfixed and unfixed:
+        return Exit.WORSE
+    return Exit.DONE
 
 
 def _options_of(request: FixRequest) -> str:

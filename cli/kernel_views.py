@@ -166,7 +166,7 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 
 
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.kernel_files_screen import dump_screen
+    from ctrace.reports.terminal.kernel_detail import dump_screen
 
     return dump_screen(session, _dumped(session, folder))
 
@@ -226,7 +226,7 @@ def _wrappers(session: "Session", view: KernelView) -> "tuple[tuple[OutputCode, 
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.findings.kernels.kernel_code import wrappers
+    from ctrace.inspector.findings.kernels.at_line import wrappers
 
     found = tuple(wrappers(session, view.graph, view.stage))
     if not found:

@@ -230,7 +230,9 @@ def _refuse_words(error: Any) -> NoReturn:
 def _system_error(error: OSError) -> RunError:
     """Turn a system error into a ctrace error; without a file name it is about stdout: others are caught earlier."""
     known = explained(error)
-    return _no_report(error) if known is None else RunError(*known)
+    if known is None:
+        return _no_report(error)
+    return RunError(*known)
 
 
 def _no_report(error: OSError) -> RunError:

@@ -41,7 +41,9 @@ def load(shell: Any) -> None:
 def _shell() -> Any:
     """Return IPython's shell; None: this is a plain Python."""
     module = sys.modules.get("IPython")
-    return None if module is None else module.get_ipython()
+    if module is None:
+        return None
+    return module.get_ipython()
 
 
 def _register(shell: Any) -> None:

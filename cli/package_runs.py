@@ -82,7 +82,9 @@ def applied_package(
 def apply_exit_code(found: "AppliedPackage") -> Exit:
     """Return 1 if results differ or the package fits nowhere."""
     is_applied = any(each.applied for each in found.places)
-    return Exit.DONE if is_applied and found.equal else Exit.WORSE
+    if is_applied and found.equal:
+        return Exit.DONE
+    return Exit.WORSE
 
 
 class TunedPackage(Struct, frozen=True):

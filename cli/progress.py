@@ -422,7 +422,9 @@ class Many:
 def _short(job: "CheckJob") -> str:
     key = job.key
     folder, _, name = key.model.rpartition("/")
-    return str(replace(key, model=name)) if folder else str(key)
+    if folder:
+        return str(replace(key, model=name))
+    return str(key)
 
 
 @contextmanager

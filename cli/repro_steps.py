@@ -77,7 +77,9 @@ def reproduced(request: ReproRequest) -> Exit:
     _show(request, made)
     if made.interrupted:
         return Exit.PROGRAM
-    return Exit.DONE if made.verified else Exit.UNTRUSTED
+    if made.verified:
+        return Exit.DONE
+    return Exit.UNTRUSTED
 
 
 _WRONG = "the compiled result is wrong"
@@ -116,7 +118,9 @@ def _of_culprit(request: ReproRequest) -> Exit:
     if not made.verified:
         last = made.output.strip().rpartition("\n")[2]
         say(f"ctrace: the last form wrote: {one_line(last, 200)}" if last else "ctrace: the last form ran out of time")
-    return Exit.DONE if made.verified else Exit.UNTRUSTED
+    if made.verified:
+        return Exit.DONE
+    return Exit.UNTRUSTED
 
 
 def _target_of_culprit(request: ReproRequest) -> "tuple[Resolved, Options, str]":

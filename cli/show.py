@@ -38,7 +38,9 @@ def shown_format(*, json: bool, markdown: bool) -> Format:
         raise TargetError("--json and --markdown exclude each other", "choose one")
     if json:
         return Format.JSON
-    return Format.MARKDOWN if markdown else Format.TERMINAL
+    if markdown:
+        return Format.MARKDOWN
+    return Format.TERMINAL
 
 
 def show(
@@ -91,7 +93,9 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
     text = str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
     # Parts of the screen that leave something out name the command that shows it.
-    return f"{text}\n{_COMMANDS_NEED_A_RUN}" if "see ctrace " in text else text
+    if "see ctrace " in text:
+        return f"{text}\n{_COMMANDS_NEED_A_RUN}"
+    return text
 
 
 _COMMANDS_NEED_A_RUN = "Commands show saved runs: put the model in a file, and run ctrace explain FILE first."

@@ -55,7 +55,9 @@ class _Output(FileIO):
             if self.fileno() != 2:
                 raise
             return size
-        return size if self.is_broken else written or 0
+        if self.is_broken:
+            return size
+        return written or 0
 
 
 def open_standard_streams() -> None:

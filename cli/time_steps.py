@@ -104,4 +104,6 @@ def exit_code(timings: "Timings") -> Exit:
         if not any(each.first is not None for each in found):
             return Exit.PROGRAM
         return Exit.DONE
-    return Exit.PROGRAM if any(failed) else Exit.DONE
+    if any(failed):
+        return Exit.PROGRAM
+    return Exit.DONE

@@ -168,7 +168,9 @@ def _environments(
     maker = EnvironmentMaker(Store().root, builds=request.builds, say=shown.say)
     if request.pythons:
         found = [maker.supported(Path(each), may_install=request.yes) for each in request.pythons]
-        return (today, found[0]) if len(found) == 1 else (found[0], found[1])
+        if len(found) == 1:
+            return (today, found[0])
+        return (found[0], found[1])
     if (made := maker.made(requirements)) is not None:
         return today, made
     if not request.yes and not can_ask():

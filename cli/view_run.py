@@ -286,7 +286,9 @@ def run_of(request: Request) -> str | None:
     except RunError:  # a log
         is_last = False
     rank = "" if request.rank is None else f" --rank {request.rank}"
-    return "" if is_last else f"{shlex.quote(request.target)}{rank}"
+    if is_last:
+        return ""
+    return f"{shlex.quote(request.target)}{rank}"
 
 
 def saved(target: str | None, store: "Store", rank: int | None = None) -> "Session | None":
@@ -443,7 +445,7 @@ def captured(
                         follows_programs=True,
                     )(session, add)
                 if compare_speed and "time" in doors():
-                    from ctrace.inspector.features.time.brief import with_speed
+                    from ctrace.inspector.features.time.measuring import with_speed
 
                     session = with_speed(resolved, options, shown.say)(session, add)
                 return session

@@ -67,7 +67,9 @@ def _shown_in(text: str, kept: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     hidden = {ord(letter): _shown(letter) for letter in set(text) if letter not in kept and is_hidden(letter)}
-    return text.translate(hidden) if hidden else text
+    if hidden:
+        return text.translate(hidden)
+    return text
 
 
 @lru_cache(maxsize=4096)

@@ -56,7 +56,9 @@ def cut(text: str, limit: int) -> str:
 
 def width(text: str) -> int:
     """Return the number of terminal columns that text takes."""
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    return cell_len(text)
 
 
 def relative(file: str, cwd: str) -> str:
@@ -88,7 +90,9 @@ def file_name(file: str) -> str:
 def place(file: str, line: int | None, cwd: str) -> str:
     """Write `file:line`, or the file alone; the path of an installed package starts at its name."""
     short = _INSTALLED.sub("", path(file, cwd))
-    return short if line is None else f"{short}:{line}"
+    if line is None:
+        return short
+    return f"{short}:{line}"
 
 
 def short_place(file: str, line: int | None, cwd: str, most: int) -> str:
@@ -127,7 +131,9 @@ def scaled(number: int) -> str:
     while value >= 999.95 and len(units) > 1:
         value /= 1000
         units.pop(0)
-    return f"{value:.1f} {units[0]}" if units[0] else str(number)
+    if units[0]:
+        return f"{value:.1f} {units[0]}"
+    return str(number)
 
 
 def flops(number: int) -> str:
@@ -142,7 +148,9 @@ def intensity(value: float) -> str:
     """Write FLOPs per byte as `0.25`, `12.3`, `341`, without a unit."""
     if value >= 99.95 or not value:
         return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
+    if value >= 0.95:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
 
 
 def tensor(dtype: str, shape: Iterable[object]) -> str:
@@ -171,7 +179,9 @@ def seconds(value: float | None) -> str:
         return "not measured"
     if value < 1:
         return f"{value * 1000:.0f} ms"
-    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
+    if value < 100:
+        return f"{value:.1f} s"
+    return f"{value:.0f} s"
 
 
 def share(part: int | None, whole: int | None) -> str:

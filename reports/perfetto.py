@@ -10,8 +10,7 @@ from typing import Any
 from ctrace.inspector.facts.compile_time import Lane, Span
 from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.rank_steps import Steps
-from ctrace.inspector.features.compare.ranks_of_job import Job
+from ctrace.inspector.features.compare.ranks_of_job import Job, Steps
 from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time_view import OTHER, phase_of
 from ctrace.inspector.version import __version__

@@ -5,7 +5,7 @@ The text of an issue for the authors of a package whose code breaks the graph.
 
 from collections.abc import Iterator, Mapping
 
-from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer

@@ -99,7 +99,9 @@ def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
 def _middle(node: FxNode, placed: dict[str, _Box]) -> float:
     """Return the middle of the nodes that a node reads; 0 if it reads none."""
     above = [placed[name].x + placed[name].width / 2 for name in node.uses if name in placed]
-    return sum(above) / len(above) if above else 0.0
+    if above:
+        return sum(above) / len(above)
+    return 0.0
 
 
 def _rows(nodes: Iterable[FxNode]) -> list[list[FxNode]]:

@@ -92,7 +92,9 @@ def _chosen(
     found = tuple(each for one in matching for each in one.all if graph in (None, each.compilation.id))
     if graph is not None and not found:
         _refuse("--graph", graph, _suggested(graph, [each.compilation.id for one in matching for each in one.all]))
-    return found if line is None else _at(session, found, line)
+    if line is None:
+        return found
+    return _at(session, found, line)
 
 
 def _at(session: "Session", found: "tuple[CompiledFunction, ...]", line: int) -> "tuple[CompiledFunction, ...]":

@@ -141,7 +141,7 @@ def _write_trace(job: "Job", perfetto: Path) -> None:
     from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import write_report
     from ctrace.inspector.errors import RunError
-    from ctrace.inspector.features.compare.rank_steps import steps_of
+    from ctrace.inspector.features.compare.ranks_of_job import steps_of
     from ctrace.reports.perfetto import render_ranks_perfetto
 
     tracks = [steps_of(log) for _, log in sorted(job.logs.items())]

@@ -95,7 +95,9 @@ def _pruned(store: "Store", number: int) -> str:
     others = len(left) - kept - active - number
     stays = [f"{kept} kept"] * bool(kept) + [f"{active} still running"] * bool(active)
     stays += [f"{others} in use, or not yours to delete"] if others > 0 else []
-    return f"{summary}; {', '.join(stays)}" if stays else summary
+    if stays:
+        return f"{summary}; {', '.join(stays)}"
+    return summary
 
 
 def _data(run: "SavedRun") -> dict[str, object]:
@@ -168,4 +170,6 @@ def _options(run: "SavedRun") -> str:
         return "of ctrace time --compile"
     words = [*words_of(options), *(f"--{name}" for name in ("build", "fast", "fullgraph") if getattr(options, name))]
     words += ["--backend", options.backend] if options.backend else []
-    return f"with {shlex.join(words)}" if words else ""
+    if words:
+        return f"with {shlex.join(words)}"
+    return ""

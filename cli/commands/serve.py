@@ -29,6 +29,7 @@ Token = Annotated[
     typer.Option("--token", metavar="TEXT", envvar="CTRACE_TOKEN", help="Require this token. Default: a random one."),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the list in a browser.")]
+# Who can reach the port can try tokens: a shorter one would be found by trying.
 _SHORTEST = 8
 
 
@@ -91,7 +92,9 @@ def _token(token: str | None, *, is_local: bool) -> str | None:
     from ctrace.inspector.errors import TargetError
 
     if token is None:
-        return None if is_local else secrets.token_urlsafe(24)
+        if is_local:
+            return None
+        return secrets.token_urlsafe(24)
     if len(token) < _SHORTEST or not all(
         letter.isascii() and (letter.isalnum() or letter in "-_.~") for letter in token
     ):

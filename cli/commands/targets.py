@@ -61,7 +61,7 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
     from ctrace.inspector.knowledge.gpus.gpu_table import Listed, listed
 
     def screen(document: Listed, width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.targets_screen import target_screen
+        from ctrace.reports.terminal.side_by_side_screen import target_screen
 
         return target_screen(document, width)
 
@@ -73,7 +73,7 @@ def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.inspector.knowledge.gpus.gpu_table import Listed, gpus
 
     def screen(document: tuple[Listed, ...], width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.targets_screen import targets_screen
+        from ctrace.reports.terminal.side_by_side_screen import targets_screen
 
         return targets_screen(document, width)
 

@@ -21,9 +21,8 @@ from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetE
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, JobKey, Lock
-from ctrace.inspector.features.check.gate_outcome import judged
+from ctrace.inspector.features.check.gate_outcome import Judge, judged
 from ctrace.inspector.features.check.jobs import Jobs, jobs_of, traced
-from ctrace.inspector.features.check.judge import Judge
 from ctrace.inspector.features.check.lock_file import NAME as LOCK
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock, writing_lock
 from ctrace.inspector.features.check.policy_file import NAMES as POLICIES
@@ -453,4 +452,6 @@ class _Check:
 
     def _name(self) -> str:
         """Return a trace's model name for the lock and the policy."""
-        return self._request.models[0] if self._request.models else "trace"
+        if self._request.models:
+            return self._request.models[0]
+        return "trace"

@@ -16,7 +16,7 @@ from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.check.seen import LockOfTests
+    from ctrace.inspector.features.check.ratchet import LockOfTests
 
 CALLS = 2
 """How often to call with the same inputs: the second call shows recompilations without a change."""

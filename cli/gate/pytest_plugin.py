@@ -7,7 +7,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ctrace.cli.gate.fixture import Checks
-    from ctrace.inspector.features.check.seen import LockOfTests
+    from ctrace.inspector.features.check.ratchet import LockOfTests
 
 _LOCK: "pytest.StashKey[LockOfTests]" = pytest.StashKey()
 _MESSAGE: pytest.StashKey[str] = pytest.StashKey()
@@ -75,7 +75,7 @@ def _node_id(item: pytest.Item) -> str:
 
 def _lock(config: pytest.Config) -> "LockOfTests":
     from ctrace.inspector.features.check.lock_file import NAME
-    from ctrace.inspector.features.check.seen import LockOfTests
+    from ctrace.inspector.features.check.ratchet import LockOfTests
 
     if _LOCK not in config.stash:
         option = config.getoption("ctrace_lock")

@@ -140,4 +140,6 @@ def _refusal(outcome: "CheckOutcome") -> "GateFinding | None":
 
     found = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
     is_alone = len(outcome.checked) == len(found) == 1 and not outcome.policy.file
-    return found[0] if is_alone and found[0].kind is FindingKind.WRONG else None
+    if is_alone and found[0].kind is FindingKind.WRONG:
+        return found[0]
+    return None

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.core.structured import structured
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.capture.dynamo.backend_of_graph import graphs
+from ctrace.inspector.capture.dynamo.backend_of_graph import graphs, unrolled
 from ctrace.inspector.capture.dynamo.collector import collector
 from ctrace.inspector.capture.dynamo.frames import bytecode, frames
 from ctrace.inspector.capture.dynamo.guard_stacks import GuardStacks
@@ -26,7 +26,6 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.dynamo.record_guards import guards
 from ctrace.inspector.capture.dynamo.record_recompiles import recompiles
 from ctrace.inspector.capture.dynamo.record_shapes import shapes
-from ctrace.inspector.capture.dynamo.unrolled import unrolled
 from ctrace.inspector.capture.inductor.emit import emitting
 from ctrace.inspector.capture.inductor.record_attention import attention
 from ctrace.inspector.capture.inductor.record_fusion import fusion

@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.answering import Place, place_of_failure
 from ctrace.inspector.capture.calls.applied_trial import edited_sources, prepare, settings_of, tried_ways
 from ctrace.inspector.capture.calls.call_parts import WholeModel, described
 from ctrace.inspector.capture.calls.calling import CallStoppedError, end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.exits import exits
-from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.program_run import run_program
 from ctrace.inspector.capture.calls.start import NEW, ProcessStart

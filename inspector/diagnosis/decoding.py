@@ -23,8 +23,6 @@ class Growth(Struct, frozen=True):
     name: str
     was: str
     now: str
-    of_tensors: int
-    """The number of tensors that grew, including this one."""
 
 
 def plain_name(subject: str) -> str:
@@ -55,7 +53,7 @@ def growth_in(session: Session, recompile: Recompile) -> Growth | None:
     if not chosen or not _takes_single_tokens(now, {each[0].source for each in grown}):
         return None
     tensor, was, size, dim = chosen[0]
-    return Growth(f"{plain_name(tensor.name)}.size({dim})", was, size, len(chosen))
+    return Growth(f"{plain_name(tensor.name)}.size({dim})", was, size)
 
 
 def is_switch(session: Session, recompile: Recompile) -> bool:

@@ -1,7 +1,12 @@
-"""What an advice rule gets: the Session, its root causes and their findings."""
+"""What an advice rule gets: the Session, its root causes and their findings.
+
+Find the installed package and version that a file belongs to.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -63,7 +68,9 @@ class DiagnosisScene(Struct, frozen=True):
     def line(self, file: str, line: int) -> str:
         """Return a source line with its indentation; empty if the text is not known."""
         lines = self.session.listings.get(file, "").splitlines()
-        return lines[line - 1] if 0 < line <= len(lines) else ""
+        if 0 < line <= len(lines):
+            return lines[line - 1]
+        return ""
 
     def torch_name(self, file: str) -> str:
         """Return the name under which a file imports torch at its top; empty if the file does not."""
@@ -103,7 +110,9 @@ def counts(session: Session) -> Counts:
 def compile_seconds(session: Session) -> float | None:
     """Return the compile time of a run; None: not known."""
     known = [each.seconds for each in session.compilations if each.seconds is not None]
-    return round(sum(known), 3) if known else None
+    if known:
+        return round(sum(known), 3)
+    return None
 
 
 class Candidate(Struct, frozen=True):
@@ -129,3 +138,29 @@ class Candidate(Struct, frozen=True):
     """Whether it is about compile time, which its trial compares, and about no cause."""
     change: Trial | None = None
     """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""
+
+
+_PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>[^/\\]+)")
+
+
+@lru_cache(maxsize=64)
+def package_of(file: str) -> str:
+    """Return the package of a file, with its version if it is installed here; empty if it is in no package."""
+    match = _PACKAGE.match(file)
+    if match is None:
+        return ""
+    from importlib.metadata import distributions  # slow to import
+
+    name = match["name"].removesuffix(".py")
+    found = next(iter(distributions(name=name, path=[match["folder"]])), None)
+    if found is not None:
+        return f"{name} {found.version}"
+    return name
+
+
+def in_library(file: str) -> str:
+    """Describe in parentheses how to change a line of a package; empty for a user's file."""
+    package = package_of(file)
+    if package:
+        return f" ({package}: patch it from your code, or report it there)"
+    return ""

@@ -18,8 +18,8 @@ from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.passes import Attention
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.attention_view import answer_of
+from ctrace.inspector.findings.recompiles.recompile_causes import OBJECTS
 from ctrace.inspector.findings.recompiles.recompile_view import other_reason, telling
-from ctrace.inspector.findings.recompiles.shared_code import OBJECTS
 from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.text import parsed
 

@@ -345,7 +345,9 @@ def _called_from(session: Session, skip: Skip, broken: Break) -> Iterator[tuple[
 def _begin(session: Session, frame: Frame) -> int:
     """Return the first line of the function that runs a line, or the line itself if the source is not known."""
     around = functions_at(session.listings.get(frame.file, ""), frame.line)
-    return around[-1].lineno if around else frame.line
+    if around:
+        return around[-1].lineno
+    return frame.line
 
 
 def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:

@@ -58,7 +58,9 @@ def text_of(text: Text) -> str:
     Raises:
         RunError: the log changed since it was read.
     """
-    return text if isinstance(text, str) else text.read()
+    if isinstance(text, str):
+        return text
+    return text.read()
 
 
 class HasText:

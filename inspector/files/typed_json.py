@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, Struct
 
 MOST_BYTES = 64 << 20
 """The maximum size of a file; ctrace's files have a few KiB, but may contain a long message of the user's program."""
+# Counted before parsing, because a short text of a foreign file can hold millions of values, each an object.
 _MOST_VALUES = 1_000_000
 MOST = 10**30
 """The largest number to accept: above all sizes and rates, and far below float overflow."""

@@ -97,7 +97,9 @@ class KernelRow(Struct, frozen=True):
     @property
     def key(self) -> tuple[str, ...]:
         """The user's key of `triton.autotune`."""
-        return self.user.key if self.user is not None else ()
+        if self.user is not None:
+            return self.user.key
+        return ()
 
     @property
     def winner(self) -> Choice | None:

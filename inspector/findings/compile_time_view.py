@@ -132,7 +132,9 @@ def _pieces(span: Span, around: str) -> Iterator[StepTime]:
 def seconds(found: CompileTime) -> float | None:
     """Return how long the program waited for compiling; None: the log has no steps."""
     roots = [span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans]
-    return sum(span.seconds for span in roots) if roots else None
+    if roots:
+        return sum(span.seconds for span in roots)
+    return None
 
 
 def phases(found: CompileTime) -> dict[str, float]:
@@ -436,7 +438,9 @@ def _cut(text: str | None, begin: int) -> str | None:
     piece = " ".join(text[begin : begin + _SHOWN].split())
     if begin:
         piece = f"… {piece}"
-    return f"{piece} …" if len(text) > begin + _SHOWN else piece
+    if len(text) > begin + _SHOWN:
+        return f"{piece} …"
+    return piece
 
 
 def components_of(lookup: CacheLookup) -> tuple[KeyPart, ...]:

@@ -85,7 +85,9 @@ def _word(each: CudaGraph) -> str:
         if each.status is CudaGraphStatus.SKIPPED:
             return _SKIPPED
         return _RECORDED
-    return _NOT_RUN if each.recordings is None else _NOT_RECORDED
+    if each.recordings is None:
+        return _NOT_RUN
+    return _NOT_RECORDED
 
 
 def why_not_recorded(each: CudaGraph) -> tuple[str, ...]:

@@ -26,7 +26,9 @@ def off(culprit: Culprit) -> str:
 
 def error_text(error: float | None) -> str:
     """Write an error; NaN and infinities have none."""
-    return "NaN or infinity" if error is None else f"{error:.2g}"
+    if error is None:
+        return "NaN or infinity"
+    return f"{error:.2g}"
 
 
 def named_in(culprit: Culprit) -> str:

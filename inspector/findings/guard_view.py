@@ -91,7 +91,9 @@ _DEVICES = ("CPU", "CUDA", "MPS", "XPU", "HPU", "XLA", "Meta")
 
 def _device(keys: tuple[str, ...], index: str) -> str:
     name = next((each for each in _DEVICES if any(key.endswith(each) for key in keys)), "?").lower()
-    return name if index == "None" else f"{name}:{index}"
+    if index == "None":
+        return name
+    return f"{name}:{index}"
 
 
 def _numbers(text: str) -> Numbers:
@@ -121,7 +123,9 @@ def meaning(sizes: Numbers, strides: Numbers) -> str:
 
 
 def _wide(stride: int | None) -> float:
-    return float("inf") if stride is None else stride
+    if stride is None:
+        return float("inf")
+    return stride
 
 
 def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
@@ -227,7 +231,9 @@ class GuardedCompilation(Struct, frozen=True):
     @property
     def whole_tree(self) -> GuardNode | None:
         """The root of the tree; None if only some guards are selected."""
-        return None if self.choice else self.tree.root
+        if self.choice:
+            return None
+        return self.tree.root
 
 
 class GuardsDocument(RunDocument, frozen=True, kw_only=True):
@@ -327,7 +333,9 @@ def _files(session: Session) -> tuple[str, ...]:
 
 def about(guard: Guard) -> str:
     """Return the subject of a guard in the user's names."""
-    return user_name(guard.source) if guard.source else ""
+    if guard.source:
+        return user_name(guard.source)
+    return ""
 
 
 def _is_at(place: Frame | None, line: str) -> bool:
@@ -382,7 +390,9 @@ def _way(guard: Guard) -> list[str]:
     name, first = user_name(guard.source), user_name(root[0])
     rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
     steps = [first, *_STEP.findall(rest)]
-    return [GLOBALS, *steps] if root["scope"] == "G" else steps
+    if root["scope"] == "G":
+        return [GLOBALS, *steps]
+    return steps
 
 
 class _Count:

@@ -239,7 +239,9 @@ def sources_of(text: str) -> tuple[str, ...]:
     if sizes := _SIZES.findall(text):
         return tuple(dict.fromkeys(sizes))
     compared = _NUMBER.match(text)
-    return (compared["source"],) if compared else ()
+    if compared:
+        return (compared["source"],)
+    return ()
 
 
 def tensor_of(text: str) -> str | None:

@@ -126,7 +126,9 @@ def _kind(dim: Dim, source: str, symbol: Symbol | None) -> DimKind:
         if dim.symbol is not None:
             return DimKind.SPECIALIZED
         is_apart = dim.expression in ("0", "1") and dim.policy not in ("static", "")
-        return DimKind.ZERO_ONE if is_apart else DimKind.STATIC
+        if is_apart:
+            return DimKind.ZERO_ONE
+        return DimKind.STATIC
     if dim.policy == "unbacked" or (symbol and symbol.unbacked):
         return DimKind.UNBACKED
     is_duck = dim.policy == "duck" and dim.symbol == dim.expression and symbol and len(symbol.sources) > 1
@@ -184,7 +186,9 @@ def _dynamic_policy(dim: Dim) -> DimPolicy:
 
 
 def _bound(high: int | None) -> int | None:
-    return None if high is None or high >= _NO_BOUND else high
+    if high is None or high >= _NO_BOUND:
+        return None
+    return high
 
 
 def _conditions(symbols: Symbols, source: str) -> tuple[SizeCondition, ...]:

@@ -228,7 +228,9 @@ def range_words(low: int | None, high: int | None) -> str:
         return "any value"
     if low is not None and high is not None:
         return f"{low} to {high}"
-    return f"{high} or less" if low is None else f"{low} or more"
+    if low is None:
+        return f"{high} or less"
+    return f"{low} or more"
 
 
 def telling(dim: Dimension) -> tuple[SizeCondition, ...]:

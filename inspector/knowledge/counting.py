@@ -10,12 +10,16 @@ def plural(noun: str) -> str:
     """Return the plural of a noun: `entries` for `entry`, `passes` for `pass`; only the last word changes."""
     if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou"):
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(_HISSING) else f"{noun}s"
+    if noun.endswith(_HISSING):
+        return f"{noun}es"
+    return f"{noun}s"
 
 
 def named(number: int, noun: str, several: str = "") -> str:
     """Return a noun in the singular or plural, as a number requires; `several` is an irregular plural."""
-    return noun if number == 1 else several or plural(noun)
+    if number == 1:
+        return noun
+    return several or plural(noun)
 
 
 def count(number: int, noun: str, several: str = "") -> str:
@@ -29,7 +33,9 @@ def memory(size: int) -> str:
     while value >= 1023.95 and len(units) > 1:
         value /= 1024
         units.pop(0)
-    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+    if units[0] == "B":
+        return f"{size} B"
+    return f"{value:.1f} {units[0]}"
 
 
 def words(text: str) -> frozenset[str]:

@@ -61,7 +61,11 @@ _DYNAMO = (
         "dynamo/backend_of_graph",
     ),
     Hook("torch._dynamo.output_graph.OutputGraph.cleanup", "which sizes are static or dynamic", "dynamo/record_shapes"),
-    Hook("torch._dynamo.symbolic_convert.*.dispatch_table", "how often a loop's body is traced", "dynamo/unrolled"),
+    Hook(
+        "torch._dynamo.symbolic_convert.*.dispatch_table",
+        "how often a loop's body is traced",
+        "dynamo/backend_of_graph",
+    ),
 )
 _AOT = (
     Hook(
@@ -154,7 +158,7 @@ _CHOICES = (
 _KERNELS = (
     Hook("torch._inductor.*.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record_kernels"),
     Hook("torch._inductor.graph.GraphLowering.codegen", "the buffers and calls of the code", "kernels/record_kernels"),
-    Hook("torch._inductor.codegen.*.call_kernel", "what each argument of a kernel is", "kernels/kernel_calls"),
+    Hook("torch._inductor.codegen.*.call_kernel", "what each argument of a kernel is", "kernels/record_kernels"),
     Hook("torch._inductor.ir.Loops.__post_init__", "the node that a kernel's body is of", "kernels/record_kernels"),
     Hook("torch._inductor.loop_body.LightTracer.create_node", "the node behind a traced op", "kernels/record_kernels"),
     Hook("torch._inductor.utils.IndentedBuffer.writeline", "the node behind a line of code", "kernels/record_kernels"),

@@ -36,7 +36,9 @@ class VersionDifference(NamedTuple):
         until = f"{self.until[0]}.{self.until[1]}" if self.until else ""
         if since and until:
             return f"{since} to before {until}"
-        return f"before {until}" if until else f"from {since}"
+        if until:
+            return f"before {until}"
+        return f"from {since}"
 
 
 BREAK_COLUMNS = VersionDifference(

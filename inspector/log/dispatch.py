@@ -353,7 +353,9 @@ def type_of_data(kind: str) -> Any:
         return _Metrics
     if kind == "dynamo_start":
         return _Started
-    return Raw if kind == "chromium_event" or kind in _IGNORED else Any
+    if kind == "chromium_event" or kind in _IGNORED:
+        return Raw
+    return Any
 
 
 def _payload(entry: LogEntry) -> Fields:

@@ -50,7 +50,9 @@ class Fields:
 
     def maybe_text(self, name: str) -> str | None:
         """Return a string, or None for null and for a missing field."""
-        return None if self._data.get(name) is None else self.text(name)
+        if self._data.get(name) is None:
+            return None
+        return self.text(name)
 
     def integer(self, name: str) -> int:
         """Return a whole number."""
@@ -90,11 +92,15 @@ class Fields:
 
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
         """Return a dict of lists with unchecked items; empty for a missing field."""
-        return self._table(name, list) if name in self._data else {}
+        if name in self._data:
+            return self._table(name, list)
+        return {}
 
     def maybe_list(self, name: str) -> list[Any]:
         """Return a list with unchecked items; empty for a missing field."""
-        return list(self._get(name, list)) if name in self._data else []
+        if name in self._data:
+            return list(self._get(name, list))
+        return []
 
     def _get(self, name: str, kind: Any) -> Any:
         value = self._data[name]

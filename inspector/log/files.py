@@ -107,7 +107,9 @@ def _binary(path: Path) -> Any:
     magic = _magic(path)
     if magic.startswith(_GZIP):
         return gzip.open(path, "rb")
-    return _zstd(path) if magic == _ZSTD else path.open("rb")
+    if magic == _ZSTD:
+        return _zstd(path)
+    return path.open("rb")
 
 
 def _zstd(path: Path) -> Any:

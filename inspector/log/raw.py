@@ -70,8 +70,7 @@ from ctrace.inspector.facts.shape_facts import (
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
-from ctrace.inspector.log.decode_fusion import fusion_of
-from ctrace.inspector.log.decode_scenarios import danger_of, parts_of, scenario_of
+from ctrace.inspector.log.decode_sessions import danger_of, fusion_of, parts_of, scenario_of
 from ctrace.inspector.log.dispatch import decode, family
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.log_line import LOG_SCHEMA

@@ -62,7 +62,9 @@ def form_of(kind: str, data: Any, raw: bytes) -> Form | None:
     is_json = kind == "chromium_event" or (isinstance(data, dict) and data.get("encoding") == "json")
     if is_json and text.lstrip().startswith((b"{", b"[")):
         return Form.JSON if _is_json(text) else None
-    return None if kind == "chromium_event" or _HALVES.search(text) else Form.TEXT
+    if kind == "chromium_event" or _HALVES.search(text):
+        return None
+    return Form.TEXT
 
 
 def _is_text(data: bytes) -> bool:
@@ -271,7 +273,9 @@ def settled(item: LogEntry | Broken, following: LogEntry | Broken) -> LogEntry |
         if following.why.startswith((NO_RECORD, _NO_JSON)):
             return _cut(item)
         return item
-    return item if following.thread else _cut(item)
+    if following.thread:
+        return item
+    return _cut(item)
 
 
 def _cut(entry: LogEntry) -> Broken:
@@ -338,7 +342,9 @@ class PayloadSource(dict[str, Left]):
         """Return where a payload is, or the first line before it."""
         if left is Left.HEADER:
             return Stored(self.path, offset - len(header), len(header))
-        return Stored(self.path, offset, len(raw)) if raw else None
+        if raw:
+            return Stored(self.path, offset, len(raw))
+        return None
 
 
 class Reader:

@@ -43,7 +43,10 @@ _AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
 _O_PATH, _O_TMPFILE_BIT = 0o10000000, 0o20000000
 _END = "/dev/null/what the program asks ends here"
 """A path that cannot exist, and that no other program asks for."""
+# The smallest page of the processors that ctrace runs on: memory is readable up to the end of a page, and reading
+# across it may fail.
 _PAGE = 4096
+# PATH_MAX (linux/limits.h): the kernel takes no longer path.
 _LONGEST_PATH = 4096
 _MOST_PATHS = 200_000
 _UNSTEADY = ("/proc/", "/dev/fd", "/dev/std", "/dev/pts", "/dev/tty")
@@ -276,7 +279,9 @@ class Observation:
         """What to wait for before `serve`; None: nothing more will come."""
         if self._listener is not None:
             return self._listener.descriptor
-        return None if self._ours is None else self._ours.fileno()
+        if self._ours is None:
+            return None
+        return self._ours.fileno()
 
     def serve(self) -> None:
         """Handle the waiting reports, so that the calls continue."""
@@ -634,4 +639,6 @@ def listing(path: str) -> list[str]:
 def _kind(entry: "os.DirEntry[str]") -> str:
     if entry.is_symlink():
         return "l"
-    return "d" if entry.is_dir(follow_symlinks=False) else "f"
+    if entry.is_dir(follow_symlinks=False):
+        return "d"
+    return "f"

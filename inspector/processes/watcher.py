@@ -90,7 +90,9 @@ def command_of(pid: int) -> str:
     """Return the command line of a process as one shortened line; empty if it has ended."""
     words = _read(f"/proc/{pid}/cmdline").replace("\0", " ") or _read(f"/proc/{pid}/comm")
     text = " ".join(words.split())
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+    if len(text) <= _LONGEST_NAME:
+        return text
+    return text[: _LONGEST_NAME - 1] + "…"
 
 
 def is_tracker(pid: int) -> bool:

@@ -152,7 +152,9 @@ def _kind(module: str, name: str) -> str:
     kind, names = _MODULES.get(module, ("", frozenset()))
     if module == "random" and name in ("seed", "Random"):
         return ""
-    return kind if not names or name in names or name == "*" else ""
+    if not names or name in names or name == "*":
+        return kind
+    return ""
 
 
 _MOST_BYTES = 64 << 20

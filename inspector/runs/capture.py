@@ -53,7 +53,9 @@ def checkout_of(folder: Path) -> Checkout:
     """
     try:
         own = _own_folder(folder)
-        return Checkout() if own is None else _checked_out(own)
+        if own is None:
+            return Checkout()
+        return _checked_out(own)
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links (Python 3.11 and 3.12)
         return Checkout()
 
@@ -106,7 +108,9 @@ def _packed(common: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _commit(text: str) -> str | None:
-    return text if _COMMIT.fullmatch(text) else None
+    if _COMMIT.fullmatch(text):
+        return text
+    return None
 
 
 def _text(file: Path) -> str:
@@ -221,7 +225,9 @@ def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
 def _private_folder(store: Store, kind: str) -> str:
     from ctrace.inspector.runs.cache_folder import PRIVATE, private_folder
 
-    return str(private_folder(store)) if kind == PRIVATE else ""
+    if kind == PRIVATE:
+        return str(private_folder(store))
+    return ""
 
 
 def _with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: str) -> "Session":

@@ -111,7 +111,9 @@ class Channel:
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that the child needs."""
         request = () if self._request is None else (self._request.reading,)
-        return request if self._spare is None else (*request, self._spare.writing)
+        if self._spare is None:
+            return request
+        return (*request, self._spare.writing)
 
     @property
     def is_saved(self) -> bool:

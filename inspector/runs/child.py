@@ -110,7 +110,9 @@ class ChildProcess(Struct):
     @property
     def observed(self) -> str:
         """What the program asked of the system, as JSON, once it has ended; empty if it was not observed."""
-        return "" if self._process is None else self._process.observed
+        if self._process is None:
+            return ""
+        return self._process.observed
 
     @property
     def wants_restart(self) -> bool:
@@ -199,7 +201,9 @@ def _peak_of(pid: int) -> int:
     except OSError:
         return 0
     _, found, rest = status.partition(b"\nVmHWM:")
-    return int(rest.split(None, 1)[0]) * 1024 if found else 0
+    if found:
+        return int(rest.split(None, 1)[0]) * 1024
+    return 0
 
 
 FILE = "output.txt"

@@ -176,7 +176,9 @@ def _pipe() -> tuple[int, int]:
 
 def _number(stream: Stream) -> int:
     if stream is None or stream == subprocess.DEVNULL or isinstance(stream, int):
-        return -1 if stream is None or stream < 0 else stream
+        if stream is None or stream < 0:
+            return -1
+        return stream
     return stream.fileno()
 
 

@@ -52,7 +52,9 @@ def proof_of(text: str) -> str:
         OSError: the key cannot be made.
     """
     key = _key(make=True)
-    return _proof(text, key) if isinstance(key, bytes) else ""
+    if isinstance(key, bytes):
+        return _proof(text, key)
+    return ""
 
 
 def is_ours(text: str, proof: str) -> bool:

@@ -11,6 +11,7 @@ from ctrace.inspector.files.lock import unused
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.store import KEPT, SavedRun, Store
 
+# A name is a folder, and stands in a column of `ctrace runs`.
 _LONGEST = 64
 _MARKS = "-_."
 _SHAPE = f"use letters, digits and {' '.join(_MARKS)}, at most {_LONGEST}, and begin with a letter or a digit"

@@ -50,7 +50,9 @@ class Saving:
     def request(self, request: CaptureRequest) -> CaptureRequest:
         """Save the request with the proof of its origin; return the request in the form that the child needs."""
         self._attempt(lambda: self._save_request(request.to_json()))
-        return request if self.run is not None else replace(request, log="")
+        if self.run is not None:
+            return request
+        return replace(request, log="")
 
     def finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
         """Save how the run ended; `is_whole` says whether the whole log is on disk."""

@@ -108,7 +108,9 @@ def _package(name: str) -> list[str]:
     if spec is None:
         return []
     if not spec.submodule_search_locations:
-        return [spec.origin] if spec.origin and not rest else []
+        if spec.origin and not rest:
+            return [spec.origin]
+        return []
     folders = [Path(folder, *rest) for folder in spec.submodule_search_locations]
     candidates = [*folders, *(folder.with_suffix(".py") for folder in folders if rest)]
     return [str(each) for each in candidates if _exists(each)]

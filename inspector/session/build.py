@@ -43,14 +43,13 @@ from ctrace.inspector.findings.autotuning_fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.findings.breaks.break_fold import breaks_of, reports_of
 from ctrace.inspector.findings.breaks.costs import functions_of, total, with_costs, with_coverage
 from ctrace.inspector.findings.breaks.skips import skips_of
-from ctrace.inspector.findings.code_keys import Codes
 from ctrace.inspector.findings.compile_time_fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
-from ctrace.inspector.findings.functions import place_of
+from ctrace.inspector.findings.functions import Codes, place_of
 from ctrace.inspector.findings.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
-from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
 from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, user_kernels_of
+from ctrace.inspector.findings.kernels.kernel_view import unbalanced
 from ctrace.inspector.findings.shape_fold import shapes_of
 from ctrace.inspector.findings.shape_symbols import Symbols
 from ctrace.inspector.findings.silent_dangers import blamed, dangers_of
@@ -99,7 +98,9 @@ def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
         return ""
     if raw.exited is not None:
         return raw.exited.how
-    return "exit code 0, without Python's own cleanup" if unfinished == "" else ""
+    if unfinished == "":
+        return "exit code 0, without Python's own cleanup"
+    return ""
 
 
 def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:

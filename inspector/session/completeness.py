@@ -43,7 +43,9 @@ def is_whole(run: Session | RunFacts) -> bool:
 
 def _evidence(what: str, unknown: str = "") -> str:
     sentence = f"{what[:1].upper()}{what[1:]}"
-    return f"{sentence}. Not known: {unknown}." if unknown else f"{sentence}."
+    if unknown:
+        return f"{sentence}. Not known: {unknown}."
+    return f"{sentence}."
 
 
 def _scenarios(session: Session) -> list[str]:

@@ -159,7 +159,9 @@ def _line_of(answer: AttentionGroup) -> str:
     """Return the line of an attention that the user should change."""
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
     file, _, line = (lines[0] if lines else "").rpartition(":")
-    return f"{PurePath(file).name}:{line}" if file else "an unknown line"
+    if file:
+        return f"{PurePath(file).name}:{line}"
+    return "an unknown line"
 
 
 def _why_partial(session: Session) -> str:
@@ -173,7 +175,9 @@ def _why_partial(session: Session) -> str:
     if session.limit.hit:
         parts.append("the recompile limit was hit, so later calls run eagerly")
     before, comma = ", ".join(parts[:-1]), "," if len(parts) > 2 else ""
-    return f"{before}{comma} and {parts[-1]}" if before else parts[-1]
+    if before:
+        return f"{before}{comma} and {parts[-1]}"
+    return parts[-1]
 
 
 def _split(session: Session, breaks: int) -> list[str]:
@@ -182,7 +186,9 @@ def _split(session: Session, breaks: int) -> list[str]:
     is_model, found = bool(session.scenarios), count(breaks, "graph break")
     if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:
         return [f"{found} {'splits' if breaks == 1 else 'split'} the model into {graphs}"]
-    return [found, graphs] if breaks else [graphs]
+    if breaks:
+        return [found, graphs]
+    return [graphs]
 
 
 def _why_nothing(session: Session) -> str:
@@ -220,7 +226,9 @@ def _why_failed(session: Session) -> str:
 
 
 def _until_then(session: Session) -> str:
-    return " Seen until then:" if session.compilations or session.skips else ""
+    if session.compilations or session.skips:
+        return " Seen until then:"
+    return ""
 
 
 def _why_left(message: str) -> str:

@@ -350,7 +350,9 @@ def _results(node: ast.IfExp | ast.BoolOp) -> list[ast.expr]:
     """Return what an expression may be; of `a or b`, a None in `a` is not taken."""
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
-    return node.values[-1:] if isinstance(node.op, ast.Or) else node.values
+    if isinstance(node.op, ast.Or):
+        return node.values[-1:]
+    return node.values
 
 
 def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:

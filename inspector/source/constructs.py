@@ -226,7 +226,9 @@ def _kind(chain: list[ast.AST], node: ast.AST) -> str:
             case ast.Assert(test=test) if _within(inner, test):
                 return "assert"
             case ast.If(test=test) if _within(inner, test):
-                return "check" if _only_raises(outer.body) else "if"
+                if _only_raises(outer.body):
+                    return "check"
+                return "if"
             case ast.While(test=test) if _within(inner, test):
                 return "while"
             case ast.IfExp(test=test) if _within(inner, test):
@@ -243,7 +245,9 @@ def _kind(chain: list[ast.AST], node: ast.AST) -> str:
 def _kind_of_all(node: ast.AST) -> str:
     """Return the kind of several calls in a row that only put out text, as in `print(x), print(y)`."""
     kinds = {_call_kind(each) for each in node.elts} if isinstance(node, ast.Tuple) else set()
-    return kinds.pop() if len(kinds) == 1 and kinds <= _OUTPUT else ""
+    if len(kinds) == 1 and kinds <= _OUTPUT:
+        return kinds.pop()
+    return ""
 
 
 def is_output_call(node: ast.AST) -> bool:
@@ -340,7 +344,9 @@ def _shown(text: str, node: ast.AST) -> str:
     if not isinstance(node, ast.expr | ast.AugAssign):
         return ""
     shown = " ".join((ast.get_source_segment(text, node) or ast.unparse(node)).split())
-    return shown if len(shown) <= _LONG else f"{shown[: _LONG - 1]}…"
+    if len(shown) <= _LONG:
+        return shown
+    return f"{shown[: _LONG - 1]}…"
 
 
 def _span(source: str, line: int, node: ast.AST) -> tuple[int, int] | None:

@@ -342,7 +342,9 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
     if several:
         return min(several)
     lines = {ast.unparse(each): each.lineno for each in reversed(made)}
-    return sorted(lines.values())[1] if len(lines) > 1 else 0
+    if len(lines) > 1:
+        return sorted(lines.values())[1]
+    return 0
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

@@ -19,7 +19,9 @@ def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
         return Owner(prefixes[max(known, key=len)])
     if _TORCH.search(file):
         return Owner.TORCH
-    return Owner.LIBRARY if _LIBRARY.search(file) else Owner.USER
+    if _LIBRARY.search(file):
+        return Owner.LIBRARY
+    return Owner.USER
 
 
 def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | None:

@@ -27,7 +27,9 @@ def relative_path(file: str, root: Path, prefixes: Mapping[str, str]) -> str:
 
 def _plain(file: str) -> str:
     """Return a path with `/`, and without `.` and `..`."""
-    return posixpath.normpath(file.replace("\\", "/")) if file else ""
+    if file:
+        return posixpath.normpath(file.replace("\\", "/"))
+    return ""
 
 
 def _end_below(text: str, root: Path) -> str:

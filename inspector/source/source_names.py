@@ -44,7 +44,9 @@ def user_name(source: str) -> str:
         name = _SIZE.sub(r".\1(\2)", name)
     if "dict.keys(" in name:
         name = _KEY.sub(r"key \2 of \1", _BY_KEY.sub(r"[key \1]", name))
-    return _BROKEN.sub(RESULT, name) if "___stack" in name else name
+    if "___stack" in name:
+        return _BROKEN.sub(RESULT, name)
+    return name
 
 
 def _without_dunders(name: str) -> str:
@@ -56,7 +58,9 @@ def _without_dunders(name: str) -> str:
 
 
 def _member(name: str) -> str:
-    return f"[{name}]" if name.isdecimal() else f".{name}"
+    if name.isdecimal():
+        return f"[{name}]"
+    return f".{name}"
 
 
 def closure_name(name: str, hint: str) -> str:
@@ -72,7 +76,9 @@ def argument_name(name: str, arguments: tuple[str, ...]) -> str:
 
     def parameter(match: re.Match[str]) -> str:
         at = int(match[1])
-        return arguments[at] if at < len(arguments) else match[0]
+        if at < len(arguments):
+            return arguments[at]
+        return match[0]
 
     if not arguments:
         return name

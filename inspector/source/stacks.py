@@ -44,7 +44,9 @@ def _owner(file: str, prefixes: tuple[tuple[str, str], ...]) -> Owner:
 def resumed(name: str) -> tuple[str, int | None]:
     """Split a resume function's name into the resumed function and the line; return any other name unchanged."""
     match = _RESUME.fullmatch(name)
-    return (match["name"], int(match["line"])) if match else (name, None)
+    if match:
+        return (match["name"], int(match["line"]))
+    return (name, None)
 
 
 def frames_in(text: str) -> tuple[Frame, ...]:

@@ -36,7 +36,9 @@ def statement(listings: Mapping[str, str], file: str, line: int, otherwise: str,
 def start_of(listings: Mapping[str, str], file: str, line: int, span: Span = None) -> tuple[int, int]:
     """Return the line and column at which the statement at a line begins; column 0 of that line if not known."""
     node = _statement(listings.get(file, ""), line, span)
-    return (node.lineno, node.col_offset) if node else (line, 0)
+    if node:
+        return (node.lineno, node.col_offset)
+    return (line, 0)
 
 
 def put_aside_names(text: str) -> str:
@@ -110,7 +112,9 @@ def _head(node: ast.stmt) -> str:
 def _alone(text: str) -> ast.stmt | None:
     """Parse a single line, which may be the head of a block."""
     tree = parsed(as_program(text))
-    return tree.body[0] if tree is not None and len(tree.body) == 1 else None
+    if tree is not None and len(tree.body) == 1:
+        return tree.body[0]
+    return None
 
 
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
@@ -127,7 +131,9 @@ def _column(source: str, line: int, span: Span) -> int | None:
     text = lines[line - 1]
     indent = len(text) - len(text.lstrip())
     at = indent + span[0]
-    return len(text[:at].encode("utf-8", "replace")) if at < len(text) else None
+    if at < len(text):
+        return len(text[:at].encode("utf-8", "replace"))
+    return None
 
 
 def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.stmt]:

@@ -54,7 +54,9 @@ def any_keywords(text: str, function: str, line: int) -> str | None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
             begins = min(each.lineno for each in (node, *node.decorator_list))
             if begins <= line <= (node.end_lineno or node.lineno):
-                return node.args.kwarg.arg if node.args.kwarg is not None else None
+                if node.args.kwarg is not None:
+                    return node.args.kwarg.arg
+                return None
     return None
 
 
@@ -74,7 +76,9 @@ def text_around(listings: Mapping[str, str], frame: Frame) -> tuple[str, int]:
     compile.
     """
     text = listings.get(frame.file, "")
-    return (text, frame.line) if text else (as_program(frame.source), 1)
+    if text:
+        return (text, frame.line)
+    return (as_program(frame.source), 1)
 
 
 class Snippet(Struct, frozen=True):

@@ -96,7 +96,9 @@ def safe(text: str) -> str:
     if len(stem) > _LONGEST:
         tail = stem[-20:].lstrip("_-")
         stem = f"{stem[: _LONGEST - len(tail) - 1].rstrip('_-')}_{tail}"
-    return f"_{stem}" if stem.lower() in _RESERVED else stem
+    if stem.lower() in _RESERVED:
+        return f"_{stem}"
+    return stem
 
 
 class FileNames:
@@ -248,7 +250,9 @@ class _Part:
         return notes(self._session, self._of(kernel), generated=kernel is None or kernel.language != "cpp")
 
     def _of(self, kernel: Kernel | None) -> tuple[Resources, ...]:
-        return self._built.get(kernel.name, ()) if kernel else ()
+        if kernel:
+            return self._built.get(kernel.name, ())
+        return ()
 
     def _dtypes(self) -> dict[str, str]:
         """Return the dtypes of buffers in the records of fusion and launches."""

@@ -173,7 +173,9 @@ def _shape(package: EjectedPackage, tensor: RegionTensor) -> str:
 
 def _size(package: EjectedPackage, size: str) -> str:
     written = package.text(size)
-    return written if written.isdigit() else repr(written)
+    if written.isdigit():
+        return written
+    return repr(written)
 
 
 def _place(source: str) -> str:

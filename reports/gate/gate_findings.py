@@ -131,7 +131,9 @@ class SharedFinding(Struct, frozen=True):
     @property
     def first(self) -> CheckedJob | None:
         """The first job that has the finding."""
-        return self.checked[0] if self.checked else None
+        if self.checked:
+            return self.checked[0]
+        return None
 
 
 def shared_findings(outcome: CheckOutcome) -> list[SharedFinding]:
@@ -232,7 +234,9 @@ def lines(finding: GateFinding, checked: CheckedJob | None, at: Spot | None) -> 
 def code(finding: GateFinding) -> str:
     """Return the source line of a finding's site, or else its statement."""
     site = finding.site
-    return (site.source.strip() or site.key.text) if site else ""
+    if site:
+        return site.source.strip() or site.key.text
+    return ""
 
 
 def detail(finding: GateFinding, checked: CheckedJob | None) -> list[str]:

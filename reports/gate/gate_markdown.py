@@ -23,6 +23,8 @@ from ctrace.reports.markup import code as code_span
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
+# How far each part may fill the page, in the order in which they matter: what makes the check fail first, and the list
+# of all jobs last.
 _FOR_CHANGES = 36_000
 _FOR_REPAIRS = 43_000
 _FOR_NOTES = 46_000

@@ -60,7 +60,9 @@ def _table(shown: list[CheckedJob], width: int) -> RenderableType:
 
 def _end(name: str, most: int) -> str:
     """Cut a long name at its front; the scenario and target at its end tell jobs apart."""
-    return name if len(name) <= most else f"…{name[1 - most :]}"
+    if len(name) <= most:
+        return name
+    return f"…{name[1 - most :]}"
 
 
 def cells(one: CheckedJob) -> tuple[str, str, str, str, str]:
@@ -171,7 +173,9 @@ def _finding(number: int, finding: GateFinding, one: CheckedJob | None, at: Spot
 
 def _owner(finding: GateFinding) -> str:
     owner = finding.site.key.owner if finding.site else Owner.USER
-    return "" if owner is Owner.USER else f" in {owner} code"
+    if owner is Owner.USER:
+        return ""
+    return f" in {owner} code"
 
 
 def _source(finding: GateFinding) -> Iterator[RenderableType]:

@@ -54,7 +54,9 @@ def spot(finding: GateFinding, checked: CheckedJob | None, outcome: CheckOutcome
         return own
     name = model_file(checked.job) if checked else None
     name = name or outcome.policy.file or outcome.lock.file
-    return Spot(near(name, outcome)) if name else None
+    if name:
+        return Spot(near(name, outcome))
+    return None
 
 
 def site_spot(site: Site, outcome: CheckOutcome) -> Spot | None:
@@ -78,7 +80,9 @@ def model_file(job: JobKey) -> str | None:
     """Return the file of a job's model as the policy writes it; None for `package.module:name`."""
     head, colon, _ = job.model.rpartition(":")
     file = head if colon and head.endswith(".py") else job.model
-    return file if file.endswith(".py") else None
+    if file.endswith(".py"):
+        return file
+    return None
 
 
 def near(file: str, outcome: CheckOutcome) -> str:

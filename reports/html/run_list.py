@@ -29,7 +29,9 @@ def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> Do
 def _status(run: SavedRun) -> str:
     if run.is_active:
         return "running"
-    return "cut off" if run.status == "running" else run.status
+    if run.status == "running":
+        return "cut off"
+    return run.status
 
 
 def _run(run: SavedRun) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
     function_codes,
     instruction,
     line_of,
+    outline,
     rows,
 )
-from ctrace.inspector.features.bytecode.outline import outline
 from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
@@ -94,7 +94,9 @@ def _piece(piece: BytecodePiece) -> dict[str, Any]:
 def _change(row: DiffRow) -> Literal["same", "added", "removed"]:
     if row.before is None:
         return "added"
-    return "removed" if row.after is None else "same"
+    if row.after is None:
+        return "removed"
+    return "same"
 
 
 def _row(each: Explained, row: DiffRow) -> dict[str, Any]:

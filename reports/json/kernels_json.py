@@ -11,7 +11,7 @@ from ctrace.inspector.facts.kernels import Launch, OutputCode
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.user_kernels import UserKernel
-from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted, source_lines
 from ctrace.inspector.findings.kernels.built_view import (
     Resources,
     StageCode,
@@ -20,7 +20,6 @@ from ctrace.inspector.findings.kernels.built_view import (
     stages_of,
     times,
 )
-from ctrace.inspector.findings.kernels.kernel_code import source_lines
 from ctrace.inspector.findings.kernels.kernel_view import (
     GraphNodes,
     KernelOfPart,

@@ -93,7 +93,9 @@ def _tuned_kernel(each: TunedConfigurations) -> dict[str, Any]:
 
 def _best(one: SizeClass) -> KernelConfiguration | None:
     found = best_of(one)
-    return None if found is None else found.configuration
+    if found is None:
+        return None
+    return found.configuration
 
 
 def render_edit_json(package: str, found: CheckedPackage, failed: str = "") -> Document:

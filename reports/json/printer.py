@@ -65,7 +65,9 @@ def _null_if_empty(value: object, _cwd: str) -> object:
 
 def _relative(file: str | None, cwd: str) -> object:
     """Shorten the path of a file in the run's working directory."""
-    return fmt.relative(file, cwd) if file else file
+    if file:
+        return fmt.relative(file, cwd)
+    return file
 
 
 def _number(text: str, _cwd: str) -> float | None:
@@ -100,7 +102,9 @@ def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
 
 
 def _rounded(number: float | None, _cwd: str) -> float | None:
-    return None if number is None else round(number, 2)
+    if number is None:
+        return None
+    return round(number, 2)
 
 
 def _user_name(name: str, _cwd: str) -> str:

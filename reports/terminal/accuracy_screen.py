@@ -121,11 +121,15 @@ def _shown_steps(steps: tuple[TrainingStep, ...]) -> list[TrainingStep]:
 
 
 def _loss(loss: float | None) -> str:
-    return "-" if loss is None else f"{loss:.6g}"
+    if loss is None:
+        return "-"
+    return f"{loss:.6g}"
 
 
 def _apart(distance: float | None) -> str:
-    return "-" if distance is None else f"{distance:.1e}"
+    if distance is None:
+        return "-"
+    return f"{distance:.1e}"
 
 
 def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:

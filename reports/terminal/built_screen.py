@@ -12,13 +12,15 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import (
     NOT_BUILT,
     LaunchTimes,
+    Occupancy,
+    OccupancyLimit,
     Resources,
     StageCode,
     codes,
+    peaks_by,
     resources,
     times,
 )
-from ctrace.inspector.findings.kernels.rates import Occupancy, OccupancyLimit, peaks_by
 from ctrace.inspector.findings.target_view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import code_note
@@ -147,7 +149,9 @@ def _key(built: Built) -> tuple[str, Stage, str]:
 def _sum(same: list[Built], stage: str | None = None) -> str:
     """Add up the compile time of configurations, at one stage or at all stages; empty if no time is known."""
     known = [took for each in same for name, took in each.seconds.items() if stage in (None, name)]
-    return fmt.seconds(sum(known)) if known else ""
+    if known:
+        return fmt.seconds(sum(known))
+    return ""
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:
@@ -257,8 +261,12 @@ def _called(timed: LaunchTiming) -> str:
 
 
 def _memory(size: int | None) -> str:
-    return _UNKNOWN if size is None else fmt.memory(size)
+    if size is None:
+        return _UNKNOWN
+    return fmt.memory(size)
 
 
 def _number(number: int | None) -> str:
-    return _UNKNOWN if number is None else str(number)
+    if number is None:
+        return _UNKNOWN
+    return str(number)

@@ -23,9 +23,9 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
     function_codes,
     instruction,
     line_of,
+    outline,
     rows,
 )
-from ctrace.inspector.features.bytecode.outline import outline
 from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, headline, more, section

@@ -127,7 +127,9 @@ def _also_from(each: RootCause, session: Session) -> str:
     places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
     others = (place for place in places if place != (each.file, each.line))
     shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in others]
-    return f", also from {fmt.listed(shown, 3)}" if shown else ""
+    if shown:
+        return f", also from {fmt.listed(shown, 3)}"
+    return ""
 
 
 def _inside(each: RootCause, session: Session) -> str:

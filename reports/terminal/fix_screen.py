@@ -181,7 +181,9 @@ def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[Rendera
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
     where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd) if cause.file else ""
-    return f"{cause.title} ({where})" if where else cause.title
+    if where:
+        return f"{cause.title} ({where})"
+    return cause.title
 
 
 def _place(each: TriedRepair, fixes: Fixes) -> str:

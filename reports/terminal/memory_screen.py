@@ -297,7 +297,9 @@ def _how(found: FoundMemory) -> str:
 
 
 def _share(size: int, peak: MemoryPeak) -> str:
-    return f"{size / peak.bytes:.0%}" if peak.bytes else "0%"
+    if peak.bytes:
+        return f"{size / peak.bytes:.0%}"
+    return "0%"
 
 
 def _signed(size: int) -> str:

@@ -214,7 +214,9 @@ def node_line(name: str, call: str, result: str, width: int, mark: str = " ") ->
 def _device(graph: FxGraph) -> str:
     """Return the device that most tensors are on."""
     devices = Counter(node.type.device for node in graph.everything() if node.type)
-    return devices.most_common(1)[0][0] if devices else ""
+    if devices:
+        return devices.most_common(1)[0][0]
+    return ""
 
 
 def ops_screen(session: Session, each: CompiledGraph, staged: Staged) -> Iterator[RenderableType]:

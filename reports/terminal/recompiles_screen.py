@@ -163,7 +163,9 @@ def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[s
 def _nearest(recompile: Recompile) -> str:
     number = recompile.distances.get(recompile.nearest or "")
     nearest = fmt.one_line(recompile.nearest or "?", _ID)
-    return f"{nearest} ({number})" if number else nearest
+    if number:
+        return f"{nearest} ({number})"
+    return nearest
 
 
 def _differs(recompile: Recompile) -> str:

@@ -116,7 +116,9 @@ def _parts(parts: tuple[TimedPart, ...], width: int) -> RenderableType:
 
 
 def _memory(size: int | None) -> str:
-    return "?" if size is None else fmt.memory(size)
+    if size is None:
+        return "?"
+    return fmt.memory(size)
 
 
 def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
@@ -169,7 +171,9 @@ def _time(seconds: float | None, whole: float | None = None) -> tuple[str, str]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"
+    if value is None:
+        return ""
+    return f"{value:.0f}"
 
 
 def footer(measured: MeasuredConfiguration) -> Iterator[RenderableType]:

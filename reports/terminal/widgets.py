@@ -202,7 +202,9 @@ def diff_style(line: str) -> str:
     """Return the style for a line of a unified diff."""
     if line.startswith("+"):
         return "green"
-    return "red" if line.startswith("-") else "dim"
+    if line.startswith("-"):
+        return "red"
+    return "dim"
 
 
 def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> Iterator[RenderableType]:

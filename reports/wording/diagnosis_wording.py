@@ -64,7 +64,9 @@ def at_stake(each: Suggestion, found: Diagnosis) -> str:
     if found_ and found.has_later and any(one.what is Finding.RECOMPILE for cause in own for one in cause.symptoms):
         found_ += " in two calls"
     costs = ", ".join(part for part in (found_, time) if part)
-    return f"at stake: {costs}" if costs and time else ""
+    if costs and time:
+        return f"at stake: {costs}"
+    return ""
 
 
 def saved(each: Suggestion, found: Diagnosis) -> str:

@@ -120,14 +120,18 @@ def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
     shown = counts[:most] if most else counts
     text = ", ".join(fmt.one_line(fmt.short_op(op) + (f" {times}" if times > 1 else "")) for op, times in shown)
     left = len(counts) - len(shown)
-    return f"{text}, and {left} more" if left else text
+    if left:
+        return f"{text}, and {left} more"
+    return text
 
 
 def depends_text(symbols: Sequence[str], meant: Mapping[str, SymbolMeant]) -> str:
     """Write ` where x.size(0) is 8`; empty without symbols."""
     known = [meant.get(name, SymbolMeant(name, "not known")) for name in symbols]
     values = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
-    return f" where {fmt.listed(values, 3)}" if symbols else ""
+    if symbols:
+        return f" where {fmt.listed(values, 3)}"
+    return ""
 
 
 def place_text(at: At, cwd: str, limit: int = 0) -> str:
@@ -147,7 +151,9 @@ def output_words(described: str, names: Sequence[str]) -> str:
         return f"gradient of {_name(match[1], names)}"
     if match := _CHANGED.fullmatch(described):
         return f"new value of {_name(match[1], names)}"
-    return "" if described == "None" else fmt.one_line(described)
+    if described == "None":
+        return ""
+    return fmt.one_line(described)
 
 
 def input_words(described: str, names: Sequence[str]) -> str:

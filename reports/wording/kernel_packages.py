@@ -1,12 +1,12 @@
 """Sentences about applying, tuning and editing kernel packages."""
 
+from ctrace.inspector.features.workshop.kernel_package import speed
 from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     CheckedPackage,
     Element,
     Times,
 )
-from ctrace.inspector.features.workshop.package_watching import speed
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
 
@@ -73,7 +73,9 @@ def tolerance(largest: float | None) -> str:
     """Return the power of ten that a difference is below, such as `1e-06`."""
     if not largest:
         return "0"
-    return f"{largest:.0e}" if largest >= 1 else _above(largest)
+    if largest >= 1:
+        return f"{largest:.0e}"
+    return _above(largest)
 
 
 def _above(value: float) -> str:
@@ -93,7 +95,9 @@ def element(wrong: Element) -> str:
 
 def seconds(value: float | None) -> str:
     """Return a time, or that there is none."""
-    return "not measured" if value is None else duration(value)
+    if value is None:
+        return "not measured"
+    return duration(value)
 
 
 def check_line(before: CheckedPackage | None, found: CheckedPackage) -> str:

@@ -10,9 +10,9 @@ from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.at_line import passages
 from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources, resources
-from ctrace.inspector.findings.kernels.kernel_code import passages
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
 from ctrace.inspector.findings.target_view import target_of
 from ctrace.inspector.knowledge.counting import named, plural
@@ -141,7 +141,9 @@ def work_text(work: Work, *, ratio: bool = True) -> str:
 
 def memory(size: int | None) -> str:
     """Write bytes, or `?` if not known."""
-    return UNKNOWN if size is None else fmt.memory(size)
+    if size is None:
+        return UNKNOWN
+    return fmt.memory(size)
 
 
 def language(kernel: Kernel) -> str:
@@ -186,7 +188,9 @@ def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
 def _comment(text: str) -> str:
     """Cut text before a backslash or three quotes, which could end the comment or string that holds the code."""
     end = min((at for part in ("\\", "'''", '"""') if (at := text.find(part)) >= 0), default=None)
-    return text if end is None else f"{text[:end].rstrip()} …"
+    if end is None:
+        return text
+    return f"{text[:end].rstrip()} …"
 
 
 def configuration_text(built: Built, *, short: bool = False, unused: bool = False) -> str:

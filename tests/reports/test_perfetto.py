@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.rank_steps import steps_of
-from ctrace.inspector.features.compare.ranks_of_job import read_job
+from ctrace.inspector.features.compare.ranks_of_job import read_job, steps_of
 from ctrace.inspector.findings import compile_time_view
 from ctrace.reports.perfetto import render_perfetto, render_ranks_perfetto
 from tests.support.compiling import Log, compiled, second

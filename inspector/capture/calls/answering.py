@@ -1,20 +1,85 @@
-"""Carry out a request in the child process, and write the result or the failure."""
+"""Carry out a request in the child process, and write the result or the failure.
+
+Find the line where a failure occurred; torch compiles the user's code, so the traceback may lack that line.
+"""
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, to_builtins
 
-from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.runs.tasks import FailedTask
+from ctrace.inspector.source.owners import owner_of
+
+Place = tuple[str, int | None]
+_BEGINS = re.compile(r"^\s*(?:from user code|Original traceback|User stack):", re.MULTILINE)
+"""How torch introduces the stack of the code that it was compiling: Dynamo (2.13, _dynamo/exc.py), an FX interpreter
+(fx/interpreter.py), and a violated `mark_dynamic` (fx/experimental/symbolic_shapes.py)."""
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in ', re.MULTILINE)
+
+
+def place_of_failure(error: BaseException) -> Place | None:
+    """Return the innermost line in user code, else in a library, or None if the failure is in torch alone.
+
+    The code that torch was compiling takes precedence over the code that called the compiled function.
+    """
+    owners = _owners()
+    quoted = [place for each in _chain(error) for place in _quoted(message(each))]
+    walked = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(without_our_frames(error.__traceback__))
+    ]
+    # A quoted library line beats a user line of the traceback, which is merely the call of the compiled model.
+    for places, owner in ((quoted, Owner.USER), (quoted, Owner.LIBRARY), (walked, Owner.USER)):
+        found = next((each for each in reversed(places) if owner_of(each[0], owners) is owner), None)
+        if found is not None:
+            return found
+    return _of_library(walked, owners)
+
+
+def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None:
+    """Return the innermost line of an installed package, unless only torch calls it."""
+    outside: list[Place] = []
+    for file, line in walked:
+        if owner_of(file, owners) is Owner.TORCH and outside:
+            break
+        if owner_of(file, owners) is Owner.LIBRARY and not file.startswith("<"):
+            outside.append((file, line))
+    return outside[-1] if outside else None
+
+
+def _owners() -> dict[str, str]:
+    """Return the owner of each library folder, including torch's if torch was imported."""
+    file = getattr(sys.modules.get("torch"), "__file__", None)
+    return library_prefixes() | ({} if file is None else {str(Path(file).resolve().parent): "torch"})
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__
+
+
+def _quoted(text: str) -> Iterator[Place]:
+    """Yield the frames quoted in torch's message, outermost first."""
+    for begin in list(_BEGINS.finditer(text))[:1]:
+        for match in _FRAME.finditer(text, begin.end()):
+            yield match["file"], int(match["line"])
+
 
 _T = TypeVar("_T")
 _LONG = 600

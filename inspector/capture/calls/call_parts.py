@@ -98,7 +98,9 @@ def _forward(module: Any) -> CodeType | None:
     """Return the code of a module's `forward`; None if Python does not run it, as in a script module."""
     found = inspect.unwrap(getattr(type(module), "forward", None) or (lambda: None))
     code = getattr(found, "__code__", None)
-    return code if isinstance(code, CodeType) else None
+    if isinstance(code, CodeType):
+        return code
+    return None
 
 
 def _last_line(code: CodeType) -> int:

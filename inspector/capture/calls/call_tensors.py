@@ -5,7 +5,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.input_specs import LiteralInput, TensorInput, parse_input
+from ctrace.inspector.runs.options import LiteralInput, TensorInput, parse_input
 
 _DYNAMIC_SIZES = (8, 12, 16, 20, 24, 28)
 """Sizes for dimensions named by a letter: distinct, so that no two are equal by chance; never 0 or 1, which torch
@@ -146,7 +146,9 @@ def restrided(tensor: Any, stride: str) -> Any:
         return tensor
     changed = _LAYOUTS[stride](tensor.detach())
     same = changed is None or changed.stride() == tensor.stride()
-    return tensor if same else changed.requires_grad_(tensor.requires_grad)
+    if same:
+        return tensor
+    return changed.requires_grad_(tensor.requires_grad)
 
 
 def _transposed(tensor: Any) -> Any:

@@ -105,7 +105,9 @@ def called(
 def _parameters(model: Any) -> Iterable[Any]:
     import torch
 
-    return model.parameters() if isinstance(model, torch.nn.Module) else ()
+    if isinstance(model, torch.nn.Module):
+        return model.parameters()
+    return ()
 
 
 def _buffers(model: Any) -> dict[str, Any]:

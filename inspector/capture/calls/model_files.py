@@ -32,7 +32,7 @@ from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.runs.capture_request import CaptureRequest
-from ctrace.inspector.runs.input_specs import InputChoice, Vary, parse_vary
+from ctrace.inspector.runs.options import InputChoice, Vary, parse_vary
 
 Make = Callable[[], Call]
 
@@ -224,7 +224,9 @@ def entered_by_call(model: Any) -> Any:
 
     function = getattr(model, "forward", model)
     is_unimplemented = getattr(function, "__func__", None) is torch.nn.Module.forward
-    return model if is_unimplemented else function
+    if is_unimplemented:
+        return model
+    return function
 
 
 def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:

@@ -28,4 +28,6 @@ def replaced_texts(sources: tuple[NewText, ...]) -> Iterator[None]:
 
 def replaced_text(path: str) -> str | None:
     """Return the text that stands in for a file; None: the file on disk holds."""
-    return _texts.get(os.path.realpath(path)) if _texts else None
+    if _texts:
+        return _texts.get(os.path.realpath(path))
+    return None

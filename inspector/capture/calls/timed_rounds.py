@@ -20,6 +20,7 @@ _QUIET = 6
 """Calls in a row that must compile nothing before times count: CUDA graphs are recorded at the third."""
 _STEADY = 0.1
 """Times have settled if the medians of the last three calls and of the three before differ by this fraction or less."""
+# A model whose times keep changing never settles.
 _MOST_CALLS = 60
 _WARM_UP_SECONDS = 10.0
 """How long to wait for times to settle after the last compilation."""

@@ -46,7 +46,9 @@ def _parts(value: Any) -> Any:
     """Treat the lists and dicts of `CallResults` itself like those of a result."""
     if isinstance(value, list):
         return ContainerParts("list", dict(enumerate(value)), is_sequence=True)
-    return ContainerParts("dict", value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return ContainerParts("dict", value)
+    return value
 
 
 def _walk(leaf: Leaf) -> Iterator[Leaf]:
@@ -77,7 +79,9 @@ def dense(value: Any) -> Any:
         return value.values()
     if value.is_quantized:
         return value.dequantize()
-    return value if value.layout is torch.strided else value.to_dense()
+    if value.layout is torch.strided:
+        return value
+    return value.to_dense()
 
 
 class _Absent:
@@ -263,14 +267,18 @@ def difference(eager: CallResults, compiled: CallResults) -> str | None:
 
 
 def _by(one: Any, other: Any) -> str:
-    return f", by up to {magnitude(one - other):.3g}" if precision_of(one.dtype) is not None else ""
+    if precision_of(one.dtype) is not None:
+        return f", by up to {magnitude(one - other):.3g}"
+    return ""
 
 
 def magnitude(tensor: Any) -> float:
     """Return the largest finite magnitude."""
     values = tensor.detach().abs()
     finite = values[values.isfinite()]
-    return float(finite.max()) if finite.numel() else 0.0
+    if finite.numel():
+        return float(finite.max())
+    return 0.0
 
 
 def _described(tensor: Any) -> str:

@@ -187,7 +187,9 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
     # Slots first: an object may have slots and a `__dict__` beside them.
     if slots:
         return _of_slots(path, kind, value, slots, attributes or {})
-    return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
+    if attributes is None:
+        return None
+    return _of_dict(path, kind, attributes, ".{}")
 
 
 def _of_items(path: str, kind: str, value: Any) -> Container:
@@ -404,7 +406,9 @@ def _attributes(value: Any) -> Content | None:
             attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return attributes if type(attributes) is dict else None
+    if type(attributes) is dict:
+        return attributes
+    return None
 
 
 @per_class
@@ -431,7 +435,9 @@ def _owner(module: str) -> Owner | None:
     # Read no attribute: a module that loads others when it is asked for a name may fail to (as in transformers).
     file = getattr(found, "__dict__", {}).get("__file__") if isinstance(found, ModuleType) else None
     if file is None:
-        return Owner.USER if top == "__main__" else None
+        if top == "__main__":
+            return Owner.USER
+        return None
     if str(file).startswith(OURS):
         return None
     return owner_of(str(file), library_prefixes())

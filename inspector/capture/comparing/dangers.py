@@ -17,10 +17,16 @@ Otherwise the call is not compared, and the reason names the line where it is kn
 nothing fails: a failure of ctrace cancels what it was about to say.
 
 Find by experiment which changes of the world explain why compiled results differ from eager.
+
+Find the line of the user's source that reads an environment variable, an attribute or a global.
 """
 
+import ast
+import linecache
+import re
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import groupby
@@ -38,22 +44,113 @@ from ctrace.inspector.capture.comparing.containers import Content
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.precision import FLOAT32
-from ctrace.inspector.capture.comparing.reads import place_of
 from ctrace.inspector.capture.comparing.sealed import CACHE
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.sources import RandomSource, SourceKind, Sources
 from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.comparing.verdicts import AGREED, Court, EagerBudget, ResultVerdict
 from ctrace.inspector.capture.comparing.world import A_TENSOR, Facts, ItemChange, World, look, look_into
+from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts
 from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.errors import TargetError, telling_line
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.run_events import DangersWithdrawn
 from ctrace.inspector.facts.scenario_facts import DangerFound, Rule
+from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.source_names import user_name
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_READER = re.compile(r"\bgetenvb?$|environb?\.(?:get|setdefault|__getitem__|__contains__)$")
+_LAST_NAME = re.compile(r"([A-Za-z_]\w*)\W*$")
+
+Place = tuple[str, int]
+
+
+def place_of(change: ItemChange, world: World) -> Place | None:
+    """Return where the changed value is read, or where an added or removed function is defined."""
+    for value in (change.now, change.was):
+        if isinstance(value, FunctionType):
+            return value.__code__.co_filename, value.__code__.co_firstlineno
+    reads = _environment_reads if change.container.kind == "environment" else _name_reads
+    name = str(change.key) if change.container.kind == "environment" else _name(change)
+    return next((place for file in _files(world) for place in reads(file, name)), None)
+
+
+def _name(change: ItemChange) -> str:
+    """Return the last name of the path: `scale` of `model.scale`, `TABLE` of `helper.TABLE['a']`."""
+    if isinstance(change.key, str) and change.key.isidentifier() and change.container.item == ".{}":
+        return change.key
+    found = _LAST_NAME.search(change.container.path.partition(" of ")[0].partition("[")[0])
+    if found:
+        return found[1]
+    return str(change.key)
+
+
+def _files(world: World) -> list[str]:
+    """List the source files of the modules with the model's code, the user's first."""
+    modules = [path for kind, path in world.containers if kind == "global"]
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
+    known = dict.fromkeys(str(file) for file in files if file is not None)
+    return sorted(known, key=lambda file: owner_of(file, library_prefixes()) is not Owner.USER)
+
+
+def _inside_functions(file: str) -> Iterator[ast.AST]:
+    """Yield the code that runs when the model is called: methods first, since they hold most of it, then functions."""
+
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for root in (*classes, tree):
+        for node in ast.walk(root):
+            if isinstance(node, _FUNCTIONS) and getattr(node, "name", "") != "__init__":
+                yield from ast.walk(node)
+
+
+def _environment_reads(file: str, name: str) -> Iterator[Place]:
+    """Yield reads of the named variable first, then reads of any environment variable."""
+    nodes = list(_inside_functions(file))
+    reads = [node for node in nodes if _reads_environment(node)]
+    named = [node for node in reads if any(_is_constant(part, name) for part in ast.walk(node))]
+    others = [node for node in reads if not any(isinstance(part, ast.Constant) for part in ast.walk(node))]
+    # A read whose name is computed may be that of any variable.
+    yield from _places(file, named or others)
+
+
+def _reads_environment(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.ctx, ast.Load) and "environ" in ast.unparse(node.value)
+    if isinstance(node, ast.Call):
+        return bool(_READER.search(ast.unparse(node.func)))
+    return isinstance(node, ast.Compare) and "environ" in ast.unparse(node.comparators[-1])
+
+
+def _is_constant(node: ast.AST, value: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _name_reads(file: str, name: str) -> Iterator[Place]:
+    yield from _places(file, [node for node in _inside_functions(file) if _reads_name(node, name)])
+
+
+def _reads_name(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == name and isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Name):
+        return node.id == name and isinstance(node.ctx, ast.Load)
+    is_getattr = isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr")
+    return is_getattr and any(_is_constant(part, name) for part in ast.walk(node))
+
+
+def _places(file: str, nodes: Iterable[ast.AST]) -> Iterator[Place]:
+    for node in nodes:
+        yield file, int(getattr(node, "lineno", 1))
+
 
 _LONG = 80
 _VARIES = "eager is not deterministic here"
@@ -373,7 +470,9 @@ def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[I
 
 def _key(value: Any) -> Any:
     """Return what distinguishes an old value from others; a class of the program may be unable to be compared."""
-    return (type(value), value) if type(value) in (bool, int, float, str, bytes) else id(value)
+    if type(value) in (bool, int, float, str, bytes):
+        return (type(value), value)
+    return id(value)
 
 
 def _counted(experiment: Experiment) -> Experiment:
@@ -449,7 +548,9 @@ class Before(Struct, frozen=True):
     @property
     def counts(self) -> OpCounts | None:
         """Ops of the eager call, if they were counted."""
-        return None if self.eager is None else self.eager.counts
+        if self.eager is None:
+            return None
+        return self.eager.counts
 
 
 class Dangers:
@@ -552,7 +653,9 @@ class Dangers:
         """Compare, and search for the cause of a difference; a failure of ctrace is a problem, and no finding."""
         try:
             if not disagreeing(eager.results, compiled):
-                return SearchOutcome() if is_compared(compiled) else SearchOutcome(not_compared=_NOTHING)
+                if is_compared(compiled):
+                    return SearchOutcome()
+                return SearchOutcome(not_compared=_NOTHING)
             # Dynamo skipped everything: two calls of Python differ by themselves.
             if self._ops.runs == before.runs and not self._ops.has_code_without_graph:
                 return SearchOutcome(not_compared=_NO_CODE)

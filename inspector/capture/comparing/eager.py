@@ -183,7 +183,9 @@ class Eager:
         """Return what to try, one after the other; an arithmetic records what it computes, so it is tried once."""
         if not self._forces_eager:
             return (self._marked,)
-        return (_forced, self._marked) if arithmetic is None else (_forced,)
+        if arithmetic is None:
+            return (_forced, self._marked)
+        return (_forced,)
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
@@ -273,7 +275,9 @@ class Eager:
             # The model itself was called, so its parameters are restored even if the call failed.
             kept.restore()
             lost = inputs.restore()
-        return None if lost or run.traces.lost else run
+        if lost or run.traces.lost:
+            return None
+        return run
 
     def _blame(self, error: Exception, way: Way) -> None:
         """Raise if the original model raises, too; otherwise, record why the results were not compared.

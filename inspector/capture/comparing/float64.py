@@ -22,7 +22,9 @@ class Float64(WatchedArithmetic):
         """Widen the parameters and buffers of a copy."""
         import torch
 
-        return model._apply(_widened) if isinstance(model, torch.nn.Module) else model
+        if isinstance(model, torch.nn.Module):
+            return model._apply(_widened)
+        return model
 
     def call(self, call: Call) -> Call:
         """Widen copies of the arguments."""
@@ -35,7 +37,9 @@ class Float64(WatchedArithmetic):
                 wide = torch.complex128 if tensor.is_complex() else torch.float64
                 copy = with_memory(tensor, wide) if is_plain(tensor) else _widened(tensor).detach()
                 made[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
-            return made[id(tensor)] if precision_of(tensor.dtype) else tensor
+            if precision_of(tensor.dtype):
+                return made[id(tensor)]
+            return tensor
 
         return mapped(call, widened)
 
@@ -66,7 +70,9 @@ class Float64(WatchedArithmetic):
         change = _narrowing(func, args, kwargs) or _wide_values
         args, kwargs = _arguments(func, args, kwargs, change)
         result = func(*args, **kwargs)
-        return result if aliases(func) else _pytree.tree_map_only(torch.Tensor, _widened, result)
+        if aliases(func):
+            return result
+        return _pytree.tree_map_only(torch.Tensor, _widened, result)
 
 
 def _widened(tensor: Any) -> Any:
@@ -83,7 +89,9 @@ def _wide_values(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return _widened(value)
     if isinstance(value, torch.dtype) and precision_of(value) is not None:
-        return torch.complex128 if value.is_complex else torch.float64
+        if value.is_complex:
+            return torch.complex128
+        return torch.float64
     return value
 
 
@@ -102,7 +110,9 @@ def _narrowing(func: Any, args: Any, kwargs: Any) -> Callable[[Any], Any] | None
 
     def fitted(value: Any) -> Any:
         fits = isinstance(value, torch.Tensor) and value.is_floating_point() and is_plain(value)
-        return value.to(narrow[0]) if fits else value
+        if fits:
+            return value.to(narrow[0])
+        return value
 
     return fitted
 
@@ -121,7 +131,9 @@ def _arguments(func: Any, args: Any, kwargs: Any, change: Callable[[Any], Any]) 
     kept = {argument.name for argument in func._schema.arguments if argument.alias_info is not None}
 
     def changed(name: str, value: Any) -> Any:
-        return value if name in kept else _pytree.tree_map(change, value)
+        if name in kept:
+            return value
+        return _pytree.tree_map(change, value)
 
     names = [argument.name for argument in func._schema.arguments]
     positional = tuple(changed(name, value) for name, value in zip(names, args, strict=False))

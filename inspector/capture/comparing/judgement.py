@@ -68,7 +68,9 @@ class Judged(Struct, frozen=True):
         """Compiled code's error as a multiple of eager's."""
         if self.eager_error is None or self.compiled_error is None:
             return 0.0
-        return self.compiled_error / self.eager_error if self.eager_error else math.inf
+        if self.eager_error:
+            return self.compiled_error / self.eager_error
+        return math.inf
 
 
 NEAR_TIE = "rounding alone changes which integers, flags or sizes eager gives"
@@ -124,9 +126,13 @@ def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
             moved = torch.stack([each != eager for each in (eager, *others)]).sum(0)
             unseen = int(((eager != compiled) & (moved == 0)).sum())
             wrong = unseen > (_ties_unseen(int((moved == 1).sum()), len(others)) if bool(moved.any()) else 0)
-            return Judged(Judgement.WRONG) if wrong else Judged(Judgement.UNDECIDED, why=NEAR_TIE)
+            if wrong:
+                return Judged(Judgement.WRONG)
+            return Judged(Judgement.UNDECIDED, why=NEAR_TIE)
     unsettled = any(_form(each) != _form(eager) for each in others)
-    return Judged(Judgement.UNDECIDED, why=NEAR_TIE) if unsettled else Judged(Judgement.WRONG)
+    if unsettled:
+        return Judged(Judgement.UNDECIDED, why=NEAR_TIE)
+    return Judged(Judgement.WRONG)
 
 
 def _ties_unseen(once: int, calls: int) -> float:
@@ -151,7 +157,9 @@ def _form(value: Any) -> Any:
         return tuple(value.shape)
     if isinstance(value, ContainerParts):
         return value.kind, value.items.keys()
-    return value if isinstance(value, bool | int | str | bytes | None) else kind_of(value)
+    if isinstance(value, bool | int | str | bytes | None):
+        return value
+    return kind_of(value)
 
 
 class _Numbers(Struct, frozen=True):
@@ -243,7 +251,9 @@ class _Numbers(Struct, frozen=True):
 
 
 def _median(values: Any) -> float:
-    return float(values.median()) if values.numel() else 0.0
+    if values.numel():
+        return float(values.median())
+    return 0.0
 
 
 class _Measure(Struct, frozen=True):

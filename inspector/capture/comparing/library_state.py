@@ -111,7 +111,9 @@ class LibraryState:
             return lambda module: _names(vars(module)) if self._is_of_library(str(vars(module)["__name__"])) else None
         if issubclass(kind, type):
             return lambda cls: _names(vars(cls)) if self._is_of_library(str(cls.__module__)) else None
-        return _attributes if self._is_of_library(str(kind.__module__)) else None
+        if self._is_of_library(str(kind.__module__)):
+            return _attributes
+        return None
 
 
 def _attributes(value: Any) -> list[Any] | None:
@@ -119,7 +121,9 @@ def _attributes(value: Any) -> list[Any] | None:
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return _names(attributes) if type(attributes) is dict else None
+    if type(attributes) is dict:
+        return _names(attributes)
+    return None
 
 
 def _items(base: Any, value: Any) -> list[Any] | None:

@@ -54,17 +54,23 @@ def precision_of(dtype: Any) -> Precision | None:
 
 def coarser(one: Precision, other: Precision) -> Precision:
     """Return the bounds of the dtype that rounds more."""
-    return one if one.roundoff >= other.roundoff else other
+    if one.roundoff >= other.roundoff:
+        return one
+    return other
 
 
 def matmul_roundoff(device: str) -> float:
     """Return the relative error to which a device may round float32 factors of a matmul or convolution, or 0."""
     settings = set(_settings(device))
     if device == "cuda":
-        return TF32 if settings & {"medium", "high", "tf32", "True"} else 0.0
+        if settings & {"medium", "high", "tf32", "True"}:
+            return TF32
+        return 0.0
     if settings & {"medium", "bf16"}:
         return BFLOAT16.roundoff
-    return TF32 if settings & {"high", "tf32"} else 0.0
+    if settings & {"high", "tf32"}:
+        return TF32
+    return 0.0
 
 
 def _settings(device: str) -> Iterator[str]:

@@ -158,7 +158,9 @@ def _kind(cls: type) -> _Kind | None:
             return _KNOWN[base]
         if (base.__module__, base.__name__) in _NAMED:
             return _NAMED[base.__module__, base.__name__]
-    return _Kind(_iterator) if _is_iterator(cls) else None
+    if _is_iterator(cls):
+        return _Kind(_iterator)
+    return None
 
 
 def _is_iterator(cls: type) -> bool:
@@ -307,7 +309,9 @@ def _effective(value: Any) -> Any:
 
 def _of_context(value: Any) -> Any:
     found = _effective(value)
-    return found if isinstance(found, _PLAIN) else id(found)
+    if isinstance(found, _PLAIN):
+        return found
+    return id(found)
 
 
 def _put_context(value: Any, state: Any) -> None:

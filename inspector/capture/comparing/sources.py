@@ -160,7 +160,9 @@ class _Reader:
             found = object.__getattribute__(owner, "__dict__").get(node.attr, _UNKNOWN)
         except AttributeError:
             return _UNKNOWN
-        return found if found is not _UNKNOWN else vars(type(owner)).get(node.attr, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        return vars(type(owner)).get(node.attr, _UNKNOWN)
 
 
 def _is_stable(value: Any) -> bool:

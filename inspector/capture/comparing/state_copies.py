@@ -51,7 +51,9 @@ class Copier:
 def _gradient_copy(tensor: Any) -> Any:
     # torch warns where `.grad` of a tensor that keeps none is read (_tensor.py, 2.13).
     has_gradient = (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None
-    return tensor.grad.detach().clone() if has_gradient else None
+    if has_gradient:
+        return tensor.grad.detach().clone()
+    return None
 
 
 def _alike(tensor: Any, twin: Any) -> bool:

@@ -49,6 +49,7 @@ def bits(tensor: Any) -> Any:
         return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
 
 
+# A model may hold a table or a corpus: reading all of it would take longer than the call.
 _MOST_CONTAINERS = 100_000
 _MOST_BYTES = 256 * 2**20
 """Total size of the tensors that one checkpoint copies; of the others, it stores only the version."""

@@ -22,7 +22,9 @@ _LONGEST_PRINTED = 10_000
 def type_name(error: BaseException) -> str:
     """Return the qualified name of an exception's class, even if a metaclass overrides `__qualname__`."""
     name = type.__dict__["__qualname__"].__get__(type(error))
-    return written(name) if isinstance(name, str) else "exception"
+    if isinstance(name, str):
+        return written(name)
+    return "exception"
 
 
 def message(error: BaseException) -> str:
@@ -54,7 +56,9 @@ def written(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Cut a text that is too long, and append the number of missing characters."""
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
+    if left <= 0:
+        return text
+    return f"{text[:most]}… ({left:,} more characters)"
 
 
 def traceback_text(error: BaseException, frames: TracebackType | None) -> str:

@@ -278,6 +278,7 @@ def _loaded_files() -> Iterator[str]:
     yield from (path for path in paths if ".so" in path)
 
 
+# A program that walks a data set must not have all of it hashed.
 _MOST_FILES = 5000
 _MOST_BYTES = 1 << 28
 _SYSTEM = ("/proc/", "/dev/", "/sys/")

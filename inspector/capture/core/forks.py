@@ -53,7 +53,9 @@ def exit_status(pid: int, *, block: bool = False) -> int | None:
         found, status = os.waitpid(pid, 0 if block else os.WNOHANG)
     except ChildProcessError:
         return 0
-    return os.waitstatus_to_exitcode(status) if found else None
+    if found:
+        return os.waitstatus_to_exitcode(status)
+    return None
 
 
 def end(pid: int) -> None:

@@ -148,7 +148,9 @@ def _folder() -> str:
 
 def _default_folder() -> str:
     utils = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
-    return str(utils.default_cache_dir()) if utils is not None else ""
+    if utils is not None:
+        return str(utils.default_cache_dir())
+    return ""
 
 
 def _switched_off() -> tuple[str, ...]:

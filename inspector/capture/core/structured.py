@@ -56,7 +56,9 @@ def _with_stage(data: Any) -> Any:
     from torch._inductor.virtualized import V
 
     part = {"stage": current_stage()} if hasattr(V.graph, "is_backward") else {}
-    return {**data, **part} if isinstance(data, dict) else part
+    if isinstance(data, dict):
+        return {**data, **part}
+    return part
 
 
 @contextmanager

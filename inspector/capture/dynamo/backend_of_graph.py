@@ -2,9 +2,16 @@
 
 Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph, but
 not the name of its backend.
+
+Record Python loops that Dynamo unrolls into a graph: how often each body ran, and the ops that it made.
+
+Source: Dynamo executes bytecode by `InstructionTranslatorBase.dispatch_table` (2.13, _dynamo/symbolic_convert.py:1235),
+which each translator class has for itself. FOR_ITER pushes a value, or jumps to its target at the end; a `while` loop
+jumps backwards after each pass but the last.
 """
 
-from collections.abc import Iterator
+import dis
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
@@ -15,7 +22,9 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.eager_backend import RECORDED_AS
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.facts.bytecode_facts import GraphMade, ModulesSeen
+from ctrace.inspector.facts.bytecode_facts import GraphMade, LoopsUnrolled, ModulesSeen
+from ctrace.inspector.facts.graph_facts import Unrolled
+from ctrace.inspector.source.stacks import frames_in, resumed
 
 _CALLS = ("call_function", "call_method", "call_module")
 
@@ -40,7 +49,9 @@ def graphs(ops: OpCounter | None) -> Source:
                         recorder.add(GraphMade(backend, number, _wrapped_name(self)))
                     # After the records: the backend may change the graph, or fail.
                     compiled = original(self, gm, example_inputs)
-                    return compiled if ops is None else ops.wrap(compiled)
+                    if ops is None:
+                        return compiled
+                    return ops.wrap(compiled)
 
                 with recorder.watching("graphs"):
                     original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
@@ -80,3 +91,113 @@ def _wrapped_name(output_graph: Any) -> str | None:
     if isinstance(module, Module):
         return type(module).__name__
     return getattr(called, "__name__", None)
+
+
+_UNROLLED_CALLS = ("call_function", "call_method", "call_module")
+_BACKWARD = ("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE")
+_FOR = ("FOR_ITER", "SEND")
+_FEW = 2
+"""A body that runs less often is not unrolled."""
+
+_PASSES = "_ctrace_passes"
+"""An attribute of an OutputGraph, which is new in each attempt and not hashable: the passes of each loop."""
+_Loop = tuple[str, int, str, int, int]
+"""File, line, function, and the first and last line of the body."""
+
+
+@contextmanager
+def unrolled(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record the unrolled loops of each graph."""
+    with ExitStack() as patches:
+
+        def install(_dynamo: ModuleType) -> None:
+            from torch._dynamo import symbolic_convert
+            from torch._dynamo.output_graph import OutputGraph
+
+            def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+                with recorder.watching("unrolled loops"):
+                    if loops := _loops(gm.graph, vars(self).get(_PASSES, {})):
+                        recorder.add(LoopsUnrolled(loops))
+                return original(self, gm, example_inputs)
+
+            def note(translator: Any, inst: Any, end: Any, first: int) -> None:
+                with recorder.watching("unrolled loops"):
+                    loop = _loop(translator, inst, end)
+                    counted = vars(translator.output).setdefault(_PASSES, {})
+                    counted[loop] = counted.get(loop, first) + 1
+
+            with recorder.watching("unrolled loops"):
+                for translator in list(vars(symbolic_convert).values()):
+                    # A metaclass builds a table for each class that defines handlers, so patching the base alone would
+                    # miss the others.
+                    if isinstance(translator, type) and "dispatch_table" in vars(translator):
+                        table = list(vars(translator)["dispatch_table"])
+                        _watch(table, note)
+                        patches.enter_context(patched(translator, "dispatch_table", table))
+                original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
+
+        when("torch._dynamo", install)
+        yield
+
+
+def _watch(table: list[Any], note: Callable[[Any, Any, Any, int], None]) -> None:
+    """Replace the entries of a dispatch table by ones that note each pass of a loop."""
+
+    def iterate(original: Any) -> Any:
+        def step(self: Any, inst: Any) -> None:
+            after = self.instruction_pointer
+            original(self, inst)
+            # Unchanged: Dynamo goes on with the body. At the end of the loop, it jumps to the target.
+            if self.instruction_pointer == after:
+                note(self, inst, inst.target, 0)
+
+        return step
+
+    def jump(original: Any) -> Any:
+        def step(self: Any, inst: Any) -> None:
+            after = self.instruction_pointer
+            original(self, inst)
+            if self.instruction_pointer != after and inst.target.opname not in _FOR:
+                note(self, inst.target, inst, 1)
+
+        return step
+
+    for name, wrap in [("FOR_ITER", iterate), *((name, jump) for name in _BACKWARD)]:
+        code = dis.opmap.get(name)
+        if code is not None and table[code] is not None:
+            table[code] = wrap(table[code])
+
+
+def _loop(translator: Any, begin: Any, end: Any) -> _Loop:
+    """Return the loop whose instructions are those from `begin` to `end`, a backward jump or what follows the loop."""
+    inside = translator.instructions[translator.indexof[begin] : translator.indexof[end]]
+    lines = [line for each in inside if (line := _line(each)) is not None]
+    code = translator.f_code
+    # A `while` tests its condition again at the end, so the jump backwards has the line of its head.
+    heads = [line for each in (begin, *([end] if end.opname in _BACKWARD else [])) if (line := _line(each)) is not None]
+    first = min(heads or lines, default=code.co_firstlineno)
+    return code.co_filename, first, resumed(code.co_name)[0], min(lines, default=first), max(lines, default=first)
+
+
+def _line(inst: Any) -> int | None:
+    line = inst.positions.lineno if inst.positions is not None else inst.starts_line
+    if isinstance(line, int):
+        return line
+    return None
+
+
+def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:
+    """Describe the loops that made ops of a graph."""
+    many = {loop: times for loop, times in passes.items() if times >= _FEW}
+    made = dict.fromkeys(many, 0)
+    for node in graph.nodes if many else ():
+        stack = frames_in(node.stack_trace or "") if node.op in _UNROLLED_CALLS else ()
+        for loop in many:
+            file, _, function, first, last = loop
+            made[loop] += any((at.file, at.function) == (file, function) and first <= at.line <= last for at in stack)
+    found = []
+    for loop, times in many.items():
+        file, line, function, *_ = loop
+        if made[loop]:
+            found.append(Unrolled(file, line, function, times, made[loop]))
+    return tuple(found)

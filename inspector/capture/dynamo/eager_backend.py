@@ -170,7 +170,9 @@ def runner_of(graph: Any, run: Callable[..., Any] | None = None) -> Callable[...
     """Return the function that runs a graph; `run` would, if values exist (default: the graph's code)."""
     plain: Callable[..., Any] = run or graph.forward
     replacing: Callable[[Callable[..., Any]], Callable[..., Any]] | None = graph.meta.get(RUNNER)
-    return plain if replacing is None else replacing(plain)
+    if replacing is None:
+        return plain
+    return replacing(plain)
 
 
 @contextmanager
@@ -220,7 +222,9 @@ def _named(backend: Any) -> str:
     }
     options = ", ".join(f"{key}={value!r}"[:80] for key, value in values.items() if value is not None)
     text = str(name or class_name(type(backend)))
-    return f"{text} ({options})" if options else text
+    if options:
+        return f"{text} ({options})"
+    return text
 
 
 def _options(options: Any) -> dict[str, Any]:

@@ -103,7 +103,9 @@ def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> 
         if not has_tensor_in_frame(top.f_locals["frame"]):
             return "no_tensor"
         return "excluded"
-    return "generator" if code.co_flags & _GENERATOR else "failed"
+    if code.co_flags & _GENERATOR:
+        return "generator"
+    return "failed"
 
 
 def _is_assert(known: dict[str, Any]) -> bool:

@@ -56,7 +56,9 @@ class GuardStacks(Struct):
     def object_of(self, part: str) -> str | None:
         """Return the name of the object that a guard checks, or None if it checks none or an unknown one."""
         match = _OBJECT.match(part)
-        return self._objects.get(match["id"]) if match else None
+        if match:
+            return self._objects.get(match["id"])
+        return None
 
 
 _OBJECT = re.compile(r"___check_obj_id\((?P<source>.+?), (?P<id>\d+)\)")

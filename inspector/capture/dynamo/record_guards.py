@@ -268,7 +268,9 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
 def receiver_of(f_locals: dict[str, Any]) -> str:
     """Return what a method calls its object; a resume function has other names before it."""
-    return "self" if "self" in f_locals else next(iter(f_locals), "")
+    if "self" in f_locals:
+        return "self"
+    return next(iter(f_locals), "")
 
 
 class _Objects:
@@ -335,7 +337,9 @@ def _dicts(node: Any) -> Iterator[str]:
 
 
 def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
-    return -1 if stack is None else known.setdefault(stack, len(known))
+    if stack is None:
+        return -1
+    return known.setdefault(stack, len(known))
 
 
 def _left_out(builder: Any, maker: FrameType) -> tuple[LeftOut, ...]:

@@ -38,6 +38,8 @@ def shapes(recorder: Recorder, when: When) -> Iterator[None]:
             from torch._dynamo.exc import RestartAnalysis, SkipFrame
             from torch._dynamo.output_graph import OutputGraph
 
+            # `cleanup` drops the inputs of the graph and where they come from (2.13, _dynamo/output_graph.py), at the
+            # end of each attempt to compile: the last moment at which both are known.
             def cleanup(self: Any) -> None:
                 # Skip an attempt that restarts or captures nothing.
                 if not isinstance(sys.exc_info()[1], RestartAnalysis | SkipFrame):

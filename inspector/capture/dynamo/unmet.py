@@ -365,7 +365,9 @@ def _state(text: str) -> dict[str, Any]:
         state = json.loads(text.partition("  #")[0])
     except ValueError:
         return {}
-    return state if isinstance(state, dict) else {}
+    if isinstance(state, dict):
+        return state
+    return {}
 
 
 def _of_autocast(names: list[str], state: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -390,7 +392,9 @@ def _values(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    return _DTYPES.get(value, str(value)) if name.endswith("dtype") else str(value)
+    if name.endswith("dtype"):
+        return _DTYPES.get(value, str(value))
+    return str(value)
 
 
 def differences(code: str, value: Any) -> list[str]:

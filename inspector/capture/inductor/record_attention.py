@@ -27,16 +27,18 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.capture.inductor.attention_places import (
+from ctrace.inspector.capture.inductor.attention_choice import AttentionCall, whole, why_math
+from ctrace.inspector.capture.inductor.attention_misses import (
     BETWEEN,
     AttentionPlace,
     axis_of,
     is_backward,
     op_of,
     places_in,
+    refused,
+    untried,
+    why_not,
 )
-from ctrace.inspector.capture.inductor.choice import AttentionCall, whole, why_math
-from ctrace.inspector.capture.inductor.misses import refused, untried, why_not
 from ctrace.inspector.capture.inductor.record_passes import is_attention_pattern, pattern_name, stage_of
 from ctrace.inspector.facts.passes import Attention, AttentionFound, WhyNotFused
 

@@ -249,7 +249,9 @@ def _also(recorder: Recorder, original: Any, hook: Callable[[Any], None], *, fir
         result = None if first else original(self, *args)
         with recorder.watching("a pass"):
             hook(self)
-        return original(self, *args) if first else result
+        if first:
+            return original(self, *args)
+        return result
 
     return method
 
@@ -320,7 +322,9 @@ def stage_of(graph: Any, subsystem: str | None) -> str:
         return "pre_grad"
     names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
     if any(name.startswith("tangents_") for name in names):
-        return "joint" if subsystem == "joint_graph_passes" else "backward"
+        if subsystem == "joint_graph_passes":
+            return "joint"
+        return "backward"
     if any(name.startswith("primals_") for name in names):
         return "forward"
     return "inference"
@@ -334,7 +338,9 @@ def target_name(target: Any) -> str:
     if "_ops" in module and "Overload" in type(target).__name__:
         return str(target)
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
-    return f"{module}.{name}" if module and module != "builtins" else str(name)
+    if module and module != "builtins":
+        return f"{module}.{name}"
+    return str(name)
 
 
 _REPLACED_NODE_ENTRIES = ("GraphPatternEntry", "ReplacementPatternEntry")
@@ -408,7 +414,9 @@ def _next(waiting: list[str] | None) -> str:
     """Return the first trace that no node took; the last one is for all that follow."""
     if not waiting:
         return ""
-    return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+    if len(waiting) > 1:
+        return waiting.pop(0)
+    return waiting[0]
 
 
 def _key(node: Any) -> tuple[Any, ...]:

@@ -71,7 +71,9 @@ class ProgramStatistics:
     def read(self, index: int, original: _Read) -> dict[str, Any]:
         """Return the statistics as they would be without second runs."""
         found, gpu = original(index), self._gpus.get(index)
-        return found if gpu is None else _corrected(found, gpu)
+        if gpu is None:
+            return found
+        return _corrected(found, gpu)
 
     def forget_peaks(self, index: int) -> None:
         """Follow the program, which resets the peaks of a GPU."""

@@ -124,7 +124,9 @@ def repr_of_state(state: Any) -> str:
     """Write the state of a random generator of NumPy, so that two can be compared."""
     if isinstance(state, dict):
         return repr({name: repr_of_state(each) for name, each in state.items()})
-    return repr(state.tobytes()) if hasattr(state, "tobytes") else repr(state)
+    if hasattr(state, "tobytes"):
+        return repr(state.tobytes())
+    return repr(state)
 
 
 def _cuda_states() -> list[Any]:

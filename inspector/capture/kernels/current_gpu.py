@@ -31,7 +31,9 @@ _HEAD_START = 2_000_000
 
 def timed(launch: RepeatableLaunch) -> tuple[float, int]:
     """Return the median seconds of a launch and the number of launches; its `restore` runs untimed before each."""
-    return _on_gpu(launch) if launch.on_gpu else _on_cpu(launch)
+    if launch.on_gpu:
+        return _on_gpu(launch)
+    return _on_cpu(launch)
 
 
 def _on_gpu(launch: RepeatableLaunch) -> tuple[float, int]:
@@ -126,7 +128,9 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
 def _bandwidth(properties: Any) -> float | None:
     """Return the memory bandwidth in bytes per second: two transfers per clock (kHz in torch) over the bus (bits)."""
     clock, width = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
-    return 2 * clock * 1e3 * width / 8 if clock and width else None
+    if clock and width:
+        return 2 * clock * 1e3 * width / 8
+    return None
 
 
 def _copied() -> float | None:

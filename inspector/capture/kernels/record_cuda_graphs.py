@@ -71,6 +71,7 @@ class CudaGraphPiece(Struct, frozen=True):
 
 # Rounds alternate between both ways, so that a slower clock hits both.
 _ROUNDS = 9
+# A block of several calls, because one replay may be shorter than what starting and waiting for it costs.
 _BLOCK_SECONDS = 0.002
 # Several calls to a round, as one replay may be shorter than the clock can tell.
 _MOST_CALLS = 100
@@ -265,14 +266,14 @@ def _seconds(run: Callable[[], Any], calls: int) -> float:
     return (time.perf_counter() - began) / calls
 
 
-_CUDA_GRAPH_CALL_SKIP = "log_cudagraph_skip_and_bump_counter"
+_SKIP = "log_cudagraph_skip_and_bump_counter"
 _SIZES = "is_cudagraph_capture_sizes"
 _NOT_CAPTURED = "its sizes are not in cudagraph_capture_sizes"
 _FORCED = "force_cudagraphs_warmup is on"
 _PENDING = "results of an earlier call are still alive, and no backward has run since (pending, uninvoked backwards)"
 _SAME_STEP = "results of an earlier graph of the same step are alive, and torch was still warming that one up"
-_CUDA_GRAPH_CALL_MOST_SIZES = 400
-_CUDA_GRAPH_CALL_MOST_REASON = 2000
+_MOST_SIZES = 400
+_MOST_REASON = 2000
 
 
 class CudaGraphCalls:
@@ -291,7 +292,7 @@ class CudaGraphCalls:
         """Watch torch's decisions."""
         manager, node = module.CUDAGraphTreeManager, module.CUDAGraphNode
         hooks = (
-            (module, _CUDA_GRAPH_CALL_SKIP, self._skipping),
+            (module, _SKIP, self._skipping),
             (module, _SIZES, self._choosing_sizes),
             # `run_eager` is a warm-up, `record_function` a recording, `check_invariants` says why a recording does not
             # fit.
@@ -393,7 +394,7 @@ class CudaGraphCalls:
         # Torch checks several recordings in a row; only the last one's reason is known, and only if it is this
         # function's.
         if mismatch is not None and mismatch[0] == function_id:
-            return str(mismatch[1]())[:_CUDA_GRAPH_CALL_MOST_REASON]
+            return str(mismatch[1]())[:_MOST_REASON]
         if recordings[function_id] == 1:
             return ""
         before = manager.current_node
@@ -422,7 +423,9 @@ def why_warmed_up(manager: Any, function_id: Any) -> str:
         if manager.in_new_torch_compile_invocation():
             return _PENDING
         return _SAME_STEP
-    return _FORCED if config.triton.force_cudagraphs_warmup else ""
+    if config.triton.force_cudagraphs_warmup:
+        return _FORCED
+    return ""
 
 
 def _pool_bytes(manager: Any) -> int:
@@ -439,13 +442,11 @@ def _sizes(inputs: Any) -> str:
     import torch
 
     shown = [str(list(each.shape)) if isinstance(each, torch.Tensor) else str(each) for each in inputs]
-    return " ".join(shown)[:_CUDA_GRAPH_CALL_MOST_SIZES]
+    return " ".join(shown)[:_MOST_SIZES]
 
 
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"
-_MOST_SIZES = 400
-_MOST_REASON = 2000
 _LIMITS = (
     "cudagraph_dynamic_shape_warn_limit",
     "cudagraph_dynamic_shape_rerecord_limit",
@@ -458,7 +459,6 @@ _SAID_OF_NODES = ("unbacked binding ops", "CUDAGraph-unsafe custom ops")
 """Reasons of `Scheduler.should_partition` that `_offenders` finds in the graph, with better words."""
 _WORDS = {"dynamic shape ops": "symbolic sizes, with cudagraph_skip_dynamic_graphs on"}
 """Reasons of `Scheduler.should_partition` that do not name the setting behind them."""
-_SKIP = "log_cudagraph_skip_and_bump_counter"
 
 
 @contextmanager
@@ -512,7 +512,9 @@ def _note_refusal(now: threading.local, original: Callable[..., Any]) -> Callabl
 
 def _refused(now: threading.local) -> str:
     context, reason = getattr(now, "refused", ({}, ""))
-    return reason if context == compile_context() else ""
+    if context == compile_context():
+        return reason
+    return ""
 
 
 def _graph_module(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -589,7 +591,9 @@ def _why_unsafe(node: Any) -> str:
 
 
 def _name(node: Any) -> str:
-    return f"input {node.name}" if node.op == "placeholder" else str(node.target)
+    if node.op == "placeholder":
+        return f"input {node.name}"
+    return str(node.target)
 
 
 def _stack(node: Any) -> str:

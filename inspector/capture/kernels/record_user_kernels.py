@@ -277,7 +277,9 @@ def _epilogue(user: Any) -> Epilogue:
         return Epilogue.STORES
     if not config.epilogue_fusion_user_defined_triton_kernel:
         return Epilogue.SWITCHED_OFF
-    return Epilogue.POSSIBLE if user.can_fuse_epilogue() else Epilogue.NOT_EMPTY
+    if user.can_fuse_epilogue():
+        return Epilogue.POSSIBLE
+    return Epilogue.NOT_EMPTY
 
 
 def _chain(kernel: Any) -> Iterator[Any]:
@@ -343,10 +345,14 @@ def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_
     if hasattr(value, "get_dtype") and hasattr(value, "get_size"):
         return ParameterKind.TENSOR
     if name not in passed:
-        return ParameterKind.CONFIG if name in tuned else ParameterKind.DEFAULT
+        if name in tuned:
+            return ParameterKind.CONFIG
+        return ParameterKind.DEFAULT
     if is_constexpr:
         return ParameterKind.CONSTANT
-    return ParameterKind.NONE if value is None else ParameterKind.NUMBER
+    if value is None:
+        return ParameterKind.NONE
+    return ParameterKind.NUMBER
 
 
 def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:

@@ -201,7 +201,9 @@ def _opposite(text: str, torch: str, test: ast.expr, read: ast.Assign | None) ->
             return ""
         case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()]) if read is None:
             written = _without_number(text, test)
-            return "" if _is_cast(test) else f"~({written})"
+            if _is_cast(test):
+                return ""
+            return f"~({written})"
         case ast.Compare():
             return ""
     return f"{torch}.logical_not({source_of(text, test)})"

@@ -112,7 +112,9 @@ def _growing(scene: DiagnosisScene, cause: RootCause) -> list[Cause]:
         if each.kind is CauseKind.LENGTH and _grows(each.was, each.now):
             found.setdefault(each.subject, []).append(each)
     several = [each for each in found.values() if len({guard.now for guard in each}) >= _LEAST]
-    return several[0] if len(several) == 1 else []
+    if len(several) == 1:
+        return several[0]
+    return []
 
 
 def _counters_changed(scene: DiagnosisScene, cause: RootCause) -> tuple[str, ...]:

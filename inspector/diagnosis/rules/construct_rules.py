@@ -11,8 +11,7 @@ from itertools import islice
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
@@ -253,7 +252,9 @@ def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
             at = int(match["position"]) - 1 if match["position"] else -1
             positional = node.args[at] if 0 <= at < len(node.args) else None
             if value is not None or positional is not None:
-                return value if value is not None else positional
+                if value is not None:
+                    return value
+                return positional
     return None
 
 

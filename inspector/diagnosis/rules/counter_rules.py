@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at, shortened, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
@@ -125,7 +124,9 @@ def _kind(value: ast.expr, *, grows: bool) -> _Kind:
     if sized or counted:
         return _Kind.LENGTH if grows else _Kind.SIZE
     steps = [each for each in parts if isinstance(each, ast.Constant) and type(each.value) is int]
-    return _Kind.COUNTER if grows and steps else _Kind.OTHER
+    if grows and steps:
+        return _Kind.COUNTER
+    return _Kind.OTHER
 
 
 def counters(scene: DiagnosisScene) -> Iterator[tuple[RootCause, Cause]]:
@@ -159,7 +160,9 @@ def _receiver(scene: DiagnosisScene, cause: RootCause) -> str:
 def _receiver_of(method: ast.FunctionDef | ast.AsyncFunctionDef | None) -> str:
     """Return the first parameter of a method, which is mostly `self`."""
     parameters = [] if method is None else [*method.args.posonlyargs, *method.args.args]
-    return parameters[0].arg if parameters else "self"
+    if parameters:
+        return parameters[0].arg
+    return "self"
 
 
 def _init(owner: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -178,7 +181,9 @@ def _owner(scene: DiagnosisScene, cause: RootCause) -> ast.ClassDef | None:
     line = cause.line or -1
     classes = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.ClassDef)]
     around = [node for node in classes if node.lineno <= line <= (node.end_lineno or 0)]
-    return _with_self(around[-1]) if around else None
+    if around:
+        return _with_self(around[-1])
+    return None
 
 
 def _with_self(owner: ast.ClassDef) -> ast.ClassDef:

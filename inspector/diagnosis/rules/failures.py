@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
@@ -402,7 +401,9 @@ def backend_failures(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _exception(reason: str) -> str:
     match = re.search(r"\b(?:[A-Z]\w*(?:Error|Exception)|Unsupported): [^\n]{1,160}", reason)
-    return match[0].rstrip(" .") if match else ""
+    if match:
+        return match[0].rstrip(" .")
+    return ""
 
 
 def wrong_results(scene: DiagnosisScene) -> Iterator[Candidate]:

@@ -192,7 +192,9 @@ def _parts(loop: ast.For | ast.While) -> _Parts | None:
             return None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
             return None
-    return (before, body, after, values) if body else None
+    if body:
+        return (before, body, after, values)
+    return None
 
 
 _GROWING = frozenset(("append", "extend", "insert", "update", "setdefault"))

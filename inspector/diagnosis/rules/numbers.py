@@ -7,8 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind

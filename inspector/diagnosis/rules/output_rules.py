@@ -97,7 +97,9 @@ def _clocks_around(text: str, line: int) -> list[ast.Call]:
 def _written(scene: DiagnosisScene, cause: RootCause) -> str:
     breaks = scene.breaks(cause)
     shown = next((each.expression for each in breaks if break_kind(each) is RootKind.OUTPUT), "")
-    return f"`{shown}`" if shown else "the statement"
+    if shown:
+        return f"`{shown}`"
+    return "the statement"
 
 
 def loggers(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -187,7 +189,9 @@ def _statement_at(text: str, line: int) -> ast.stmt | None:
         for node in ast.walk(tree or ast.Module([], []))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _covers(node, line)
     ]
-    return calls[-1] if len(calls) == 1 else None
+    if len(calls) == 1:
+        return calls[-1]
+    return None
 
 
 def _covers(node: ast.stmt, line: int) -> bool:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, qualified_name, statement_at
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library, package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.rules.value_rules import at_break

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
-from ctrace.inspector.diagnosis.library import in_library, package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind

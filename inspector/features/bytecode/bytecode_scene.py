@@ -202,7 +202,9 @@ class BytecodeScene:
 
     def taker(self, step: WalkStep) -> WalkStep | None:
         """Yield the consumers of an instruction's value."""
-        return self._takers.get(id(step.put[0])) if step.put else None
+        if step.put:
+            return self._takers.get(id(step.put[0]))
+        return None
 
     def dropped(self, step: WalkStep) -> WalkStep | None:
         """Return the step that drops the result of a call."""
@@ -225,4 +227,6 @@ class BytecodeScene:
 
 def line_words(number: int | None) -> str:
     """Return the words for a user source line."""
-    return "your code" if number is None else f"line {number}"
+    if number is None:
+        return "your code"
+    return f"line {number}"

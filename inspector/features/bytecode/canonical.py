@@ -58,7 +58,9 @@ class _Form:
         return tuple(self._step(step) for step in block)
 
     def _inner(self, block: Block | None) -> Hashable:
-        return None if block is None else _Form(dict(self._numbers)).block(block)
+        if block is None:
+            return None
+        return _Form(dict(self._numbers)).block(block)
 
     def _step(self, step: Step) -> Hashable:
         match step:
@@ -80,7 +82,9 @@ class _Form:
         return step.op, step.detail, born, operands, handled, step.results, failure, self._inner(step.body)
 
     def _handled(self, value: Value | None) -> Hashable:
-        return None if value is None else self._value(value)
+        if value is None:
+            return None
+        return self._value(value)
 
     def _born(self, born: Born) -> Hashable:
         for made, _ in born:
@@ -124,4 +128,6 @@ def docstring(code: Code) -> str | None:
     """Return the source of a function's docstring."""
     has = code.flags & _HAS_DOCSTRING or code.python < "3.13"
     first = code.constants[0] if code.constants and has else None
-    return first.text if first is not None and first.type == "str" else None
+    if first is not None and first.type == "str":
+        return first.text
+    return None

@@ -214,7 +214,9 @@ def _begin_replay(scene: BytecodeScene, function: Value) -> int | None:
     if variable not in scene.torchs:
         return made
     kept = scene.keeper(variable, made)
-    return None if kept is None else _first_replayed(kept.taken[0])
+    if kept is None:
+        return None
+    return _first_replayed(kept.taken[0])
 
 
 def _first_replayed(value: Value) -> int:
@@ -297,14 +299,18 @@ def _method(step: WalkStep, code: Code, torchs: frozenset[str]) -> tuple[Attribu
     if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
         return None
     variable = _variable_of_method(call[0], code)
-    return (call[0].form, variable) if variable in torchs else None
+    if variable in torchs:
+        return (call[0].form, variable)
+    return None
 
 
 def _variable_of_method(function: Value, code: Code) -> str:
     """Return the variable that a method's object was loaded from."""
     made = function.parts[0].made if function.parts else -1
     loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
-    return code.instructions[made].text if loads else ""
+    if loads:
+        return code.instructions[made].text
+    return ""
 
 
 def _claim_context_call(claims: Claims, step: WalkStep, steps: Mapping[int, WalkStep], role: PieceRole) -> None:
@@ -411,7 +417,9 @@ def _begin(scene: BytecodeScene, tested: Value) -> int:
     """Return the first instruction that computes what a template tests: the profiler's flag, or the running clock."""
     if isinstance(tested.form, Attribute) and tested.form.name == _FLAG:
         kept = scene.keeper(scene.after.instructions[tested.made].text, tested.made)
-        return tested.made if kept is None else _first(kept.taken[0])
+        if kept is None:
+            return tested.made
+        return _first(kept.taken[0])
     return _first(tested)
 
 
@@ -495,7 +503,9 @@ def _called_graph(scene: BytecodeScene, inputs: str) -> PieceRole:
 
 
 def _graph_words(scene: BytecodeScene) -> str:
-    return f"graph {scene.id}" if scene.graph else "the compiled function"
+    if scene.graph:
+        return f"graph {scene.id}"
+    return "the compiled function"
 
 
 def _input_text(scene: BytecodeScene, value: Value, step: WalkStep) -> str:
@@ -506,7 +516,9 @@ def _input_text(scene: BytecodeScene, value: Value, step: WalkStep) -> str:
     if root.scope == "closure":
         return f"{text} (of the enclosing function)"
     if root.scope == "global":
-        return f"{text} (a global)" if root.name in scene.before.names else text
+        if root.name in scene.before.names:
+            return f"{text} (a global)"
+        return text
     if isinstance(value.form, VariableForm) and _is_argument(scene, root.name):
         return f"{text} (an argument)"
     return text

@@ -20,6 +20,7 @@ from ctrace.inspector.features.bytecode.symbolic_machine import (
     Value,
 )
 
+# A damaged log may name any count, and each value is an object here.
 _MOST_VALUES = 100_000
 
 

@@ -37,7 +37,9 @@ _AS_TRUTH = 16
 
 def negated(value: Value) -> Value:
     """Return the negation of a truth value."""
-    return value.value if isinstance(value, Not) else Not(value)
+    if isinstance(value, Not):
+        return value.value
+    return Not(value)
 
 
 def _load_global(machine: Machine, state: PathState, here: Instruction) -> Next:
@@ -359,14 +361,18 @@ def _split(machine: Machine, state: PathState, here: Instruction, test: Value, w
 def _jump_if(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), here.opname.endswith("TRUE")
     if isinstance(value, Const):
-        return _target(here) if bool(evaluated(value)) == when else None
+        if bool(evaluated(value)) == when:
+            return _target(here)
+        return None
     return _split(machine, state, here, machine.truth(state, here, value), when)
 
 
 def _jump_if_none(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), not here.opname.endswith("NOT_NONE")
     if isinstance(value, Const):
-        return _target(here) if (value == NONE) == when else None
+        if (value == NONE) == when:
+            return _target(here)
+        return None
     return _split(machine, state, here, same(value, NONE), when)
 
 

@@ -154,7 +154,9 @@ def _meaning(code: Code, instruction: Instruction) -> tuple[Hashable, ...]:
         return (constant if known else id(constant),)
     # `dis` writes a two-argument `super()` like one without arguments (3.12, dis.py).
     flags = arg & 3 if instruction.opname == "LOAD_SUPER_ATTR" and arg is not None else None
-    return (instruction.text, flags) if instruction.text else (arg,)
+    if instruction.text:
+        return (instruction.text, flags)
+    return (arg,)
 
 
 def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:

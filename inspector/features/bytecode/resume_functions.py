@@ -202,7 +202,9 @@ def _resumed_part(name: str, code: Code) -> ExpandedInstruction | None:
 def called_resume(form: Form) -> str | Code | None:
     """Return the global of a resume function: the function itself or its factory with a closure; in 2.11, its code."""
     if isinstance(form, FunctionForm):
-        return form.code if resume_point(form.code) is not None else None
+        if resume_point(form.code) is not None:
+            return form.code
+        return None
     made = form.function if isinstance(form, CallResult) else form
     if isinstance(made, VariableForm) and made.scope == "global" and made.name.startswith(CALLED):
         return made.name

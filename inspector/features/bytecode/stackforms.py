@@ -115,7 +115,9 @@ class Value(Struct, frozen=True, eq=False):
     @property
     def root(self) -> "Value":
         """The original of this value, or the value if it is no copy."""
-        return self if self.first is None else self.first
+        if self.first is None:
+            return self
+        return self.first
 
 
 Lists = Mapping[int, tuple[Value, ...]]
@@ -159,13 +161,17 @@ def root_of(form: Form) -> VariableForm | None:
     """Return the variable that a path starts at."""
     while isinstance(form, Attribute | ItemForm):
         form = form.of
-    return form if isinstance(form, VariableForm) else None
+    if isinstance(form, VariableForm):
+        return form
+    return None
 
 
 def output_number(form: Form) -> int | None:
     """Return the number of the graph output that a value is, or None for another value."""
     if isinstance(form, ItemForm) and isinstance(form.of, CallResult) and isinstance(form.key, ConstantForm):
-        return form.key.number if is_graph(form.of.function) else None
+        if is_graph(form.of.function):
+            return form.key.number
+        return None
     return None
 
 

@@ -101,7 +101,9 @@ class Move(Struct, frozen=True):
     def copied(self, value: Value, *more: Value) -> Value:
         """Return a copy of a value, produced by this instruction."""
         made = self.value(value.form, value, *more)
-        return replace(made, first=value.root) if made.parts else made
+        if made.parts:
+            return replace(made, first=value.root)
+        return made
 
     def ask(self) -> Done:
         """Push the truth of a value, which is written like the value."""
@@ -433,7 +435,9 @@ def words(text: str) -> tuple[str, ...]:
 
 def text_of(value: Value) -> str:
     """Return the repr of a constant, or "" for any other value."""
-    return value.form.text if isinstance(value.form, ConstantForm) else ""
+    if isinstance(value.form, ConstantForm):
+        return value.form.text
+    return ""
 
 
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:

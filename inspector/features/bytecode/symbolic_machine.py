@@ -123,7 +123,6 @@ Value = (
 NULL = NullValue()
 NONE = Const("NoneType", "None")
 TRUE = Const("bool", "True")
-FALSE = Const("bool", "False")
 
 
 class Contents(Struct, frozen=True):

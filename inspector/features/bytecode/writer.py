@@ -73,7 +73,9 @@ def suggestion(event: Event) -> str:
             word = text[1:-1]
         case _:
             word = "result" if event.op in ("call", "call_ex") else "value"
-    return word if word.isidentifier() and not keyword.iskeyword(word) else "value"
+    if word.isidentifier() and not keyword.iskeyword(word):
+        return word
+    return "value"
 
 
 def numbered(word: str) -> Iterator[str]:
@@ -304,7 +306,9 @@ class Operands:
         if isinstance(value, Not):
             return ast.UnaryOp(ast.Not(), self.condition(value.value))
         waiting = dict(self.pending)
-        return waiting[value] if value in waiting else self.expression(value)
+        if value in waiting:
+            return waiting[value]
+        return self.expression(value)
 
     def _known(self, value: Value) -> ast.expr:
         if value in self.named:
@@ -594,7 +598,9 @@ def _with_handler(writer: Writer, lines: list[ast.stmt], handler: Block, block: 
 
 def _handled(steps: Block) -> Value | None:
     first = steps[0]
-    return first.handled if isinstance(first, Event) else None
+    if isinstance(first, Event):
+        return first.handled
+    return None
 
 
 def _unhandled(steps: Block) -> Block:

@@ -1,1 +1,4 @@
-"""`ctrace check`: compare runs with the policy, and with the state that the lock recorded. Start in `judge.py`."""
+"""`ctrace check`: compare runs with the policy, and with the state that the lock recorded.
+
+Start in `gate_outcome.py`.
+"""

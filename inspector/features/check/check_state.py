@@ -122,4 +122,6 @@ def _spills(built: Iterable[Built]) -> int:
 
 def _coverage(session: Session) -> float | None:
     ops, compiled = session.coverage.ops, session.coverage.compiled
-    return 100 * compiled / ops if ops and compiled is not None else None
+    if ops and compiled is not None:
+        return 100 * compiled / ops
+    return None

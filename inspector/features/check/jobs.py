@@ -117,7 +117,9 @@ def _scenarios(policy: CheckPolicy, rule: ModelRule) -> Iterator[tuple[str, Opti
 
 def _where(policy: CheckPolicy, rule: ModelRule) -> str:
     file = os.path.relpath(policy.file) if policy.file is not None else "the policy"
-    return f"{file}:{rule.line}" if rule.line else file
+    if rule.line:
+        return f"{file}:{rule.line}"
+    return file
 
 
 def _needed_options(options: Options, target: str, limits: Limits, policy: CheckPolicy) -> Options:

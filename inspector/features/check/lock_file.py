@@ -26,6 +26,7 @@ from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 Counts = Mapping[Count, int]
 _JOB = ("model", "scenario", "target")
 _SITE = ("owner", "place", "text", "times")
+# So many digits fit into 64 bits, as every number that ctrace writes.
 _DIGITS = 18
 
 

@@ -20,7 +20,7 @@ from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import InputSpec, parse_assumption, parse_input, parse_vary
+from ctrace.inspector.runs.options import InputSpec, parse_assumption, parse_input, parse_vary
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
@@ -171,7 +171,9 @@ def target_name(name: str, folder: Path) -> str:
     if name.lower() == CPU:
         return CPU
     gpu = target_gpu(name, folder)
-    return name if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE) else gpu.name
+    if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE):
+        return name
+    return gpu.name
 
 
 def _check_version(node: YamlNode | None) -> None:
@@ -319,7 +321,9 @@ def _mode(node: YamlNode) -> str | None:
 
 
 def _dynamic(node: YamlNode) -> bool | None:
-    return None if node.value is None else flag(node)
+    if node.value is None:
+        return None
+    return flag(node)
 
 
 def _inputs(node: YamlNode) -> tuple[str, ...]:
@@ -395,7 +399,9 @@ def optional(
     Raises:
         PolicyError: `read` refuses the value.
     """
-    return read(keys[key]) if key in keys else default
+    if key in keys:
+        return read(keys[key])
+    return default
 
 
 def entries(node: YamlNode) -> tuple[YamlNode, ...]:

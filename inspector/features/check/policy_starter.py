@@ -164,7 +164,9 @@ def _set_of(options: Options | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return list(value)
+    return value
 
 
 def _flow(value: Any) -> str:

@@ -62,7 +62,9 @@ class Room:
         known = self._of_model.get(job.key.model)
         if known is not None:
             return known
-        return int(median(self._of_model.values())) if self._of_model else GUESS
+        if self._of_model:
+            return int(median(self._of_model.values()))
+        return GUESS
 
 
 STARTED = "started"
@@ -137,7 +139,9 @@ def _threads(share: int, cores: int) -> dict[str, str]:
 
 
 def _cores(share: int, cores: int) -> int | None:
-    return None if share >= cores or CORES in os.environ else max(share, 1)
+    if share >= cores or CORES in os.environ:
+        return None
+    return max(share, 1)
 
 
 class _Running(Struct, frozen=True, eq=False):

@@ -14,6 +14,7 @@ from ctrace.inspector.knowledge.gpus.yaml_file import shown
 
 _LARGEST = 1 << 18
 """Maximum size of a file in bytes."""
+# PyYAML composes by recursion: a file of brackets alone would exhaust the stack.
 _DEEPEST = 20
 _MOST = 20_000
 """The maximum number of values in a file; a value that aliases repeat counts each time."""
@@ -155,7 +156,9 @@ def _words(error: Exception) -> str:
     if problem == "but found another document":
         return "there is a second document"
     text = _one_line(problem or type(error).__name__)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= 80:
+        return text
+    return f"{text[:79]}…"
 
 
 def _todo(error: yaml.MarkedYAMLError) -> str:
@@ -214,7 +217,9 @@ class _Plain:
         if tag == "int" and _WHOLE.fullmatch(text):
             return int(text)
         # Other spellings stay text: in YAML 1.1, 0x10, 1:30 and 010 are numbers, which few authors expect.
-        return float(text) if tag == "float" and _DECIMAL.fullmatch(text) else text
+        if tag == "float" and _DECIMAL.fullmatch(text):
+            return float(text)
+        return text
 
     def _text(self, node: yaml.ScalarNode, line: int) -> str:
         text: str = node.value

@@ -126,7 +126,9 @@ def _is_own_part(
 
 
 def _place(node: FxNode) -> tuple[str | None, int | None]:
-    return (None, None) if node.at is None else (node.at.file, node.at.line)
+    if node.at is None:
+        return (None, None)
+    return (node.at.file, node.at.line)
 
 
 def _repeated(node: FxNode, earlier: FxNode, graph: str) -> Waste:
@@ -163,7 +165,6 @@ _LAST = (GraphStage.POST_GRAD, GraphStage.BEFORE_POST_GRAD)
 """The stages to read, the last one that the log has."""
 _LAYOUT = ("aten.view", "aten.reshape", "aten.permute", "aten.split", "aten.cat", "aten.slice", "aten.t", "getitem")
 """Ops that mostly move no data, or little."""
-_MATMUL = re.compile(r"aten\.(?:mm|addmm|bmm|baddbmm|convolution|_scaled_dot_product\w*)\b")
 _SHORT = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
     "i16": "int16", "i8": "int8", "u8": "uint8", "b8": "bool", "c64": "complex64", "c128": "complex128",
@@ -419,7 +420,9 @@ class _InGraph:
         number_of_call = seen[node.target]
         place = calls[number_of_call][0] if number_of_call < len(calls) and calls[number_of_call] else ""
         file, _, line = place.rpartition(":")
-        return (file, int(line)) if file and line.isdecimal() else (None, None)
+        if file and line.isdecimal():
+            return (file, int(line))
+        return (None, None)
 
     def _origin(self, node: FxNode) -> CollectiveOrigin:
         """Return who put a collective into the graph, by the innermost line that torch knows for it."""
@@ -434,7 +437,9 @@ class _InGraph:
             return CollectiveOrigin.USER
         has_dtensor = any(each.type is not None and each.type.wrapper == "DTensor" for each in traced.everything())
         calls_dtensor = any("distributed.tensor" in each.target or "DTensor" in each.target for each in traced.nodes)
-        return CollectiveOrigin.DTENSOR if has_dtensor or calls_dtensor else CollectiveOrigin.USER
+        if has_dtensor or calls_dtensor:
+            return CollectiveOrigin.DTENSOR
+        return CollectiveOrigin.USER
 
 
 def _is_torchs(file: str) -> bool:
@@ -479,7 +484,9 @@ def _computes(node: FxNode) -> bool:
 
 
 def _between(nodes: list[FxNode], start: int, wait: int | None) -> int | None:
-    return None if wait is None else sum(map(_computes, nodes[start + 1 : wait]))
+    if wait is None:
+        return None
+    return sum(map(_computes, nodes[start + 1 : wait]))
 
 
 def _why(nodes: list[FxNode], start: int, wait: int | None) -> str:

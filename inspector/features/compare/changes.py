@@ -138,7 +138,9 @@ class DiffDocument(Struct, frozen=True):
 
 def size_of(change: Change) -> int:
     """Count the things that a change is about: kernels of one graph that differ only in bytes are one change."""
-    return max(1, len(change.follows) - 1) if change.what is What.KERNEL else 1
+    if change.what is What.KERNEL:
+        return max(1, len(change.follows) - 1)
+    return 1
 
 
 def edited(what: What, where: str, was: str, now: str, detail: tuple[str, ...] = ()) -> Change:

@@ -56,8 +56,16 @@ from ctrace.inspector.features.compare.changes import (
     edited,
     size_of,
 )
-from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph, changes_of, pairs_of, without_numbers
-from ctrace.inspector.features.compare.kernel_changes import follow_up, kernel_changes, resized_changes
+from ctrace.inspector.features.compare.graph_changes import (
+    Pairs,
+    RunGraph,
+    changes_of,
+    follow_up,
+    kernel_changes,
+    pairs_of,
+    resized_changes,
+    without_numbers,
+)
 from ctrace.inspector.features.compare.site_changes import place, site_changes
 from ctrace.inspector.features.compare.worse_side import judge
 from ctrace.inspector.findings.compile_time_view import components_of, differences
@@ -149,7 +157,9 @@ def _peak_text(peak: MemoryPeak) -> str:
 
 def _found(session: Session) -> FoundMemory | None:
     found = session.memory
-    return None if found is None or found.why_not else found
+    if found is None or found.why_not:
+        return None
+    return found
 
 
 def _peak(session: Session, found: FoundMemory, *, measured: bool) -> MemoryPeak:
@@ -506,7 +516,9 @@ def without_module(code: str, file: str) -> str:
 
     def outside(module: re.Match[str]) -> str:
         parts = tuple(module[0].split(".")[:-1])
-        return "" if here[-len(parts) :] == parts else module[0]
+        if here[-len(parts) :] == parts:
+            return ""
+        return module[0]
 
     return re.sub(r"(?<=<class ')(?:\w+\.)+", outside, code)
 
@@ -546,7 +558,9 @@ def _differing(before: Guard, guard: Guard) -> tuple[str, str]:
 def _arguments(code: str) -> str:
     """Return what is between the parentheses of a call; the whole text if it is not a call."""
     at = code.find("(")
-    return code[at + 1 : -1] if at > 0 and code.endswith(")") else code
+    if at > 0 and code.endswith(")"):
+        return code[at + 1 : -1]
+    return code
 
 
 def _guard_text(guard: Guard) -> str:

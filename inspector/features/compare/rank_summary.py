@@ -171,7 +171,9 @@ class SummaryRecords:
         last = reader.entry(0, self.record, self.payload, 0, is_last=False)
         if self.changed <= 1:
             last = reader.last(last)
-        return "the last record is cut short" if isinstance(last, Broken) else ""
+        if isinstance(last, Broken):
+            return "the last record is cut short"
+        return ""
 
 
 class Places:

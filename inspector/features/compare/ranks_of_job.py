@@ -1,6 +1,8 @@
 """Compare the ranks of a job: read their summaries, group the ranks that agree, find the first divergence.
 
 To show how two ranks differ, read again what each recorded about that one compilation.
+
+Read the compile steps of one rank, for a time line over all ranks.
 """
 
 from collections import Counter
@@ -13,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts.run_events import SpanMarked
 from ctrace.inspector.features.compare.lowered_collectives import (
     calls_in,
     first_lowered_difference,
@@ -27,9 +30,14 @@ from ctrace.inspector.features.compare.rank_summary import (
     summary_of,
 )
 from ctrace.inspector.features.compare.record_content import SOURCES, RankItem, items_of
+from ctrace.inspector.findings.compile_time_fold import Timeline, timeline
+from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.files import first_record, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
-from ctrace.inspector.log.reader import Broken
+from ctrace.inspector.log.framing import pieces, records
+from ctrace.inspector.log.raw import Marks
+from ctrace.inspector.log.reader import Broken, LogEntry, Reader, whole
+from ctrace.inspector.log.reading_limits import longest_record
 from ctrace.inspector.processes.engines import Engine, results_of
 
 _PARALLEL_BYTES = 32 << 20
@@ -350,7 +358,9 @@ def _reason(summary: Summary, one: Digest) -> str:
         return "compiles it"
     items = items_in(summary.log, one.id, Apart.RECOMPILE)
     reason = next((item.text for item in items if item.text.strip(" []")), "")
-    return f"recompiles: {reason}" if reason else "recompiles"
+    if reason:
+        return f"recompiles: {reason}"
+    return "recompiles"
 
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
@@ -420,7 +430,9 @@ def _value(items: Mapping[str | None, RankItem | None], digest: str | None) -> s
     if digest not in items:
         return "other"
     item = items[digest]
-    return _NOTHING if item is None else item.text
+    if item is None:
+        return _NOTHING
+    return item.text
 
 
 def _subject(item: object) -> str:
@@ -477,3 +489,48 @@ def _by_name(base: list[RankItem], other: list[RankItem]) -> tuple[RankItem | No
     names = {item.key for item in base}
     lone = next((item for item in base if item.key not in named), None)
     return lone, None if lone else next((item for item in other if item.key not in names), None)
+
+
+_STEP = b'"chromium_event"'
+_START = "dynamo"
+"""The outermost step of a compilation (torch/_dynamo/convert_frame.py, 2.11 to 2.15)."""
+
+
+class Steps(Struct, frozen=True):
+    """The compile steps of one rank."""
+
+    rank: int
+    timeline: Timeline
+    starts: dict[str, float]
+    """When each compilation began, in seconds from the first step of this rank."""
+
+
+def steps_of(log: LogFile) -> Steps:
+    """Read the steps of a log, and skip its other records.
+
+    Raises:
+        RunError: it cannot be read, or its parts cannot be joined.
+        SetupError: it is compressed in a way that this Python cannot read.
+    """
+    marks, starts = Marks(), dict[str, float]()
+    reader = Reader()
+    with opened_log(log) as file:
+        for piece in pieces(whole(file), longest_record()):
+            for start, line, end in records(piece):
+                header = piece[start:line]
+                if _STEP not in header:
+                    continue
+                entry = reader.entry(0, header, piece[line:end], 0, is_last=False)
+                mark = decode(entry) if isinstance(entry, LogEntry) else None
+                if isinstance(mark, SpanMarked):
+                    marks.append(mark)
+                    _learn(mark, starts)
+    found = timeline(marks.columns())
+    first = found.start or 0.0
+    return Steps(log.rank or 0, found, {graph: (at - first) / 1e6 for graph, at in starts.items()})
+
+
+def _learn(mark: SpanMarked, starts: dict[str, float]) -> None:
+    """Keep the begin of a compilation."""
+    if mark.begins and mark.name == _START and mark.compilation is not None and mark.at is not None:
+        starts.setdefault(mark.compilation, mark.at)

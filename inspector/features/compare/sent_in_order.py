@@ -75,7 +75,9 @@ class _RankCalls(Struct):
     is_whole: bool
 
     def at(self, index: int) -> Sent | None:
-        return self.calls[index][1] if index < len(self.calls) else None
+        if index < len(self.calls):
+            return self.calls[index][1]
+        return None
 
 
 def first_difference_in_order(runs: Mapping[int, tuple[LogFile, Session]]) -> Divergence | None:
@@ -218,4 +220,6 @@ def _divergence(
 
 
 def _place(each: Sent | None) -> tuple[str, int] | None:
-    return None if each is None else (each.file, each.line)
+    if each is None:
+        return None
+    return (each.file, each.line)

@@ -61,7 +61,9 @@ def _content(key: SiteKey) -> str:
 
 
 def _where(session: Session, site: Site) -> str:
-    return place(session, site.file, site.line) if site.file else site.key.place
+    if site.file:
+        return place(session, site.file, site.line)
+    return site.key.place
 
 
 def _described(site: Site) -> str:

@@ -118,7 +118,9 @@ def _functions(nodes: list[ast.AST]) -> Iterator[tuple[str, list[str]]]:
 def _name(node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return ""
 
 
 def _asks(node: ast.AST) -> bool:
@@ -369,7 +371,9 @@ def _is_first(called: Divergence, compiled: Divergence | None) -> bool:
 def _at_branch(found: Divergence) -> Divergence:
     """Move a divergence to the branch of the user that the ranks take differently, if the source shows it."""
     line = parting_line(found.file, found.line, found.others)
-    return found if line is None else replace(found, line=line)
+    if line is None:
+        return found
+    return replace(found, line=line)
 
 
 def _notes(

@@ -55,7 +55,9 @@ class Measure(Struct, frozen=True):
         """How the later number compares; `same` for graphs: breaks add some, and so does more compiled code."""
         if self.number is Number.GRAPHS or self.was == self.now:
             return Direction.SAME
-        return Direction.WORSE if self.now > self.was else Direction.BETTER
+        if self.now > self.was:
+            return Direction.WORSE
+        return Direction.BETTER
 
 
 class WorseSide(Struct, frozen=True):

@@ -80,7 +80,9 @@ def _of_program(options: Options) -> Options:
 
 def _rank_variables(options: Options) -> dict[str, str]:
     """Return the variables that torchrun gives to the rank that the options name; empty: they name no world."""
-    return {} if options.world is None else rank_environment(options.rank or 0, options.world, os.environ)
+    if options.world is None:
+        return {}
+    return rank_environment(options.rank or 0, options.world, os.environ)
 
 
 def _program_memory(

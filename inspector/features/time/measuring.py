@@ -1,22 +1,26 @@
 """Run the measuring processes one after the other, and read their results while they run.
 
 Combine the events of a measuring process into its measurements.
+
+Compare compiled with eager once after a `--build` run, with few rounds, for one line of its report.
 """
 
 import os
 import shutil
 import signal
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import CtraceError, TargetError
+from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import (
     AutotuningPrinted,
@@ -31,7 +35,7 @@ from ctrace.inspector.features.time.events import (
     TimingResults,
 )
 from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart
-from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest
+from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest, configurations
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.findings.ratios import compared, has_trend, interval_of
@@ -39,7 +43,12 @@ from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.target import ModelTarget
+from ctrace.inspector.runs.saving import Adds
+from ctrace.inspector.runs.target import ModelTarget, Resolved
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
+
 
 _LAST = 3
 """How many of the last warm-up calls to use; their median is the time of a call."""
@@ -110,7 +119,9 @@ class Fold(Struct):
         """Return how much longer the compiled model's first calls take than later ones."""
         scenario = next((each.scenario for each in self.warm_ups), None)
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
-        return sum(map(_beyond, first)) if first else None
+        if first:
+            return sum(map(_beyond, first))
+        return None
 
     def _part(self, scenario: str, part: str) -> TimedPart:
         rounds = self.rounds[scenario, part]
@@ -245,7 +256,9 @@ class _Runner:
     def warm_seconds(self) -> float | None:
         """Return the compile time with filled caches; None if the process failed."""
         fold, stopped = self._follow("warm", only_compile=True)
-        return None if stopped or fold.failures else fold.compile_seconds()
+        if stopped or fold.failures:
+            return None
+        return fold.compile_seconds()
 
     def _follow(self, name: str, *, only_compile: bool) -> tuple[Fold, str]:
         request = self._request(name, only_compile=only_compile)
@@ -351,3 +364,75 @@ def _load() -> float | None:
         return os.getloadavg()[0]
     except (OSError, AttributeError):
         return None
+
+
+_ROUNDS = 9
+"""The fewest odd number of rounds whose interval has 99% confidence."""
+_LEAST_SECONDS = 60.0
+_MOST_SECONDS = 300.0
+
+
+def with_speed(
+    resolved: Resolved, options: Options, say: Callable[[str], None]
+) -> "Callable[[Session, Adds], Session]":
+    """Return a function that measures a model after its run, and adds the result to the log and the session."""
+
+    def then(session: "Session", add: Adds) -> "Session":
+        began = time.monotonic()
+        say("comparing with eager")
+        found = replace(_speed(session, resolved, options), cost=time.monotonic() - began)
+        add(found)
+        return replace(session, speed=found)
+
+    return then
+
+
+def _speed(session: "Session", resolved: Resolved, options: Options) -> Speed:
+    if not isinstance(resolved, ModelTarget):
+        return Speed(why="a program calls torch.compile itself; name the model in it")
+    if session.failure is not None or session.cut_off:
+        return Speed(why="the run did not finish")
+    if not session.graphs:
+        return Speed(why="nothing was compiled")
+    limit = min(_LEAST_SECONDS + 2 * (session.time.total or 0.0), _MOST_SECONDS)
+    try:
+        chosen = configurations(None, None, (), mode=options.mode, backend=options.backend)
+        plain = replace(options, build=False, provoke=False)
+        plan = Plan(resolved, plain, chosen, rounds=_ROUNDS, timeout=limit, brief=True)
+        devnull = subprocess.DEVNULL
+        found = next(iter(measured(plan, lambda _configuration, _event: None, stdout=devnull, stderr=devnull)))
+    except CtraceError as error:
+        return Speed(why=error.what)
+    return speed_of(found)
+
+
+def speed_of(found: MeasuredConfiguration) -> Speed:
+    """Return the comparison of a measurement; or why there is none."""
+    part = found.first
+    if part is None or part.speedup is None or part.eager is None or part.compiled is None:
+        return Speed(why=_why_not(found))
+    ratio = part.speedup.ratio
+    return Speed(
+        verdict=str(part.speedup.verdict),
+        scenario=part.scenario,
+        part=part.part,
+        eager=part.eager.median,
+        compiled=part.compiled.median,
+        ratio=ratio.median,
+        low=ratio.low,
+        high=ratio.high,
+        rounds=ratio.rounds,
+    )
+
+
+def _why_not(found: MeasuredConfiguration) -> str:
+    if found.failures:
+        failure = found.failures[0]
+        first = next((line for line in failure.message.splitlines() if line.strip()), "")
+        side = {"eager": "eager", "run": "the compiled model"}.get(failure.phase, "the model file")
+        return f"{side} failed: {failure.type}: {first}"
+    if found.stopped:
+        return f"the measurement was stopped: {found.stopped}"
+    if any(part.unclean for part in found.parts):
+        return "each round compiled something"
+    return "no round was measured"

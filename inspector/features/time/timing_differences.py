@@ -126,7 +126,9 @@ def short_name(kernel: str) -> str:
     if head.endswith("::Kernel2") or head.endswith("::Kernel"):
         head = re.split(r"[<>,(]", rest, maxsplit=1)[0]
     name = head.partition("(")[0].rpartition("::")[2].strip() or kernel
-    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
+    if len(name) <= _LONG_NAME:
+        return name
+    return f"{name[: _LONG_NAME - 1]}…"
 
 
 def _named(kernels: list[KernelUsed]) -> str:
@@ -135,7 +137,9 @@ def _named(kernels: list[KernelUsed]) -> str:
     largest = sorted(kernels, key=lambda each: -each.seconds)
     names = ", ".join(short_name(each.name) for each in largest[:_SHOWN_KERNELS])
     left = len(kernels) - _SHOWN_KERNELS
-    return names if left <= 0 else f"{names} and {left} more"
+    if left <= 0:
+        return names
+    return f"{names} and {left} more"
 
 
 def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[SpeedReason]:

@@ -22,7 +22,9 @@ def break_even(measured: MeasuredConfiguration) -> int | None:
     if part is None or part.speedup is None or part.speedup.verdict is not RatioVerdict.FASTER or seconds is None:
         return None
     saved = part.saved
-    return math.ceil(seconds / saved) if saved is not None and saved > 0 else None
+    if saved is not None and saved > 0:
+        return math.ceil(seconds / saved)
+    return None
 
 
 def crowd(measured: MeasuredConfiguration) -> float | None:
@@ -218,7 +220,9 @@ def _noise(measured: Sequence[MeasuredConfiguration]) -> float:
     """Return the largest factor between the eager times of two processes."""
     parts = [each.first for each in measured]
     medians = [part.eager.median for part in parts if part is not None and part.eager is not None]
-    return max(medians) / min(medians) if medians and min(medians) > 0 else 1.0
+    if medians and min(medians) > 0:
+        return max(medians) / min(medians)
+    return 1.0
 
 
 def _ratio(measured: MeasuredConfiguration) -> Interval | None:
@@ -237,7 +241,9 @@ def _verdict(measured: MeasuredConfiguration) -> RatioVerdict | None:
 
 def _median(measured: MeasuredConfiguration) -> float:
     ratio = _ratio(measured)
-    return 0.0 if ratio is None else ratio.median
+    if ratio is None:
+        return 0.0
+    return ratio.median
 
 
 def has_failed(measured: MeasuredConfiguration) -> bool:
@@ -247,4 +253,6 @@ def has_failed(measured: MeasuredConfiguration) -> bool:
 
 def parts_of(timings: Timings) -> tuple[TimedPart, ...]:
     """Return all parts of the first configuration, in the order of scenarios."""
-    return timings.configurations[0].parts if timings.configurations else ()
+    if timings.configurations:
+        return timings.configurations[0].parts
+    return ()

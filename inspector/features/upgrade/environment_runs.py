@@ -273,7 +273,9 @@ def _numbers(run: ModelRun) -> dict[str, str | None]:
 
 
 def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
+    if number is None:
+        return None
+    return str(number)
 
 
 def _fused(nodes: Iterable[tuple[int, int]]) -> str | None:

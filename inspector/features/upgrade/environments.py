@@ -99,6 +99,7 @@ _PACKAGES = "site-packages"
 _TEMPORARY = "tmp"
 """Where pip unpacks: on the disk of the environment, so that packages are moved and not copied, and removed with it."""
 _POLL_SECONDS = 0.1
+# The size is only a help before the question whether to install: an index that does not answer must not delay it.
 _SIZE_SECONDS = 10.0
 _DRY_RUN = """\
 import json, sys
@@ -166,7 +167,9 @@ class UpgradePlan(Struct, frozen=True):
     def bytes(self) -> int | None:
         """The bytes of all wheels; None: not known of each."""
         sizes = [each.bytes for each in self.packages]
-        return None if None in sizes else sum(size or 0 for size in sizes)
+        if None in sizes:
+            return None
+        return sum(size or 0 for size in sizes)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -196,7 +199,9 @@ class EnvironmentMaker:
     def made(self, requirements: Sequence[Requirement]) -> Interpreter | None:
         """Return the environment of an earlier call for the same requirements and packages; None: there is none."""
         folder = self._folder(requirements)
-        return _interpreter(folder) if (folder / _READY).is_file() else None
+        if (folder / _READY).is_file():
+            return _interpreter(folder)
+        return None
 
     def plan(self, requirements: Sequence[Requirement]) -> UpgradePlan:
         """Find out what would be installed; this asks the index, and installs nothing.
@@ -513,7 +518,9 @@ class Installer:
         return [*self._command, "--no-warn-conflicts", *more, *other, *words]
 
     def _wheels(self, builds: bool) -> list[str]:
-        return [] if builds else ["--only-binary", ":all:"]
+        if builds:
+            return []
+        return ["--only-binary", ":all:"]
 
     def run(self, command: Sequence[str], *, temporary: Path | None = None) -> str:
         """Run a command, with a folder for its temporary files, and return its output.

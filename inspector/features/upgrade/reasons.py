@@ -601,7 +601,9 @@ def located_in_torch(
 def _fields(text: str) -> set[str]:
     match = _JSON.search(text)
     try:
-        return set(json.loads(match[0])) if match else set()
+        if match:
+            return set(json.loads(match[0]))
+        return set()
     except ValueError:  # another form
         return set()
 

@@ -245,7 +245,9 @@ def _is_in_python(change: UpgradeChange) -> bool:
 def _advised(reason: Reason, direction: bool | None) -> Reason:
     """Leave the advice out of a change for the better, and to stay with an old torch unless something is worse."""
     is_idle = direction is False or (reason.kind is ReasonKind.TORCH and direction is None)
-    return replace(reason, advice=None) if is_idle else reason
+    if is_idle:
+        return replace(reason, advice=None)
+    return reason
 
 
 class _Trials:
@@ -380,7 +382,9 @@ def worse(change: UpgradeChange, moved: tuple[int, int] | None = None) -> bool |
             return _more(*(_in_eager(each) for each in pair))
         case "kernel":
             found = _more(*(_numbers(_BYTES, each) for each in pair))
-            return found if moved is not None and found is _more(*moved) else None
+            if moved is not None and found is _more(*moved):
+                return found
+            return None
         case "time" | "guard cost":
             return _more(*(_numbers(_NUMBER, each) for each in pair))
         case _:
@@ -394,14 +398,20 @@ def _verdict(was: str, now: str) -> bool | None:
 
 
 def _more(was: float | None, now: float | None) -> bool | None:
-    return None if was is None or now is None or was == now else now > was
+    if was is None or now is None or was == now:
+        return None
+    return now > was
 
 
 def _numbers(pattern: re.Pattern[str], text: str) -> float | None:
     found = pattern.findall(text)
-    return float(found[0].replace(",", "")) if len(found) == 1 else None
+    if len(found) == 1:
+        return float(found[0].replace(",", ""))
+    return None
 
 
 def _in_eager(text: str) -> float | None:
     match = _COVERAGE.match(text)
-    return None if match is None else float(match[2]) - float(match[1])
+    if match is None:
+        return None
+    return float(match[2]) - float(match[1])

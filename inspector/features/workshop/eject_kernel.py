@@ -93,7 +93,9 @@ def op_name(kernel: str, stage: Stage) -> str:
     if len(text) > _LONGEST:
         text = f"{stem[: _LONGEST - len(number) - 1].rstrip('_')}_{number}"
     text = f"{text}_backward" if stage is Stage.BACKWARD else text
-    return text if text[0].isalpha() else f"kernel_{text}"
+    if text[0].isalpha():
+        return text
+    return f"kernel_{text}"
 
 
 def _unique_name(session: Session, kernel: Kernel) -> str:

@@ -249,7 +249,9 @@ def _integers(node: ast.expr) -> list[int] | None:
     except (ValueError, TypeError, SyntaxError):
         return None
     found = found if isinstance(found, list | tuple) else [found]
-    return list(found) if all(type(each) is int for each in found) else None
+    if all(type(each) is int for each in found):
+        return list(found)
+    return None
 
 
 def _groups(one: Sequence[int], other: Sequence[int]) -> Iterable[tuple[list[int], list[int]]]:
@@ -370,7 +372,9 @@ def _written(region: Region, free: Mapping[_Dim, int], unit: int) -> Region:
 
 
 def _scaled(size: int, unit: int) -> str:
-    return SYMBOL if size == unit else f"{size // unit}*{SYMBOL}"
+    if size == unit:
+        return SYMBOL
+    return f"{size // unit}*{SYMBOL}"
 
 
 def _arguments(step: RegionStep, shape: tuple[str, ...], sizes: dict[str, str]) -> str:

@@ -138,7 +138,9 @@ def _return_type(node: ast.FunctionDef, returned: list[ast.expr | None]) -> str:
     if len(sizes) > 1:
         raise Unsuitable(f"{node.name} returns different numbers of values")
     size = sizes.pop()
-    return f"tuple[{', '.join(['Tensor'] * size)}]" if size else "Tensor"
+    if size:
+        return f"tuple[{', '.join(['Tensor'] * size)}]"
+    return "Tensor"
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -198,7 +200,9 @@ def cpu_branch(node: ast.FunctionDef) -> ast.If | None:
     """Return the `if` at the top of a function that handles tensors on the CPU and returns."""
     for each in node.body:
         if isinstance(each, ast.If) and _asks_for_cpu(each.test) and not each.orelse:
-            return each if isinstance(each.body[-1], ast.Return) else None
+            if isinstance(each.body[-1], ast.Return):
+                return each
+            return None
     return None
 
 

@@ -374,7 +374,9 @@ class _Finder:
         except UnknownExpressionError:
             return f"the sizes of {name} are in a notation that ctrace does not know"
         sizes = f"({', '.join(buffer.shape)}), the graph as ({', '.join(type_.sizes)})"
-        return None if is_same else f"the kernel sees {name} as {sizes}"
+        if is_same:
+            return None
+        return f"the kernel sees {name} as {sizes}"
 
     def _step(self, node: FxNode) -> RegionStep:
         dtype, shape = "", tuple[str, ...]()
@@ -449,7 +451,9 @@ def _access(pointer: Pointer, kernel: Kernel) -> PointerUse:
 def node_before(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None:
     """Return the node whose value a buffer holds before a kernel writes it; None if there is none."""
     name = buffer.name if buffer.kind == "input" and buffer.name in nodes else buffer.node
-    return name if name in nodes and nodes[name].target != _COPY else None
+    if name in nodes and nodes[name].target != _COPY:
+        return name
+    return None
 
 
 def node_after(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None:
@@ -460,7 +464,9 @@ def node_after(buffer: KernelBuffer, nodes: Mapping[str, FxNode]) -> str | None:
         return next((each.uses[1] for each in copies if each.uses[0] == target), None)
     if buffer.node in nodes and nodes[buffer.node].target == _COPY:
         return nodes[buffer.node].uses[1]
-    return buffer.node if buffer.node in nodes else None
+    if buffer.node in nodes:
+        return buffer.node
+    return None
 
 
 class _Names:

@@ -40,7 +40,9 @@ def faster_of(present: Rounds, others: Mapping[int, Rounds]) -> int | None:
 
 def best_of(each: SizeClass) -> TriedConfiguration | None:
     """Return the configuration to keep for a size class; None if none was timed."""
-    return None if each.best is None else _tried(each, each.best)
+    if each.best is None:
+        return None
+    return _tried(each, each.best)
 
 
 def own_of(kernel: TunedConfigurations, each: SizeClass) -> TriedConfiguration | None:
@@ -143,7 +145,9 @@ def _list_of(tree: ast.Module, kernel: str) -> str:
                 if isinstance(call, ast.Call) and "autotune" in ast.unparse(call.func):
                     named = [each.value for each in call.keywords if each.arg == "configs"]
                     value = next(iter((*named, *call.args)), None)
-                    return value.id if isinstance(value, ast.Name) else LIST
+                    if isinstance(value, ast.Name):
+                        return value.id
+                    return LIST
     return LIST
 
 

@@ -47,7 +47,9 @@ class ExpectedPlace(Struct, frozen=True):
         """How compiled code gets to the kernels; None: the place was not replaced."""
         if not self.applied:
             return None
-        return "direct" if self.operator_called is None else "operator"
+        if self.operator_called is None:
+            return "direct"
+        return "operator"
 
 
 class RegionCheck(Struct, frozen=True):

@@ -504,7 +504,9 @@ def _spelled(argument: OperatorArgument) -> str:
 
 def _identifier(name: str) -> str:
     text = "".join(each if each.isalnum() or each == "_" else "_" for each in name)
-    return text if text.isidentifier() else f"ops_{text}"
+    if text.isidentifier():
+        return text
+    return f"ops_{text}"
 
 
 def _names_in(node: ast.AST) -> set[str]:

@@ -141,7 +141,9 @@ def plain_triton(
             "eject a kernel without dropout: model.eval(), or p=0",
         )
     kernel = _Rewriter(source, name, pointers).kernel(tuple(built))
-    return replace(kernel, configs=kernel.configs[:1]) if adds else kernel
+    if adds:
+        return replace(kernel, configs=kernel.configs[:1])
+    return kernel
 
 
 def _decorator(function: ast.FunctionDef) -> ast.Call | None:
@@ -163,7 +165,9 @@ def _literal(call: ast.Call, keyword: str, key: str = "") -> object:
                     (value for name, value in pairs if isinstance(name, ast.Constant) and name.value == key), None
                 )
             try:
-                return ast.literal_eval(node) if node is not None else None
+                if node is not None:
+                    return ast.literal_eval(node)
+                return None
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 return None
     return None

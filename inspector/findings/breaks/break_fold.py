@@ -168,7 +168,9 @@ def _user_line(reports: list[Report], raw: Raw) -> UserLine:
 def logger_method(called: str) -> str:
     """Return the logger method that Dynamo did not trace; empty if the break is not at a logger method."""
     match = _LOGGER.match(called)
-    return match["name"] if match is not None else ""
+    if match is not None:
+        return match["name"]
+    return ""
 
 
 def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
@@ -234,7 +236,9 @@ def _reason(parsed: ParsedBreak, known: AdviceEntry | None) -> str:
 
 
 def _first_hint(parsed: ParsedBreak) -> str:
-    return parsed.hints[0] if parsed.hints else ""
+    if parsed.hints:
+        return parsed.hints[0]
+    return ""
 
 
 _LIMIT = "GB0361"

@@ -17,8 +17,7 @@ from ctrace.inspector.facts.run_events import OpsCounted
 from ctrace.inspector.facts.session import Coverage, Function, Graph, Scenario
 from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.breaks.torch_report import BreakOutcome
-from ctrace.inspector.findings.code_keys import Codes, Key
-from ctrace.inspector.findings.functions import place_of
+from ctrace.inspector.findings.functions import Codes, Key, place_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed

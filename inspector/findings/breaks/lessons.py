@@ -151,7 +151,9 @@ def lesson(name: str) -> Lesson:
 def _installed() -> str:
     """Return the installed torch's major and minor version, such as 2.13."""
     release = release_of(torch_version() or "")
-    return ".".join(map(str, release)) if release else ""
+    if release:
+        return ".".join(map(str, release))
+    return ""
 
 
 def _unknown(name: str, key: str) -> TargetError:

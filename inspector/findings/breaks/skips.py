@@ -8,7 +8,7 @@ from ctrace.inspector.facts.findings import Break, Frame, Owner, Skip
 from ctrace.inspector.facts.run_events import MetricsMeasured
 from ctrace.inspector.facts.session import Failure
 from ctrace.inspector.findings.breaks.break_fold import Report
-from ctrace.inspector.findings.code_keys import Codes, Key
+from ctrace.inspector.findings.functions import Codes, Key
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.constructs import construct_at

@@ -174,7 +174,9 @@ def _title(each: Attention, state: AttentionState) -> str:
     if each.why is None or state not in (AttentionState.NOT_FUSED, AttentionState.NOT_MATCHED):
         return ""
     entry = entries("attention").get(each.why.code)
-    return entry.title if entry else each.why.code
+    if entry:
+        return entry.title
+    return each.why.code
 
 
 def _filled(text: str, why: WhyNotFused) -> str:

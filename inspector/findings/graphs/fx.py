@@ -147,7 +147,9 @@ def overload(node: FxNode) -> str:
     """Return the overload of an op of torch.ops, such as `Tensor`; empty for the default and for other calls."""
     parts = node.target.split(".")
     is_op = parts[:2] == ["torch", "ops"] and len(parts) > 4
-    return parts[4] if is_op and parts[4] != "default" else ""
+    if is_op and parts[4] != "default":
+        return parts[4]
+    return ""
 
 
 def is_aten(node: FxNode) -> bool:
@@ -241,7 +243,9 @@ def _elements(sizes: list[int | None], strides: list[int | None] | None) -> int 
         return 0
     steps = [stride for stride in strides or () if stride is not None]
     if len(steps) < len(known):
-        return math.prod(known) if strides is None else None
+        if strides is None:
+            return math.prod(known)
+        return None
     return 1 + sum((size - 1) * step for size, step in zip(known, steps, strict=False))
 
 

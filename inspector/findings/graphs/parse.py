@@ -43,7 +43,9 @@ def pieces(text: str) -> tuple[str, ...]:
             found.append(text[start : match.start()].strip())
             start = match.end()
     last = text[start:].strip()
-    return (*found, last) if last else tuple(found)
+    if last:
+        return (*found, last)
+    return tuple(found)
 
 
 def closing(text: str, start: int) -> int:
@@ -340,7 +342,9 @@ class _Block(Struct):
 def parse(text: str) -> FxGraph | None:
     """Parse a printed graph; return None if the text has no graph."""
     block = _outermost(text)
-    return _Reader(block).graph() if block else None
+    if block:
+        return _Reader(block).graph()
+    return None
 
 
 def input_names(text: str) -> tuple[str, ...]:
@@ -617,4 +621,6 @@ def _items(text: str) -> tuple[str, ...]:
     if text.startswith(_UNFLATTEN):
         text = next(iter(pieces(text[len(_UNFLATTEN) : -1])), "")
     is_several = text[:1] in ("(", "[") and closing(text, 0) == len(text) - 1
-    return pieces(text[1:-1]) if is_several else (text,)
+    if is_several:
+        return pieces(text[1:-1])
+    return (text,)

@@ -103,4 +103,6 @@ def _origin(each: Pass) -> Origin:
 def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
     """Return the pass that created all these nodes; None if no single pass did."""
     found = {known.get(name) for name in names}
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1:
+        return found.pop()
+    return None

@@ -167,7 +167,9 @@ Key = tuple[str, int] | None
 
 
 def _key(node: FxNode) -> Key:
-    return (node.at.file, node.at.line) if node.at else None
+    if node.at:
+        return (node.at.file, node.at.line)
+    return None
 
 
 def _working(graph: FxGraph) -> dict[str, FxNode]:

@@ -97,7 +97,9 @@ class BufferNames:
     def _sizes(self, node: ast.expr) -> tuple[int, ...] | None:
         items = [self.number(item) for item in node.elts] if isinstance(node, ast.Tuple) else [None]
         known = tuple(item for item in items if item is not None)
-        return known if len(known) == len(items) else None
+        if len(known) == len(items):
+            return known
+        return None
 
     def number(self, node: ast.expr, depth: int = 0) -> int | None:
         """Evaluate a size with the values of symbols for which the graph was compiled; return None if not known."""

@@ -23,8 +23,14 @@ from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.findings.functions import FunctionPlace, place_of
 from ctrace.inspector.findings.printed_tree import TENSOR, check_order, completed, read_comment, sources_of, tensor_of
-from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
-from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, is_later_layer, shared_by
+from ctrace.inspector.findings.recompiles.recompile_causes import (
+    OBJECTS,
+    caller_of,
+    cause_of,
+    is_later_layer,
+    literal_type,
+    shared_by,
+)
 from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of, cause_key
 from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
 from ctrace.inspector.knowledge.advice import advice_on_cause
@@ -41,7 +47,9 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
         symbols = Symbols(raw, nearest)
         found = _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
-        return found if cause.kind is CauseKind.RANGE else None
+        if cause.kind is CauseKind.RANGE:
+            return found
+        return None
     if not sources:
         return None
     known = (Symbols(raw, each) for each in (nearest, compile_id))
@@ -477,7 +485,9 @@ def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
 
 
 def _size(text: str) -> int | None:
-    return int(text) if _NUMBER.fullmatch(text) else None
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    return None
 
 
 _REASON = re.compile(r"(?P<entry>\S+/\d+): (?P<guard>.*)")

@@ -291,7 +291,9 @@ class CacheEntry(Struct, frozen=True):
     @property
     def distances(self) -> Mapping[str, int]:
         """How many guards failed, keyed by earlier entry."""
-        return self.recompile.distances if self.recompile else {}
+        if self.recompile:
+            return self.recompile.distances
+        return {}
 
 
 class Cache(Struct, frozen=True):

@@ -106,7 +106,9 @@ def _size(facts: CauseFacts) -> str:
         return facts.fixed_by or "fixed"
     if facts.is_listed_static:
         return "listed_static"
-    return "dynamic_off" if facts.is_dynamic_off else ""
+    if facts.is_dynamic_off:
+        return "dynamic_off"
+    return ""
 
 
 def _zero_one(facts: CauseFacts) -> str:
@@ -124,13 +126,17 @@ def _range(facts: CauseFacts) -> str:
 
 
 def _stride(facts: CauseFacts) -> str:
-    return "expanded" if "0" in (facts.was, facts.now) else ""
+    if "0" in (facts.was, facts.now):
+        return "expanded"
+    return ""
 
 
 def _requires_grad(facts: CauseFacts) -> str:
     if _is_weight(facts):
         return "parameter"
-    return "layers" if facts.is_later_layer else ""
+    if facts.is_later_layer:
+        return "layers"
+    return ""
 
 
 def _dispatch_keys(facts: CauseFacts) -> str:
@@ -149,7 +155,9 @@ _OF_INFERENCE = ("Autograd", "ADInplaceOrView")
 
 
 def _autocast(facts: CauseFacts) -> str:
-    return "dtype" if facts.subject.endswith("_dtype") else ""
+    if facts.subject.endswith("_dtype"):
+        return "dtype"
+    return ""
 
 
 def _global_state(facts: CauseFacts) -> str:
@@ -230,7 +238,9 @@ def _length(facts: CauseFacts) -> str:
 def _key_order(facts: CauseFacts) -> str:
     if " in " not in facts.subject:
         return ""
-    return "new_key" if facts.is_new_key else "contains"
+    if facts.is_new_key:
+        return "new_key"
+    return "contains"
 
 
 def _none(facts: CauseFacts) -> str:
@@ -255,7 +265,9 @@ def _type(facts: CauseFacts) -> str:
         return ""
     if "Parameter" in names:
         return "parameter"
-    return "tensor" if names & _NO_TENSORS else "subclass"
+    if names & _NO_TENSORS:
+        return "tensor"
+    return "subclass"
 
 
 _NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
@@ -317,7 +329,9 @@ def _holder(facts: CauseFacts) -> str:
         return facts.holder
     if ".param_groups[" in facts.guard or _STATE in facts.guard:
         return "optimizer"
-    return "module" if _MODULE_HINT in facts.hint else "object"
+    if _MODULE_HINT in facts.hint:
+        return "module"
+    return "object"
 
 
 _STATE = ".state[list(dict.keys("

@@ -8,19 +8,65 @@ program with a function `forward`; the tests compile them. `unadvised.py` covers
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
 `attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.
+
+Read a table of advice, and parse each entry only when it is needed.
+
+The tables are long, and a run needs few of their entries. So the table splits its text at the keys, which is fast, and
+parses an entry at the first access.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Advice
-from ctrace.inspector.knowledge.advice.advice_table import LazyTable
+
+_KEY = re.compile(r"^(?![#\s])(?P<key>[^:\n]+):[ \t]*\n", re.MULTILINE)
+
+
+Value = TypeVar("Value")
+
+
+class LazyTable(Mapping[str, Value], Generic[Value]):
+    """The entries of some YAML files, keyed by top-level key; each such key must be alone on its line."""
+
+    def __init__(self, files: tuple[Path, ...], make: Callable[[dict[str, Any]], Value]) -> None:
+        self._make = make
+        self._texts: dict[str, str] = {}
+        self._made: dict[str, Value] = {}
+        for file in files:
+            text = file.read_text(encoding="utf-8")
+            keys = list(_KEY.finditer(text))
+            ends = [key.start() for key in keys[1:]] + [len(text)]
+            for key, end in zip(keys, ends, strict=True):
+                self._texts[key["key"].strip('"')] = text[key.end() : end]
+
+    def __getitem__(self, key: str) -> Value:
+        if key not in self._made:
+            self._made[key] = self._make(_parse(self._texts[key]))
+        return self._made[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    import yaml  # slow to import, and a model without findings does not need it
+
+    data: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return data
+
 
 _FOLDER = Path(__file__).parent
 

@@ -101,7 +101,9 @@ def _in_file(file: Path, name: str | None, files: Sequence[str]) -> TargetGpu:
         raise TargetError(f"{file} defines {len(there)} GPUs: {', '.join(there)}", todo)
     if name and canonical(name) not in there:
         raise TargetError(f"{file} defines no GPU {shown(name)}", near(canonical(name), there))
-    return there[canonical(name)] if name else next(iter(there.values()))
+    if name:
+        return there[canonical(name)]
+    return next(iter(there.values()))
 
 
 @cache
@@ -157,7 +159,9 @@ def _nearest_name(name: str, table: Mapping[str, Listed]) -> str | None:
 
     spelled = {_bare(text): each.gpu.name for each in table.values() for text in (each.gpu.title, each.gpu.name)}
     near_ones = difflib.get_close_matches(_bare(name)[:100], spelled, 1)
-    return spelled[near_ones[0]] if near_ones else None
+    if near_ones:
+        return spelled[near_ones[0]]
+    return None
 
 
 _SIZES = {
@@ -284,7 +288,9 @@ def _size(key: str, value: object, where: str) -> int:
 
 
 def _unit(key: str) -> str:
-    return " (bytes)" if key.startswith(("shared", "memory", "l2")) else ""
+    if key.startswith(("shared", "memory", "l2")):
+        return " (bytes)"
+    return ""
 
 
 def _number(what: str, value: object, limits: tuple[float, float], where: str) -> float:
@@ -292,7 +298,9 @@ def _number(what: str, value: object, limits: tuple[float, float], where: str) -
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not limits[0] <= value <= limits[1]:
         raise TargetError(f"{where}: {what} is {shown(value)}", f"write a number from {limits[0]:g} to {limits[1]:g}")
-    return float(value) if math.isfinite(value) else limits[1]
+    if math.isfinite(value):
+        return float(value)
+    return limits[1]
 
 
 def _rates(key: str, value: object, where: str) -> dict[str, float]:

@@ -71,7 +71,9 @@ def shown(value: object) -> str:
     if isinstance(value, int) and abs(value) > 1 << 64:
         return "a number of that size"
     text = "".join(letter if letter.isprintable() else " " for letter in str(value))
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    if len(text) <= 40:
+        return text
+    return f"{text[:39]}…"
 
 
 def _text(file: Path) -> str:
@@ -95,7 +97,9 @@ def _parsed(text: str, file: Path, *, ours: bool) -> Any:
         loader = kind(text)
         root = loader.get_single_node()
         _refuse_duplicates(root)
-        return None if root is None else loader.construct_document(root)
+        if root is None:
+            return None
+        return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
         raise TargetError(f"{file}{line}: {shown(error.problem)}", "correct the YAML there") from None

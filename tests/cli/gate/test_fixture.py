@@ -14,7 +14,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.seen import LockOfTests
+from ctrace.inspector.features.check.ratchet import LockOfTests
 from tests.support.sessions import HEALTHY, PARTIAL
 
 NODE = "tests/test_net.py::test_net"

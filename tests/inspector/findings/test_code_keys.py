@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.findings.code_keys import Codes, Key
+from ctrace.inspector.findings.functions import Codes, Key
 from ctrace.inspector.log.raw import Raw
 from tests.support.helpers import MODEL, Log
 

@@ -16,7 +16,7 @@ NOT_OF_TORCHS_COMPILER = {
     "isolation": "second runs",
     "dynamo/eager_backend.py": "a backend of our own, without a hook on torch's stages",
     "kernels/interpreted.py": "Triton's interpreter, while it runs",
-    "inductor/misses.py": "patterns, while ctrace searches with them",
+    "inductor/attention_misses.py": "patterns, while ctrace searches with them",
 }
 """Files and folders below capture/ whose patches are no hooks on a stage."""
 

@@ -23,7 +23,7 @@ from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, Scenari
 from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.facts.wire import Record, payload_of
-from ctrace.inspector.log.decode_fusion import fusion_of
+from ctrace.inspector.log.decode_sessions import fusion_of
 from ctrace.inspector.log.dispatch import OUR_RECORDS, decode, left_in_log, type_of_data
 from ctrace.inspector.log.log_line import LOG_SCHEMA
 from ctrace.inspector.log.reader import LogEntry, parse, read

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.input_specs import Assumption, parse_assumption
+from ctrace.inspector.runs.options import Assumption, parse_assumption
 
 
 def test_a_place_with_values_for_each_call() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.input_specs import (
+from ctrace.inspector.runs.options import (
     DTYPES,
     InputChoice,
     InputSpec,

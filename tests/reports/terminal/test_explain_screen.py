@@ -14,8 +14,8 @@ from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
 from ctrace.inspector.facts.session import Coverage, Environment, Problem, Scenario, Session
 from ctrace.inspector.facts.trial import Trial, Tried
-from ctrace.inspector.features.time.brief import speed_of
 from ctrace.inspector.features.time.events import Failed
+from ctrace.inspector.features.time.measuring import speed_of
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain_screen import explain_screen, speed
 from tests.support import sessions, timings

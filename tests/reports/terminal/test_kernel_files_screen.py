@@ -13,7 +13,7 @@ from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode,
 from ctrace.inspector.facts.session import Compilation, Environment, Session, Target
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.dump.dumping import dump
-from ctrace.reports.terminal.kernel_files_screen import dump_screen
+from ctrace.reports.terminal.kernel_detail import dump_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, gpu_named, gpus
-from ctrace.reports.terminal.targets_screen import target_screen, targets_screen
+from ctrace.reports.terminal.side_by_side_screen import target_screen, targets_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 HOSTILE = replace(

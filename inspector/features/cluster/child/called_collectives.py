@@ -101,7 +101,9 @@ def _follow_graphs(module: ModuleType, calls: "_Calls", patches: ExitStack) -> N
 
     def call(self: Any, gm: Any, example_inputs: Any) -> Any:
         compiled = original(self, gm, example_inputs)
-        return calls.wrap(compiled, compile_context()) if calls.has_groups else compiled
+        if calls.has_groups:
+            return calls.wrap(compiled, compile_context())
+        return compiled
 
     patches.enter_context(patched(kind, "call_user_compiler", call))
 

@@ -37,7 +37,7 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import Assumption, parse_assumption
+from ctrace.inspector.runs.options import Assumption, parse_assumption
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
 _C10D = "torch.distributed.distributed_c10d"
@@ -222,7 +222,9 @@ def _is_stages(frame: FrameType | None) -> bool:
 def user_frame() -> tuple[str, int]:
     """Return file and line of the innermost frame outside of torch and ctrace."""
     found = callers(sys._getframe(1), folder_of_torch())
-    return (found[-1].file, found[-1].line) if found else ("<unknown>", 0)
+    if found:
+        return (found[-1].file, found[-1].line)
+    return ("<unknown>", 0)
 
 
 def user_place() -> str:
@@ -279,6 +281,8 @@ def lone_store(peers: _Peers) -> Any:  # noqa: C901 - a class, whose methods are
     return LoneStore()
 
 
+# Stages of a pipeline receive the product of the earlier stages' votes, and send back what all decided (2.13,
+# distributed/pipelining/stage.py); a rank without peers would wait for tensors that nobody sends.
 _VOTE = "_warmup_forward_vote"
 _RESULT = "_warmup_backward_result"
 
@@ -331,7 +335,9 @@ def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
     def result(stage: Any, received_result: Any = None) -> Any:
         found = original(stage, received_result)
         is_from_peer = not stage.is_last and not stage._is_same_rank(stage.stage_index + 1)
-        return found.copy_(stage._ctrace_vote) if is_from_peer else found
+        if is_from_peer:
+            return found.copy_(stage._ctrace_vote)
+        return found
 
     return result
 

@@ -17,7 +17,7 @@ from ctrace.inspector.capture.calls.calling import CallStoppedError
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
-from ctrace.inspector.runs.input_specs import Assumption
+from ctrace.inspector.runs.options import Assumption
 
 _LONGEST = 200
 _FEATURE = f"{Path(__file__).parent}/"
@@ -67,7 +67,9 @@ class AskedValues:
         if assumed is None:
             raise self.stop(spot, f"the value of `{spot.expression}` ({_op(func)})")
         is_boolean = getattr(args[0], "dtype", None) is sys.modules["torch"].bool
-        return bool(assumed) if is_boolean else assumed
+        if is_boolean:
+            return bool(assumed)
+        return assumed
 
     def size(self, func: Any) -> int:
         """Return the number of elements that an op finds.

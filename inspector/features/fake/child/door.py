@@ -25,7 +25,7 @@ from ctrace.inspector.features.fake.child.without_storage import (
     without_storage,
 )
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.input_specs import parse_assumption
+from ctrace.inspector.runs.options import parse_assumption
 
 module_of_folder = module_of
 """Makes a model from a local folder of transformers."""
@@ -85,7 +85,9 @@ class FakeModel(WholeModel):
 
     def arguments(self, call: Call) -> Call:
         """Replace arguments on the meta device: the model is not there any more."""
-        return call if self._values is None else call_without_storage(call)
+        if self._values is None:
+            return call
+        return call_without_storage(call)
 
     def values(self) -> WithoutValues | None:
         """Return what follows the calls if values do not exist."""

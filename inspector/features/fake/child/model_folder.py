@@ -229,6 +229,7 @@ _TOKENS = 512
 _DECODED = 8
 _PROMPT_TOKENS = 512
 """Tokens of a prompt: FLUX's and Stable Diffusion 3's pipelines take that many at most."""
+# The length that CLIP was trained with, to which pipelines of Stable Diffusion pad each prompt.
 _CLIP_TOKENS = 77
 _PATCHES = 64
 """Patches of a side of an image of 1024 pixels: 16 pixels each, after the autoencoder and the patches."""
@@ -262,7 +263,9 @@ def module_of(folder: Path) -> ModuleType:
 
 def notes_of(module: ModuleType) -> tuple[str, ...]:
     """Return where a checkpoint disagrees with the config; for a model file, nothing."""
-    return module.notes if isinstance(module, _FolderModule) else ()
+    if isinstance(module, _FolderModule):
+        return module.notes
+    return ()
 
 
 class _FolderModule(ModuleType):

@@ -331,7 +331,9 @@ def unsent(func: Any, args: Any) -> Any:
     from torch._C._distributed_c10d import FakeWork
 
     results = [FakeWork().boxed() if "Work" in str(each.type) else args[0] for each in func._schema.returns]
-    return results[0] if len(results) == 1 else tuple(results)
+    if len(results) == 1:
+        return results[0]
+    return tuple(results)
 
 
 _NAME = "real"

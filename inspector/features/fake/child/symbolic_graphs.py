@@ -89,7 +89,9 @@ class _TracedGraph:
 
     def replacing(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return what runs in place of a graph: its code, unless that needs values that do not exist."""
-        return self._known_results if self.symbols else self._running(run)
+        if self.symbols:
+            return self._known_results
+        return self._running(run)
 
     def _running(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Run the graph's code, up to a question: in compiled code, there is none.

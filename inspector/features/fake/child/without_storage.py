@@ -34,6 +34,7 @@ _ALIGNMENT = 64
 """Torch's CPU allocator aligns to 64 bytes (c10/core/alignment.h); Inductor asks for 16."""
 _LARGEST = 64 << 40
 _SMALLEST = 1 << 40
+# PROT_NONE (mman.h), which the module `mmap` does not name.
 _NO_ACCESS = 0
 _NO_RESERVE = 0x4000
 """`MAP_NORESERVE` of Linux, which Python 3.11 does not name."""

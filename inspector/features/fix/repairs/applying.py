@@ -23,8 +23,7 @@ from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.repair_texts import reversed_patch
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.files.replacing_files import remove_temporaries, replace_text
-from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.files.writing import remove_temporaries, replace_text, write_text
 from ctrace.inspector.runs import provenance
 
 _FOLDER = "fixes"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
-from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene, package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial

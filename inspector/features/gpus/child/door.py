@@ -44,7 +44,9 @@ class VirtualDevice:
 
     def candidates(self) -> Callable[[], AbstractContextManager[None]] | None:
         """Return a context in which choices are listed, not timed; None: this torch chooses in another way."""
-        return (lambda: left_open(self._recorder)) if can_be_left_open() else None
+        if can_be_left_open():
+            return lambda: left_open(self._recorder)
+        return None
 
     def patches(self, when: When) -> AbstractContextManager[None]:
         """Let flex attention be trained, which torch refuses on a CPU."""

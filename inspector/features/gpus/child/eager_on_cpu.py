@@ -59,7 +59,9 @@ def on_cpu(value: Any) -> Any:
 
     if not is_gpu(value):
         return value
-    return CPU if isinstance(value, str) else torch.device(CPU)
+    if isinstance(value, str):
+        return CPU
+    return torch.device(CPU)
 
 
 def the_gpu() -> Any:
@@ -184,7 +186,9 @@ def _of_node(graph: Any, line: int) -> str:
     nodes = list(graph.graph.nodes)
     stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
     places = _PLACE.findall(stack or "")
-    return f"{places[-1][0]}:{places[-1][1]}" if places else ""
+    if places:
+        return f"{places[-1][0]}:{places[-1][1]}"
+    return ""
 
 
 def _stand_in_mode(say: Callable[[Any, Exception], None]) -> Any:

@@ -55,7 +55,9 @@ def subject_of(name: str, choice: Any) -> str:
 
 def _factor(size: Any) -> str:
     text = str(size)
-    return text if text.isalnum() else f"({text})"
+    if text.isalnum():
+        return text
+    return f"({text})"
 
 
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")

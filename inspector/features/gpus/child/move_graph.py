@@ -169,7 +169,9 @@ def _fake_mode() -> Any:
     from torch._subclasses import FakeTensorMode
 
     context = torch._guards.TracingContext.try_get()
-    return context.fake_mode if context and context.fake_mode else FakeTensorMode()
+    if context and context.fake_mode:
+        return context.fake_mode
+    return FakeTensorMode()
 
 
 class _Inputs:
@@ -356,4 +358,6 @@ def graph_name() -> str:
 def _place(text: str) -> str:
     """Return the innermost user line that torch quotes after its message."""
     places = _PLACE.findall(text.partition("Original traceback")[2])
-    return f" at {places[-1][0]}:{places[-1][1]}" if places else ""
+    if places:
+        return f" at {places[-1][0]}:{places[-1][1]}"
+    return ""

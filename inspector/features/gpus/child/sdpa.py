@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.capture.inductor import choice as attentionchoice
+from ctrace.inspector.capture.inductor import attention_choice as attentionchoice
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 """Torch's numbers for the kernels (`torch.nn.attention.SDPBackend`)."""
@@ -192,7 +192,9 @@ def _alignment(call: SdpaCall) -> int:
     if call.capability[0] >= 8:
         return 8 if call.half else 4
     # Tensor Cores of compute capability 7.x take half precision only; older GPUs have none.
-    return 8 if call.capability[0] >= 7 and call.half else 1
+    if call.capability[0] >= 7 and call.half:
+        return 8
+    return 1
 
 
 def _efficient_width(call: SdpaCall) -> bool:
@@ -359,7 +361,9 @@ def _by_flash(call: SdpaCall, scale: float | None) -> Any:
     padded = [_padded(each, _FLASH_ALIGNMENT) for each in call.tensors]
     op = torch.ops.aten._scaled_dot_product_flash_attention.default
     out = op(*padded, call.dropout, call.causal, False, scale=_scale_of(width) if scale is None else scale)[0]
-    return out if out.size(-1) == width else out[..., :width]
+    if out.size(-1) == width:
+        return out
+    return out[..., :width]
 
 
 def _scale_of(width: Any) -> Any:

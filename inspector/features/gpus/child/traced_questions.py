@@ -75,7 +75,9 @@ def _device(variable: Any) -> Any:
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
         variable = variable.realize()
     value = variable.value if type(variable) is ConstantVariable else None
-    return None if isinstance(value, str) else value
+    if isinstance(value, str):
+        return None
+    return value
 
 
 def _attribute(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
@@ -253,7 +255,9 @@ def _explicit(node: Any) -> bool | None:
     if node.target == "cpu":
         return True
     device = next((value for value in (*node.args, *node.kwargs.values()) if is_cpu(value)), None)
-    return None if device is None else isinstance(device, Literal)
+    if device is None:
+        return None
+    return isinstance(device, Literal)
 
 
 def _tensors(node: Any) -> list[Any]:

@@ -158,16 +158,22 @@ class SizeSearch:
     @property
     def over(self) -> int | None:
         """The peak at the smallest size that does not fit."""
-        return None if self._over is None else self._peaks[self._over[0]]
+        if self._over is None:
+            return None
+        return self._peaks[self._over[0]]
 
     @property
     def limiting(self) -> AliveMemory | None:
         """What holds the most there."""
-        return None if self._over is None else self._over[1]
+        if self._over is None:
+            return None
+        return self._over[1]
 
     def peak(self, size: int | None) -> int | None:
         """Return the peak of a size that was run."""
-        return None if size is None else self._peaks.get(size)
+        if size is None:
+            return None
+        return self._peaks.get(size)
 
     def largest(self, first: int) -> int | None:
         """Return the largest size that fits; 0: none does; None: all that were tried do."""

@@ -196,7 +196,9 @@ class ModelCalls:
         if isinstance(own, torch.Tensor) and own.requires_grad and own.numel() == 1:
             return own
         single = [each for each in leaves if each.numel() == 1]
-        return single[0] if len(single) == 1 else sum(each.sum() for each in leaves)
+        if len(single) == 1:
+            return single[0]
+        return sum(each.sum() for each in leaves)
 
 
 def _optimizer(file: Any, model: Any) -> Any:
@@ -251,7 +253,9 @@ def measured_peak(run: Callable[[], None], device: str, before: int) -> Measured
     gc.collect()
     if device != "cuda":
         grown = cpu_peak(run)
-        return None if grown is None else MeasuredPeak(before + grown)
+        if grown is None:
+            return None
+        return MeasuredPeak(before + grown)
     torch.cuda.synchronize()
     others = max(int(torch.cuda.memory_allocated()) - before, 0)
     torch.cuda.reset_peak_memory_stats()

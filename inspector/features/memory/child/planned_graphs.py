@@ -115,7 +115,9 @@ class PlannedGraph:
     def line_of(self, node: Any) -> CodeOrigin:
         """Return the user's line that a node comes from, else the line that called the graph last."""
         file, line, function = place_of(node)
-        return self._caller if file is None else CodeOrigin(file, line, function)
+        if file is None:
+            return self._caller
+        return CodeOrigin(file, line, function)
 
     def call(self, arguments: list[Any], caller: CodeOrigin = NOWHERE) -> Any:
         """Call it as its caller calls a wrapper, whose list of arguments becomes empty."""
@@ -159,7 +161,9 @@ class PlannedGraph:
             result = self._interpreter.boxed_run(arguments)
         finally:
             self._interpreter.env.clear()  # it would keep the results
-        return list(result) if isinstance(result, list | tuple) else [result]
+        if isinstance(result, list | tuple):
+            return list(result)
+        return [result]
 
     def _without_plan(self, results: list[Any], ended: Mapping[TrackedStorage, None]) -> None:
         for each in ended:
@@ -303,7 +307,9 @@ def _bytes_of_copy(tensor: Any) -> int:
 
 
 def _origin_of(code: CodeType | None) -> CodeOrigin:
-    return NOWHERE if code is None else CodeOrigin(code.co_filename, code.co_firstlineno, code.co_name)
+    if code is None:
+        return NOWHERE
+    return CodeOrigin(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _resumed_from(code: CodeType | None) -> CodeType | None:
@@ -331,7 +337,9 @@ def _code_under_way() -> CodeType | None:
 
 def _argument_of(buffer: PlannedBuffer, given: list[Any]) -> TrackedStorage | None:
     found = None if buffer.argument is None else given[buffer.argument]
-    return found if isinstance(found, TrackedStorage) else None
+    if isinstance(found, TrackedStorage):
+        return found
+    return None
 
 
 def _given(value: Any, ledger: Ledger) -> Any:
@@ -341,7 +349,9 @@ def _given(value: Any, ledger: Ledger) -> Any:
         if found is None and not ledger.is_closed:
             found = ledger.add_unknown(value)
         return found
-    return int(value) if isinstance(value, int) else None
+    if isinstance(value, int):
+        return int(value)
+    return None
 
 
 def _is_tensor(value: Any) -> bool:
@@ -459,8 +469,12 @@ class PlannedGraphs:
         off = {name: False for name in _UNTIMED if hasattr(config, name)}
         with ExitStack() as stack:
             stack.enter_context(config.patch({**_SETTINGS, **off, "compile_threads": 1, **(settings or {})}))
+            # A hit in the cache of AOTAutograd brings back code that was compiled before (2.13, _functorch/config.py),
+            # and Inductor, which the plan is read from, is not asked.
             stack.enter_context(of_autograd.patch(enable_autograd_cache=False))
             stack.enter_context(lines_of_replacements())
+            # Inductor compiles a test program with each set of vector instructions, and loads it in a process (2.13,
+            # _inductor/cpu_vec_isa.py: `check_build`). The code is only read here, so no compiler is needed.
             stack.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
             stack.enter_context(patched(GraphLowering, "compile_to_module", self._planning()))
             yield

@@ -38,7 +38,9 @@ class CodeOrigin(NamedTuple):
     @property
     def text(self) -> str:
         """`file:line`; empty if it is not known."""
-        return "" if self.file is None else f"{self.file}:{self.line}"
+        if self.file is None:
+            return ""
+        return f"{self.file}:{self.line}"
 
 
 NOWHERE = CodeOrigin()
@@ -149,7 +151,9 @@ class Ledger:
     def of(self, tensor: Any) -> TrackedStorage | None:
         """Return what is registered for a tensor."""
         storage = storage_of(tensor)
-        return None if storage is None else self._found(storage)
+        if storage is None:
+            return None
+        return self._found(storage)
 
     def _found(self, storage: Any) -> TrackedStorage | None:
         if storage._cdata in self._aside:  # it is used, so it counts
@@ -346,7 +350,9 @@ def storage_of(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):  # a subclass that wraps others: those are registered
         return None
-    return None if storage.device.type == "meta" else storage
+    if storage.device.type == "meta":
+        return None
+    return storage
 
 
 _MOST_MOMENTS = 400
@@ -384,7 +390,9 @@ def _group(kind: str, some: list[tuple[TrackedStorage, int]]) -> AliveMemory:
 
 def source_line(file: str | None, line: int | None) -> str:
     """Return a line of code; empty if it is not known."""
-    return linecache.getline(file, line).strip() if file is not None and line is not None else ""
+    if file is not None and line is not None:
+        return linecache.getline(file, line).strip()
+    return ""
 
 
 def saved_of(ledger: Ledger, device: str) -> tuple[SavedAt, ...]:

@@ -136,6 +136,8 @@ class Tracked:
         import torch
 
         with ExitStack() as stack:
+            # `backward` and `grad` call the name that torch/autograd/__init__.py imports from graph.py (2.13): replaced
+            # in graph.py, it would not be seen.
             engine = getattr(torch.autograd, _ENGINE)
             stack.enter_context(patched(torch.autograd, _ENGINE, self._in_backward(engine)))
             stack.enter_context(self._optimizer_hooks())

@@ -68,7 +68,9 @@ def chunked(original: Callable[..., Any], used: list[int]) -> Callable[..., Any]
         total = torch.zeros((), dtype=input.dtype, device=input.device)
         for logits, labels in zip(input.chunk(CHUNKS), target.chunk(CHUNKS), strict=True):
             total = total + checkpoint(part, logits, labels, ignore_index, label_smoothing, use_reentrant=False)
-        return total if reduction == "sum" else total / (target != ignore_index).sum()
+        if reduction == "sum":
+            return total
+        return total / (target != ignore_index).sum()
 
     return cross_entropy
 
@@ -162,7 +164,9 @@ class OptionTrials:
         torch._dynamo.reset()
         with candidate.made():
             peak = measured()
-        return option if peak is None else replace(option, peak_bytes=peak.bytes, measured=True)
+        if peak is None:
+            return option
+        return replace(option, peak_bytes=peak.bytes, measured=True)
 
     def _try(self, candidate: OptionCandidate) -> MemoryOption:
         import torch
@@ -349,7 +353,9 @@ def _elements(module: Any) -> int:
 
 def _place(module: Any) -> tuple[str | None, int | None]:
     code = getattr(getattr(type(module), "forward", None), "__code__", None)
-    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+    if code is None:
+        return (None, None)
+    return (code.co_filename, code.co_firstlineno)
 
 
 def _stepping(optimizer: Any) -> Callable[[Any], None]:

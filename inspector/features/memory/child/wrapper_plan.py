@@ -212,7 +212,9 @@ class _Run:
         if value is None:
             return []
         found = self._value(value, names)
-        return list(found) if isinstance(found, list | tuple) else [found]
+        if isinstance(found, list | tuple):
+            return list(found)
+        return [found]
 
     def _assign(self, target: ast.expr, value: ast.expr, names: dict[str, Any]) -> None:
         if isinstance(target, ast.Tuple):
@@ -251,7 +253,9 @@ class _Run:
             case ast.Name(id=name):
                 return names.get(name, _OPAQUE)
             case ast.Constant(value=constant):
-                return constant if isinstance(constant, int) and not isinstance(constant, bool) else _OPAQUE
+                if isinstance(constant, int) and not isinstance(constant, bool):
+                    return constant
+                return _OPAQUE
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return [self._value(each, names) for each in parts]
             case ast.Subscript(value=owner):
@@ -328,7 +332,9 @@ class _Run:
             return _OPAQUE
         code = compile(ast.Expression(value), "<size>", "eval")
         found = eval(code, {"__builtins__": {}, "min": min, "max": max, **known})
-        return int(found) if isinstance(found, int | float) else _OPAQUE
+        if isinstance(found, int | float):
+            return int(found)
+        return _OPAQUE
 
     def _set(self, names: dict[str, Any], name: str, value: Any) -> None:
         self._hold(value)

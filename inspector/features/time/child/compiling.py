@@ -87,7 +87,9 @@ class Skips:
 
             def record_skip(message: str) -> Any:
                 self.reasons[str(message)] += 1
-                return None if original is None else original(message)
+                if original is None:
+                    return None
+                return original(message)
 
             for name in _MODULES:
                 module = sys.modules[f"torch._inductor.{name}"]
@@ -262,4 +264,6 @@ def _recorded(original: Callable[..., Any], record: Callable[[Event], None], own
             if text.getvalue():
                 record(AutotuningPrinted(text.getvalue()))
 
-    return staticmethod(recorded) if isinstance(owner, type) else recorded
+    if isinstance(owner, type):
+        return staticmethod(recorded)
+    return recorded

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.calls import stopwatch
+from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.compilations import Compilations
-from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
@@ -233,7 +233,9 @@ class _Timing:
 
 def _version(tensor: Any) -> int | None:
     """Return how often a tensor was written to, or None for an inference tensor, which does not count writes."""
-    return None if tensor.is_inference() else int(tensor._version)
+    if tensor.is_inference():
+        return None
+    return int(tensor._version)
 
 
 def _device(model: Any, *values: Any) -> str:

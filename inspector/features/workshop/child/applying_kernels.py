@@ -170,7 +170,9 @@ def _more(one: dict[str, tuple[int, float]], other: dict[str, tuple[int, float]]
     """Return the seconds of the runs of a kernel that `one` has beyond those of `other`."""
     times, seconds = one.get(name, (0, 0.0))
     extra = times - other.get(name, (0, 0.0))[0]
-    return seconds * extra / times if extra > 0 and times else 0.0
+    if extra > 0 and times:
+        return seconds * extra / times
+    return 0.0
 
 
 def _median(values: list[float]) -> float:
@@ -487,7 +489,9 @@ def _nowhere(package: Imported, handle: Any, parts: Sequence[CompiledPart], oper
 
 def _line(lines: Any) -> str | None:
     """Return the line that the kernel came from, as its package says."""
-    return str(lines[-1]) if isinstance(lines, list) and lines else None
+    if isinstance(lines, list) and lines:
+        return str(lines[-1])
+    return None
 
 
 def _found(handle: Any) -> list[tuple[int, str]]:

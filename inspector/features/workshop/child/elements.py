@@ -60,7 +60,9 @@ def noise_of(one: Any, other: Any) -> float:
         return 0.0
     gap = (_wide(one) - _wide(other)).abs()
     gap = gap[gap.isfinite()]
-    return float(gap.max()) * _NOISE if gap.numel() else 0.0
+    if gap.numel():
+        return float(gap.max()) * _NOISE
+    return 0.0
 
 
 def _wide(tensor: Any) -> Any:
@@ -80,4 +82,6 @@ def _number(value: Any) -> str:
 
 def finite(value: float) -> float | None:
     """Return a number that JSON has, or None."""
-    return value if math.isfinite(value) else None
+    if math.isfinite(value):
+        return value
+    return None

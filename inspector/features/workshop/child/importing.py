@@ -37,7 +37,9 @@ class Operator(Struct, frozen=True):
         """The Triton kernels, in the order of their launches; empty for a kernel in C++."""
         if self.is_cpp or self.kernel is None:
             return ()
-        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+        if isinstance(self.kernel, tuple):
+            return self.kernel
+        return (self.kernel,)
 
     @property
     def is_cpp(self) -> bool:
@@ -258,4 +260,6 @@ def _tests(found: Imported) -> ModuleType:
 
 def outputs(value: Any) -> tuple[Any, ...]:
     """Return the outputs of an operator as a tuple."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return (value,)

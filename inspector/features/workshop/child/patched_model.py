@@ -91,7 +91,9 @@ def _listed(value: Any) -> list[Any]:
     """Return the passes of a setting: none, one, or a list of them (from 2.13 on)."""
     if value is None:
         return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [value]
 
 
 @contextmanager
@@ -226,7 +228,9 @@ class CompiledPart(Struct):
 def _worse(one: RegionCheck | None, other: RegionCheck) -> RegionCheck:
     """Return the check that says more against a kernel: of other sizes of the same graph."""
     if one is None or not one.equal or not other.equal:
-        return one if one is not None and not one.equal else other
+        if one is not None and not one.equal:
+            return one
+        return other
     return max(one, other, key=lambda each: (each.kernel != "fallback", each.largest or 0.0))
 
 
@@ -234,7 +238,9 @@ def _stage(compile_arguments: Mapping[str, Any]) -> str:
     """Return which graph part `compile_fx_inner` compiles, by its keyword arguments."""
     if compile_arguments.get("is_backward"):
         return "backward"
-    return "inference" if compile_arguments.get("is_inference") else "forward"
+    if compile_arguments.get("is_inference"):
+        return "inference"
+    return "forward"
 
 
 class CompiledSide:
@@ -484,7 +490,9 @@ def _noise(
 
     def widened(value: Any) -> Any:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.detach().to(torch.float64) if is_float else value
+        if is_float:
+            return value.detach().to(torch.float64)
+        return value
 
     try:
         # Each op's arguments, because the graph makes constants in its own dtypes, and some ops take one dtype only.
@@ -530,4 +538,6 @@ class _Calls:
 def _copied(value: Any) -> Any:
     import torch
 
-    return copied(value) if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return copied(value)
+    return value

@@ -12,7 +12,7 @@ from ctrace.inspector.capture.kernels.triton_builds import resources
 from ctrace.inspector.facts.target_facts import Multiprocessor
 from ctrace.inspector.features.workshop.child.importing import Case, Operator
 from ctrace.inspector.features.workshop.package_model import KernelConfiguration
-from ctrace.inspector.findings.kernels.rates import occupancy
+from ctrace.inspector.findings.kernels.built_view import occupancy
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 
@@ -101,7 +101,9 @@ class PackageLaunch(Struct, frozen=True):
 def own(kernel: Any) -> Any:
     """Return what launches a kernel with the first of its own configurations."""
     configs = getattr(kernel, "configs", None)
-    return FixedLaunch(kernel, configuration_of(configs[0])) if configs else kernel
+    if configs:
+        return FixedLaunch(kernel, configuration_of(configs[0]))
+    return kernel
 
 
 def launch_of(operator: Operator, case: Case, index: int = 0) -> PackageLaunch:
@@ -154,7 +156,9 @@ def resident(
     if found.registers is None or found.shared is None:
         return None, ""
     seen = occupancy(of, registers=found.registers, warps=configuration.warps, shared=found.shared)
-    return (None, "") if seen is None else (seen.share, ", ".join(seen.limits))
+    if seen is None:
+        return (None, "")
+    return (seen.share, ", ".join(seen.limits))
 
 
 class _NoStream(Driver):

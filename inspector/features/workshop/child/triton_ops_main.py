@@ -311,13 +311,17 @@ def _sizes(call: Call) -> str:
 def _call_of(written: Wrapped, seen: _Seen) -> Call | None:
     """Return the arguments of the operator: those of the user's function, or of the launch alone."""
     if written.returns != "None" or seen.launch is None:
-        return None if seen.call is None else copied(seen.call)
+        if seen.call is None:
+            return None
+        return copied(seen.call)
     tree = ast.parse(written.source)
     node = next(each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == written.function)
     names = [each.arg for each in node.args.args]
     if set(names) <= set(seen.launch.named):
         return copied(Call(tuple(seen.launch.named[name] for name in names), {}))
-    return None if seen.call is None else copied(seen.call)
+    if seen.call is None:
+        return None
+    return copied(seen.call)
 
 
 _WITHOUT_GPU = "h100"

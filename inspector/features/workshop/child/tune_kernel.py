@@ -212,7 +212,9 @@ def _best(
     timed = sorted((each for each in tried if each.seconds is not None), key=lambda each: each.seconds or 0.0)
     present = next((each for each in timed if any(each is one for one in tried[:own])), None)
     if present is None:
-        return timed[0].configuration if timed else None
+        if timed:
+            return timed[0].configuration
+        return None
     others = [each for each in timed if not any(each is one for one in tried[:own])][:_COMPARED]
     launches = [_launching(operator, index, case, each.configuration) for each in (present, *others)]
     rounds = [[_seconds(each, _SHORT) for each in launches] for _ in range(ROUNDS)]
@@ -233,7 +235,9 @@ def _launching(operator: Operator, index: int, case: Case, configuration: Kernel
 
 def _with(wanted: Any, configuration: KernelConfiguration, kernel: Any) -> Any:
     """Return what launches the wanted kernel with a configuration, and another one with its own."""
-    return FixedLaunch(kernel, configuration) if kernel is wanted else own(kernel)
+    if kernel is wanted:
+        return FixedLaunch(kernel, configuration)
+    return own(kernel)
 
 
 def _seconds(launch: Callable[[], object], milliseconds: float = _LONG) -> float:
@@ -254,7 +258,7 @@ def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float
     import torch
 
     from ctrace.inspector.facts.target_facts import Multiprocessor
-    from ctrace.inspector.findings.kernels.rates import occupancy
+    from ctrace.inspector.findings.kernels.built_view import occupancy
 
     facts: Any = torch.cuda.get_device_properties()  # torch's stub lacks some of its fields
     of = Multiprocessor(
@@ -267,4 +271,6 @@ def _resident_here(made: Any, configuration: KernelConfiguration) -> tuple[float
     if made.registers is None or made.shared is None:
         return None, ""
     seen = occupancy(of, registers=made.registers, warps=configuration.warps, shared=made.shared)
-    return (None, "") if seen is None else (seen.share, ", ".join(seen.limits))
+    if seen is None:
+        return (None, "")
+    return (seen.share, ", ".join(seen.limits))

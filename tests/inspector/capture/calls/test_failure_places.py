@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from ctrace.inspector.capture.calls.failure_places import place_of_failure
+from ctrace.inspector.capture.calls.answering import place_of_failure
 
 TORCH_SAYS = """\
 no

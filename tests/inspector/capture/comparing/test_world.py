@@ -14,8 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from ctrace.inspector.capture.comparing.dangers import culprits
-from ctrace.inspector.capture.comparing.reads import place_of
+from ctrace.inspector.capture.comparing.dangers import culprits, place_of
 from ctrace.inspector.capture.comparing.world import A_TENSOR, MISSING, ItemChange, look
 
 SETTINGS = {"scale": 1, "unused": 1}

@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.outline import outline
+from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes, outline
 from tests.support.helpers import recorded, whole
 
 SESSION = recorded("rewritten")

@@ -9,7 +9,7 @@ from ctrace.inspector.errors import LockError
 from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.seen import LockOfTests
+from ctrace.inspector.features.check.ratchet import LockOfTests
 
 MODEL = JobKey("models/net.py", "wide")
 NET, GONE = JobKey("tests/test_net.py::test_net[1-a b#c]"), JobKey("tests/test_gone.py::test_gone")

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.session import Graph, Scenario, Session
 from ctrace.inspector.features.compare.changes import ChangeKind, What
 from ctrace.inspector.features.compare.compare_runs import compare
-from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph
-from ctrace.inspector.features.compare.kernel_changes import kernel_changes, without_names
+from ctrace.inspector.features.compare.graph_changes import Pairs, RunGraph, kernel_changes, without_names
 from tests.support import built, sessions
 
 TRITON = """

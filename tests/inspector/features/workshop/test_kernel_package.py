@@ -8,7 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.kernel_package import bare_package, package_at, packages_in
+from ctrace.inspector.features.workshop.kernel_package import (
+    bare_package,
+    changed,
+    code_diffs,
+    next_change,
+    package_at,
+    packages_in,
+    speed,
+    stamp_of,
+)
 from ctrace.inspector.features.workshop.package_configurations import (
     best_of,
     chosen,
@@ -27,13 +36,6 @@ from ctrace.inspector.features.workshop.package_model import (
     Sizes,
     TriedConfiguration,
     TunedConfigurations,
-)
-from ctrace.inspector.features.workshop.package_watching import (
-    changed,
-    code_diffs,
-    next_change,
-    speed,
-    stamp_of,
 )
 from ctrace.reports.wording.kernel_packages import check_line
 

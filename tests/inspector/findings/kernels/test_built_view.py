@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.built import Ir
-from ctrace.inspector.findings.kernels.built_view import codes, disassembled, resources, text_of, times
-from ctrace.inspector.findings.kernels.rates import OccupancyLimit
+from ctrace.inspector.findings.kernels.built_view import OccupancyLimit, codes, disassembled, resources, text_of, times
 from tests.support.built import BMM, H100, PRODUCT, SESSION, SIZE, SOFTMAX, TUNED, built, timed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.findings.kernels.kernel_code import source_lines
+from ctrace.inspector.findings.kernels.at_line import source_lines
 
 SOURCE = """\
 import triton

@@ -6,8 +6,15 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.graph_facts import GraphStage, Printed
 from ctrace.inspector.facts.kernels import Launch, Stage
-from ctrace.inspector.findings.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
-from ctrace.inspector.findings.kernels.kernel_code import passages, wrappers
+from ctrace.inspector.findings.kernels.at_line import (
+    check_file,
+    kernels_of,
+    nearest,
+    passages,
+    wanted,
+    why_none,
+    wrappers,
+)
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,

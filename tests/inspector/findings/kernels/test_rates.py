@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.findings.kernels.rates import matrix_rate, most_operations, peaks_by, vector_rate
+from ctrace.inspector.findings.kernels.built_view import matrix_rate, most_operations, peaks_by, vector_rate
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from tests.support.built import H100
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ctrace.inspector.knowledge.advice import AdviceEntry, entries, files_of
-from ctrace.inspector.knowledge.advice.advice_table import LazyTable
+from ctrace.inspector.knowledge.advice import AdviceEntry, LazyTable, entries, files_of
 
 
 @pytest.mark.parametrize("table", ["breaks", "skips", "causes", "attention", "dangers", "fusion"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.calls.failure_places import place_of_failure
+from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
 from ctrace.inspector.capture.core.imports import watch_imports

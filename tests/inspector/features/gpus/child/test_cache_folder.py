@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.gpus.child.kernel_cache import cache_dir
+from ctrace.inspector.features.gpus.child.compile_kernels import cache_dir
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,7 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target_facts import Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child import compile_kernels
-from ctrace.inspector.features.gpus.child.compile_kernels import CompileJob, Metal
-from ctrace.inspector.features.gpus.child.kernel_cache import CompileCache, CompiledKernel
+from ctrace.inspector.features.gpus.child.compile_kernels import CompileCache, CompiledKernel, CompileJob, Metal
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from ctrace.inspector.facts.built import Built, KernelCode, StageTime
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.features.gpus.child import kernel_cache as compilecache
-from ctrace.inspector.features.gpus.child.kernel_cache import CompileCache, CompiledKernel
+from ctrace.inspector.features.gpus.child import compile_kernels as compilecache
+from ctrace.inspector.features.gpus.child.compile_kernels import CompileCache, CompiledKernel
 from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 EMPTY: dict[str, Any] = {"built": (), "codes": (), "refused": {}, "problems": (), "error": ""}

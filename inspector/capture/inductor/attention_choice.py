@@ -105,11 +105,15 @@ def _four_dimensional(call: AttentionCall) -> AttentionCall:
 
 
 def _without_dropout(call: AttentionCall) -> AttentionCall:
-    return replace(call, dropout_p=0.0) if call.dropout_p else call
+    if call.dropout_p:
+        return replace(call, dropout_p=0.0)
+    return call
 
 
 def _without_mask(call: AttentionCall) -> AttentionCall:
-    return call if call.attn_mask is None else replace(call, attn_mask=None)
+    if call.attn_mask is None:
+        return call
+    return replace(call, attn_mask=None)
 
 
 def _with_all_heads(call: AttentionCall) -> AttentionCall:
@@ -189,7 +193,9 @@ def chosen_kernel(call: AttentionCall) -> int:
 
 def _value(argument: Any) -> Any:
     meta = getattr(argument, "meta", None)
-    return argument if meta is None else meta.get("example_value", meta.get("val"))
+    if meta is None:
+        return argument
+    return meta.get("example_value", meta.get("val"))
 
 
 def _real(tensor: Any) -> Any:
@@ -208,4 +214,6 @@ def _bytes(call: AttentionCall) -> int:
 
 def whole(size: Any) -> int:
     """Return a size as a number: for a symbolic size, its value in the example."""
-    return size if type(size) is int else int(size.node.hint)
+    if type(size) is int:
+        return size
+    return int(size.node.hint)
