@@ -198,6 +198,46 @@ def test_overlapping_inputs_are_views_of_one_tensor_in_each_call(ctrace: Command
     assert (result.code, result.report["equal"]) == (0, True), result.err
 
 
+WRITING = """\
+import torch
+
+@torch.library.custom_op("mine::half", mutates_args=("out",))
+def half(out: torch.Tensor) -> None:
+    out.mul_(0.5)
+
+@torch.library.custom_op("mine::added", mutates_args=("out",))
+def added(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    out.mul_(0.5)
+    return x + out
+
+@added.register_fake
+def _(x, out):
+    return torch.empty_like(x)
+
+def model(x, y, z):
+    h = x.relu()
+    torch.ops.mine.half(h)
+    part = h[:2]
+    torch.ops.mine.half(part)
+    torch.ops.mine.half(y[:2])
+    before = y[1:] * 3
+    torch.ops.mine.half(y[2:, 1:3])
+    r = torch.ops.mine.added(z[2:], z[:2])
+    return part + 1, h[1:], before, y[:, 2], r[1:] * 2, r[:1, 2:]
+
+def inputs():
+    return torch.randn(4, 8), torch.randn(4, 8), torch.randn(4, 8)
+"""
+
+
+def test_operators_that_write_to_a_part_of_a_value_are_compared(ctrace: Command) -> None:
+    ctrace.write("model.py", WRITING)
+    result = ctrace("accuracy", "model.py", "--json")
+    assert result.code == 0, result.err
+    assert (result.report["equal"], result.report["not_compared"]) == (True, [])
+    assert result.report["compared"] >= 8
+
+
 INTERPOLATED = """\
 import torch
 
