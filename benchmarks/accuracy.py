@@ -38,6 +38,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from _accuracy_runs import Runs
+
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "_accuracy_models.py"
 CHAINS = HERE / "_accuracy_chains.py"
@@ -53,14 +55,13 @@ DTYPES = ("float32", "bfloat16", "float16")
 _LINE = re.compile(r'File "[^"]*_accuracy_models\.py", line (\d+)')
 
 
-def answer(environment: dict[str, str], *options: str, model: Path = MODELS, timeout: float = 400.0) -> dict[str, Any]:
+def answer(
+    runs: Runs, environment: dict[str, str], *options: str, model: Path = MODELS, timeout: float = 400.0
+) -> dict[str, Any]:
     """Run the command, and return its JSON; `failed` if there is none."""
-    words = [sys.executable, "-m", "ctrace", "accuracy", str(model), "--json", *options]
     began = time.monotonic()
     try:
-        done = subprocess.run(
-            words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=timeout
-        )
+        done = runs.command(["accuracy", str(model), "--json", *options], environment, timeout)
         found: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         found = {"failed": f"no answer in {timeout:.0f} s"}
@@ -69,17 +70,17 @@ def answer(environment: dict[str, str], *options: str, model: Path = MODELS, tim
     return {**found, "seconds": time.monotonic() - began}
 
 
-def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
+def case(runs: Runs, name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
     """Run one fault; None: the model has no place for it."""
     with tempfile.TemporaryDirectory() as folder:
         oracle = Path(folder) / "oracle.jsonl"
         oracle.touch()
         environment = {"ACCURACY_MODEL": name, "ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{oracle}"}
-        found = answer(environment, *(["--train"] if stage == "backward" else []))
+        found = answer(runs, environment, *(["--train"] if stage == "backward" else []))
         facts = [json.loads(line) for line in oracle.read_text().splitlines()]
     if not facts:
         return None
-    effect = effect_of(name, kind, stage, seed) if not found.get("culprits") else None
+    effect = effect_of(runs, name, kind, stage, seed) if not found.get("culprits") else None
     chosen, kernels = facts[0], {each["kernel"] for each in facts if "kernel" in each}
     lines = [int(line) for line in _LINE.findall(chosen.get("stack") or "")]
     culprits = found.get("culprits", [])
@@ -100,18 +101,14 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def effect_of(name: str, kind: str, stage: str, seed: int) -> float | None:
+def effect_of(runs: Runs, name: str, kind: str, stage: str, seed: int) -> float | None:
     """Return the largest error that plain compiled code has with a fault and not without; None: it failed."""
     with tempfile.TemporaryDirectory() as folder:
         fault = {"ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{folder}/oracle.jsonl"}
         errors: list[list[float]] = []
         for environment in (fault, {}):
-            words = [sys.executable, str(HERE / "_accuracy_effect.py"), stage]
-            done = subprocess.run(
-                words,
-                env={**os.environ, "ACCURACY_MODEL": name, **environment},
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            words = [str(HERE / "_accuracy_effect.py"), stage]
+            done = runs.program(words, {"ACCURACY_MODEL": name, **environment}, 400.0)
             if done.returncode:
                 return None
             errors.append(json.loads(done.stdout))
@@ -127,14 +124,14 @@ def drawn(seed: int, kinds: tuple[str, ...], names: tuple[str, ...]) -> Iterator
         yield draw.choice(names), draw.choice(kinds), stage, draw.randrange(10**6)
 
 
-def faults(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+def faults(runs: Runs, options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Run faults until there are enough; those that a model has no place for are drawn again."""
     planned = drawn(options.seed, kinds, names)
     done = 0
     with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
         while done < options.cases:
             batch = list(islice(planned, max(options.jobs, options.cases - done)))
-            for found in as_done(pool, [partial(case, *each) for each in batch]):
+            for found in as_done(pool, [partial(case, runs, *each) for each in batch]):
                 if found is not None and done < options.cases:
                     done += 1
                     file.write(json.dumps(found) + "\n")
@@ -148,7 +145,7 @@ def as_done(pool: ThreadPoolExecutor, work: Iterable[Callable[[], Any]]) -> Iter
         yield future.result()
 
 
-def roundings(options: argparse.Namespace) -> None:
+def roundings(runs: Runs, options: argparse.Namespace) -> None:
     """Ask about chains with one lost rounding, with `--against eager` and without."""
     import _accuracy_chains
 
@@ -158,7 +155,8 @@ def roundings(options: argparse.Namespace) -> None:
 
     def one(place: str) -> dict[str, Any]:
         environment = {"ACCURACY_CHAIN": place}
-        plain, strict = answer(environment, model=CHAINS), answer(environment, "--against", "eager", model=CHAINS)
+        plain = answer(runs, environment, model=CHAINS)
+        strict = answer(runs, environment, "--against", "eager", model=CHAINS)
         culprits = strict.get("culprits", [])
         return {
             "place": place, "line": _accuracy_chains.rounded_line(place),
@@ -175,12 +173,12 @@ def roundings(options: argparse.Namespace) -> None:
             print(row, flush=True)
 
 
-def bisector_answer(words: list[str], environment: dict[str, str], timeout: float = 900.0) -> dict[str, Any]:
+def bisector_answer(
+    runs: Runs, words: list[str], environment: dict[str, str], timeout: float = 900.0
+) -> dict[str, Any]:
     """Run the bisector, and return its answer."""
     try:
-        done = subprocess.run(
-            words, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=timeout
-        )
+        done = runs.program(words, environment, timeout)
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         found = {"failed": f"no answer in {timeout:.0f} s"}
@@ -217,12 +215,12 @@ def children_seconds() -> float:
     return times.children_user + times.children_system
 
 
-def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+def bisected(runs: Runs, options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Run torch's bisector and the command on the same faults, for a table of both; CPU seconds need one job."""
 
     def one(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
         began = children_seconds()
-        found = case(name, kind, stage, seed)
+        found = case(runs, name, kind, stage, seed)
         ended = children_seconds()
         if found is None or not found["lines"]:
             return None
@@ -230,8 +228,7 @@ def bisected(options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[s
             oracle = Path(folder) / "oracle.jsonl"
             oracle.touch()
             environment = {"ACCURACY_MODEL": name, "ACCURACY_FAULT": f"{seed}:{kind}:{stage}:{oracle}"}
-            words = [sys.executable, str(HERE / "_accuracy_bisector.py"), stage]
-            answered = bisector_answer(words, environment)
+            answered = bisector_answer(runs, [str(HERE / "_accuracy_bisector.py"), stage], environment)
         seconds = {"cpu_seconds": ended - began, "bisector_cpu_seconds": children_seconds() - ended}
         return {**found, "bisector": answered, **seconds}
 
@@ -251,9 +248,9 @@ _SHOWN = ("equal", "result", "compared", "culprits", "failed")
 _KEPT = ("equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")
 
 
-def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
+def healthy(runs: Runs, options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
     def one(name: str, dtype: str) -> dict[str, Any]:
-        found = answer({"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
+        found = answer(runs, {"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
         return {"model": name, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
 
     with options.out.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
@@ -263,7 +260,7 @@ def healthy(options: argparse.Namespace, names: tuple[str, ...], dtypes: tuple[s
             print(*(row[key] for key in ("model", "dtype", *_SHOWN)), flush=True)
 
 
-def real(options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
+def real(runs: Runs, options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
     """Run the models of tests/real, forward only: as they are for float32, and under autocast for the other dtypes.
 
     Programs that name another backend run with Inductor.
@@ -274,9 +271,10 @@ def real(options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder) / path.name
                 copy.write_text(path.read_text().replace('backend="eager"', 'backend="inductor"'))
-                found = answer({}, model=copy)
+                found = answer(runs, {}, model=copy)
         else:
-            found = answer({"ACCURACY_REAL": str(path), "ACCURACY_DTYPE": dtype}, model=HERE / "_accuracy_real.py")
+            environment = {"ACCURACY_REAL": str(path), "ACCURACY_DTYPE": dtype}
+            found = answer(runs, environment, model=HERE / "_accuracy_real.py")
         return {"model": path.stem, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
 
     paths = sorted(REAL.glob("*.py"))
@@ -288,25 +286,24 @@ def real(options: argparse.Namespace, dtypes: tuple[str, ...]) -> None:
             print(*(row[key] for key in ("model", "dtype", *_SHOWN)), flush=True)
 
 
-def issue(path: Path) -> dict[str, Any]:
+def issue(runs: Runs, path: Path) -> dict[str, Any]:
     """Check one model in plain torch, and with the command if it is wrong there."""
     text = path.read_text()
     blamed = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# blamed")]
-    words = [sys.executable, str(HERE / "_accuracy_issues.py"), str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = runs.program([str(HERE / "_accuracy_issues.py"), str(path)], {}, 400.0)
     plain = json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr.strip()[-200:]}
     row = {"issue": path.stem.partition("_")[2], "blamed": blamed, "plain": plain}
     if not plain.get("differences"):
         return row
-    found = answer({}, *(["--train"] if "\nTRAIN = True\n" in text else []), model=path)
+    found = answer(runs, {}, *(["--train"] if "\nTRAIN = True\n" in text else []), model=path)
     return {**row, **{key: found.get(key) for key in (*_KEPT, "first_nonfinite")}}
 
 
-def issues(out: Path, only: list[str]) -> None:
+def issues(runs: Runs, out: Path, only: list[str]) -> None:
     paths = [each for each in sorted(ISSUES.glob("*_*.py")) if not only or each.stem.partition("_")[2] in only]
     with out.open("a") as file:
         for path in paths:
-            row = issue(path)
+            row = issue(runs, path)
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(issue_line(row), flush=True)
@@ -359,22 +356,35 @@ def main() -> None:
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="of healthy models; tf32, too, on a GPU")
     parser.add_argument("--issues", nargs="*", metavar="NUMBER", help="all, or those with these numbers")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "accuracy.jsonl")
+    parser.add_argument("--fresh", action="store_true", help="a new process for each case, not a fork")
+    parser.add_argument("--cache", type=Path, help="where built C++ code is kept between studies")
     options = parser.parse_args()
     names, kinds = tuple(options.models.split(",")), tuple(options.kinds.split(","))
-    if options.healthy:
-        healthy(options, names, tuple(options.dtypes.split(",")))
-    elif options.cost:
+    if options.cost:
         cost(options, names)
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        runs = Runs(options.cache or Path(cache), fresh=options.fresh)
+        try:
+            answered(runs, options, kinds, names)
+        finally:
+            runs.close()
+
+
+def answered(runs: Runs, options: argparse.Namespace, kinds: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Run the study that the options name."""
+    if options.healthy:
+        healthy(runs, options, names, tuple(options.dtypes.split(",")))
     elif options.real:
-        real(options, tuple(options.dtypes.split(",")))
+        real(runs, options, tuple(options.dtypes.split(",")))
     elif options.issues is not None:
-        issues(options.out, options.issues)
+        issues(runs, options.out, options.issues)
     elif options.roundings:
-        roundings(options)
+        roundings(runs, options)
     elif options.bisector:
-        bisected(options, kinds, names)
+        bisected(runs, options, kinds, names)
     else:
-        faults(options, kinds, names)
+        faults(runs, options, kinds, names)
         print(table([json.loads(line) for line in options.out.read_text().splitlines()]))
 
 

@@ -155,12 +155,90 @@ scenarios = {"overlapping": overlapping}
 """
 
 
-def test_inputs_that_share_memory_are_not_compared_as_copies(ctrace: Command) -> None:
+def test_a_graph_that_was_compiled_for_inputs_apart_is_wrong_for_overlapping_ones(ctrace: Command) -> None:
     ctrace.write("model.py", SHARING)
     report = ctrace("accuracy", "model.py", "--json").report
-    assert (report["culprits"], report["equal"], report["result"]) == ([], None, "rounding")
-    (left,) = report["not_compared"]
-    assert left["why"] == "it writes to an input that shares memory with another one"
+    assert (report["equal"], report["result"], report["not_compared"]) == (False, "wrong", [])
+    (found,) = report["culprits"]
+    assert (found["kind"], found["name"], found["line"], found["error"]) == ("graph", "Dynamo's guards", 6, 0.5)
+
+
+def test_inputs_of_the_first_call_may_overlap(ctrace: Command) -> None:
+    lines = SHARING.partition("scenarios")[0].replace("inputs():", "apart():").replace("overlapping():", "inputs():")
+    ctrace.write("model.py", lines)
+    report = ctrace("accuracy", "model.py", "--json").report
+    assert (report["culprits"], report["equal"], report["not_compared"]) == ([], True, [])
+
+
+def test_a_wrong_pass_is_named_where_inputs_overlap(ctrace: Command) -> None:
+    lines = SHARING.partition("scenarios")[0].replace("inputs():", "apart():").replace("overlapping():", "inputs():")
+    lines = lines.replace("x.mul_(0.5)", "x.mul_(0.7)")
+    ctrace.write("model.py", lines + PASS.format(setting="post_grad_custom_post_pass"))
+    report = ctrace("accuracy", "model.py", "--json").report
+    assert (report["equal"], report["not_compared"]) == (False, [])
+    (found,) = report["culprits"]
+    assert (found["kind"], found["line"]) == ("pass", 5)
+    assert found["reason"] == "the pass that `post_grad_custom_post_pass` is set to"
+
+
+VIEWS = """\
+import torch
+
+def model(x, y):
+    y.t_()
+    y.mul_(2)
+    return x.sum()
+
+def inputs():
+    memory = torch.randn(24)
+    return memory[3:7], memory.view(4, 6)
+"""
+
+
+def test_overlapping_inputs_are_views_of_one_tensor_in_each_call(ctrace: Command) -> None:
+    ctrace.write("model.py", VIEWS)
+    result = ctrace("accuracy", "model.py", "--dynamic", "--json")
+    assert (result.code, result.report["equal"]) == (0, True), result.err
+
+
+WRITING = """\
+import torch
+
+@torch.library.custom_op("mine::half", mutates_args=("out",))
+def half(out: torch.Tensor) -> None:
+    out.mul_(0.5)
+
+@torch.library.custom_op("mine::added", mutates_args=("out",))
+def added(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    out.mul_(0.5)
+    return x + out
+
+@added.register_fake
+def _(x, out):
+    return torch.empty_like(x)
+
+def model(x, y, z):
+    h = x.relu()
+    torch.ops.mine.half(h)
+    part = h[:2]
+    torch.ops.mine.half(part)
+    torch.ops.mine.half(y[:2])
+    before = y[1:] * 3
+    torch.ops.mine.half(y[2:, 1:3])
+    r = torch.ops.mine.added(z[2:], z[:2])
+    return part + 1, h[1:], before, y[:, 2], r[1:] * 2, r[:1, 2:]
+
+def inputs():
+    return torch.randn(4, 8), torch.randn(4, 8), torch.randn(4, 8)
+"""
+
+
+def test_operators_that_write_to_a_part_of_a_value_are_compared(ctrace: Command) -> None:
+    ctrace.write("model.py", WRITING)
+    result = ctrace("accuracy", "model.py", "--json")
+    assert result.code == 0, result.err
+    assert (result.report["equal"], result.report["not_compared"]) == (True, [])
+    assert result.report["compared"] >= 8
 
 
 INTERPOLATED = """\

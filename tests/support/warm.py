@@ -32,7 +32,7 @@ from ctrace.inspector.runs.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
-_LATE = (
+_LATE: tuple[str, ...] = (
     "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM",
     "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip

@@ -1,9 +1,10 @@
 """Call a model in eager in float64: the reference for compiled and eager results."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import mapped, with_memory
+from ctrace.inspector.capture.calls.call_tensors import mapped, tensors, with_memory
+from ctrace.inspector.capture.calls.overlapping_tensors import copied_together, overlapping
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic, aliases, is_plain, mode, operation
 from ctrace.inspector.capture.comparing.precision import precision_of
@@ -27,10 +28,24 @@ class Float64(WatchedArithmetic):
         return model
 
     def call(self, call: Call) -> Call:
-        """Widen copies of the arguments."""
+        """Widen copies of the arguments; those that overlap still do.
+
+        Raises:
+            NoReferenceError: some of several dtypes overlap.
+        """
         import torch
 
         made: dict[int, Any] = {}
+        leaves = tensors(call)
+        for places in overlapping(leaves):
+            group = [leaves[at] for at in places]
+            try:
+                copies = widened_together(group)
+            except NoReferenceError as error:
+                self.refused = str(error)
+                raise
+            for one, copy in zip(group, copies, strict=True):
+                made[id(one)] = copy.requires_grad_(one.requires_grad)
 
         def widened(tensor: Any) -> Any:
             if id(tensor) not in made and precision_of(tensor.dtype):
@@ -73,6 +88,22 @@ class Float64(WatchedArithmetic):
         if aliases(func):
             return result
         return _pytree.tree_map_only(torch.Tensor, _widened, result)
+
+
+def widened_together(tensors: Sequence[Any]) -> list[Any]:
+    """Copy overlapping tensors, floating-point numbers in float64.
+
+    Raises:
+        NoReferenceError: they have several dtypes, so that float64 would not overlap as they do.
+    """
+    import torch
+
+    dtypes = {each.dtype for each in tensors}
+    if all(precision_of(each) is None for each in dtypes):
+        return copied_together(tensors)
+    if len(dtypes) > 1:
+        raise NoReferenceError("arguments of several dtypes share memory")
+    return copied_together(tensors, torch.complex128 if tensors[0].is_complex() else torch.float64)
 
 
 def _widened(tensor: Any) -> Any:

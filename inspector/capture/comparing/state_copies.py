@@ -79,13 +79,49 @@ def copied(call: Call) -> Call:
 
     # deepcopy refuses a tensor with an autograd history; the copy has none, and gradients stop there. It also refuses
     # a subclass that overrides nothing (torch 2.13, _tensor.py: its new_empty() returns a plain tensor).
+    leaves = [each for each in _pytree.tree_leaves((call.args, call.kwargs)) if isinstance(each, torch.Tensor)]
     memo = {
         id(leaf): leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        for leaf in _pytree.tree_leaves((call.args, call.kwargs))
-        if isinstance(leaf, torch.Tensor) and (not leaf.is_leaf or _is_bare_subclass(leaf))
+        for leaf in leaves
+        if not leaf.is_leaf or _is_bare_subclass(leaf)
     }
+    memo |= _views_of_one_tensor(leaves)
     args, kwargs = copy.deepcopy((call.args, call.kwargs), memo)
     return Call(args, kwargs)
+
+
+def _views_of_one_tensor(tensors: list[Any]) -> dict[int, Any]:
+    """Copy those tensors that are views of one tensor, or are it, to views of its copy, by their identity.
+
+    `deepcopy` lets copies share memory, but they are no views then. AOTAutograd joins arguments that share memory
+    through the tensor that they are views of, and fails in some cases without it (2.13, _functorch/_aot_autograd/
+    runtime_wrappers.py:merge_view_inputs).
+    """
+    groups: dict[int, list[Any]] = {}
+    for each in {id(each): each for each in tensors}.values():
+        groups.setdefault(id(each if each._base is None else each._base), []).append(each)
+    found: dict[int, Any] = {}
+    for group in groups.values():
+        base = group[0] if group[0]._base is None else group[0]._base
+        if len(group) > 1 and all(_is_plain_view(each, base) for each in group):
+            twin = copy.deepcopy(base.detach())
+            for each in group:
+                made = twin if each is base else twin.as_strided(each.shape, each.stride(), each.storage_offset())
+                made.__dict__.update(copy.deepcopy(each.__dict__))  # such as the sizes marked dynamic
+                found[id(each)] = made
+    return found
+
+
+def _is_plain_view(tensor: Any, base: Any) -> bool:
+    import torch
+
+    return (
+        type(tensor) is torch.Tensor
+        and not tensor.requires_grad
+        and tensor.layout is torch.strided
+        and not tensor.is_inference()
+        and (tensor.dtype, tensor.is_conj(), tensor.is_neg()) == (base.dtype, False, False)
+    )
 
 
 def _is_bare_subclass(tensor: Any) -> bool:

@@ -13,7 +13,7 @@ from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Call, Way, training
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import disagreeing
-from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
+from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun, Traces
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.state_copies import Copier, copied
@@ -233,11 +233,14 @@ class _Comparison(Findings):
         watched_ = WatchedArithmetic()
 
         def run(arithmetic: WatchedArithmetic) -> EagerRun:
-            return EagerRun(self._eager(call, way, arithmetic), None, Traces(), seconds)
+            try:
+                return EagerRun(self._eager(call, way, arithmetic), None, Traces(), seconds)
+            except Exception as error:  # float64 does not suit the model
+                raise EagerError from error
 
         if not disagreeing(eager, compiled):
             return Judgement.FINE
-        run(watched_)
+        self._eager(call, way, watched_)
         court = Court(EagerRun(eager, None, Traces(), seconds), watched_, run, EagerBudget(), built=True)
         found = court.verdict(compiled)
         if found.judgement is Judgement.UNDECIDED:

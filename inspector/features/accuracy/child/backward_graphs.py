@@ -7,7 +7,7 @@ that come from the same operation. Where one differs from a gradient that it sho
 place: if fewer results of the backward are wrong with it, and what the operation gets is right, the operation is wrong.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -24,9 +24,9 @@ from ctrace.inspector.features.accuracy.child.kernel_judge import (
     distance,
     judged_pair,
     same_kind,
-    widened,
 )
 from ctrace.inspector.features.accuracy.child.node_values import Values, computed, operator_name
+from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import (
     BETWEEN,
     DynamoGraph,
@@ -138,28 +138,28 @@ class _EagerRuns:
         self._forward, self._tangents = forward, tangents
         self._reference: _Gradients | None = None
         self._noisy: list[_Gradients] | None = None
-        self.eager = self._run(WatchedArithmetic(), copied_value)
+        self.eager = self._run(WatchedArithmetic(), copied_inputs)
         self.of: Callable[[_Gradients], Any] = lambda found: found.of_inputs
 
     def reference(self, at: int | None) -> Any:
         """Return a gradient in float64."""
         if self._reference is None:
-            self._reference = self._run(Float64(), widened)
+            self._reference = self._run(Float64(), widened_inputs)
         return self.of(self._reference)[at or 0]
 
     def noisy(self, at: int | None) -> list[Any]:
         """Return a gradient of runs that round at random."""
         if self._noisy is None:
-            self._noisy = [self._run(Noisy(seed), copied_value) for seed in range(_NOISY)]
+            self._noisy = [self._run(Noisy(seed), copied_inputs) for seed in range(_NOISY)]
         return [self.of(each)[at or 0] for each in self._noisy]
 
-    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Any], Any]) -> _Gradients:
+    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Sequence[Any]], list[Any]]) -> _Gradients:
         import torch
         from torch.utils import _pytree
 
         forward = self._forward
         torch.set_rng_state(forward.random)
-        inputs = [change(each) for each in forward.inputs]
+        inputs = change(forward.inputs)
         pairs = list(zip(inputs, forward.requires, strict=True))
         leaves = [each.requires_grad_() for each, requires in pairs if requires]
         with ExitStack() as active:
@@ -169,7 +169,7 @@ class _EagerRuns:
             active.enter_context(arithmetic.active())
             outputs, edges = _run_with_edges(forward.found.module, inputs)
             leaving = [each for each in _pytree.tree_leaves(outputs) if _requires_grad(each)]
-            tangents = [change(each) for each in self._tangents]
+            tangents = change(self._tangents)
             if [each.shape for each in leaving] != [each.shape for each in tangents]:
                 raise NotComparableError("its gradients do not belong to the results one by one")
             wanted = [*leaves, *(each.alias for each in edges)]
@@ -256,7 +256,7 @@ def _error(backward: _Backward, settings: dict[str, Any]) -> float | None:
     pairs = zip(placeholders, backward.arguments, strict=True)
     tangents = [copied_value(value) for node, value in pairs if node.name.startswith("tangents")]
     runs = _EagerRuns(forward, tangents)
-    inputs = [copied_value(each) for each in forward.inputs]
+    inputs = copied_inputs(forward.inputs)
     leaves = [each.requires_grad_() for each, needs in zip(inputs, forward.requires, strict=True) if needs]
     with ExitStack() as active:
         active.enter_context(torch.enable_grad())

@@ -39,6 +39,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     Values,
     cannot_repeat,
     computed,
+    has_own_result,
     memory_of,
     needed,
     writes_of,
@@ -201,8 +202,11 @@ class KernelJudge(Listener):
             is_changed = memory_of(node) is not node and memory_of(node) in to
             if name in known and node not in found and not is_changed:
                 found[node] = known[name]
-        done = [each for each, last in graph.written.items() if last < number]
-        found |= {each: found.get(memory_of(each)) if each.args[0] is memory_of(each) else None for each in done}
+        for each in [one for one, last in graph.written.items() if last < number]:  # must not run again
+            if has_own_result(each):
+                found.setdefault(each, None)
+            else:
+                found[each] = found.get(memory_of(each)) if each.args[0] is memory_of(each) else None
         copies = {node: self._inputs[name] for name, node in graph.copies.items() if name in self._inputs}
         return {**found, **copies}
 
@@ -226,7 +230,7 @@ class KernelJudge(Listener):
         too_late = {**known, **{base: names[each] for base in late if (each := _variable(graph, base)) in names}}
         for node, value in stored.items():
             others = (other for other in stored if other is not node and stored[other] is not value)
-            beside = {other: stored[other] for other in others if not writes[other]}
+            beside = {other: stored[other] for other in others if not writes[other] and other not in writes[node]}
             of = partial(judged_value, graph.module, node, value, writes=writes[node], is_strict=self.against_eager)
             try:
                 found = of({**in_time, **beside})
@@ -448,12 +452,7 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
         if nodes:
             found[nodes[-1]] = names[variable]
-        elif (
-            call.node is not None
-            and len(call.writes) == 1
-            and name not in graph.buffers.values()
-            and not lacks_bias(call)
-        ):
+        elif [name] == _results_of(call) and name not in graph.buffers.values() and not lacks_bias(call):
             found[call.node] = names[variable]
     found |= {
         base: names[variable]
@@ -463,8 +462,26 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
     return {
         node: value
         for node, value in found.items()
-        if not any(graph.written.get(each, -1) > number and each in call.origins for each in to.get(node, ()))
+        if not any(_goes_on_to(graph, number, each) for each in to.get(node, ()))
     }
+
+
+def _goes_on_to(graph: WatchedGraph, number: int, write: Any) -> bool:
+    """Whether a call computes a part of a write that a later call finishes.
+
+    A copy for an operator of a library, which writes to it, has that operator among its origins, too.
+    """
+    last = graph.written.get(write, -1)
+    return last > number and write in graph.calls[number].origins and graph.calls[last].node is not write
+
+
+def _results_of(call: WatchedCall) -> list[str]:
+    """Return the buffers with what a call of a library returns, not those that it only writes to."""
+    if call.node is None:
+        return []
+    schema = getattr(call.node.target, "_schema", None)
+    own = [name for name, variable in call.writes.items() if name == variable]
+    return own if own or (schema is not None and not schema.returns) else list(call.writes)
 
 
 def lacks_bias(call: WatchedCall) -> bool:

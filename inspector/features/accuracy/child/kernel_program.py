@@ -29,6 +29,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     why_not_again,
 )
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding
+from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, WrongStage
 
 _MOST_BYTES = 200_000
@@ -176,7 +177,7 @@ def stage_drafts(found: DynamoGraph, made: WrongStage, settings: Sequence[str]) 
             values[n] = copied_value(value)
             return value
 
-    Keeping(found.module).run(*map(copied_value, found.inputs))
+    Keeping(found.module).run(*copied_inputs(found.inputs))
     computing = [each for each in found.module.graph.nodes if each.op not in ("placeholder", "output", "get_attr")]
     line = place_of(made.node)[:2] if made.node is not None else None
     for what, nodes in (

@@ -71,6 +71,12 @@ def written_arguments(node: Any) -> list[Any]:
     return [each for each in flat if isinstance(each, fx.Node)]
 
 
+def has_own_result(node: Any) -> bool:
+    """Whether an operation returns what is no alias of its arguments, such as one that also writes to them."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.returns) and all(each.alias_info is None for each in schema.returns)
+
+
 def memory_of(node: Any) -> Any:
     """Return the node whose memory a value is in: itself, or what it is a view of, or what it has written to."""
     while (of := _aliased(node)) is not None:

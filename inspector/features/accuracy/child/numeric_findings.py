@@ -74,7 +74,7 @@ class Findings:
             each.parted for each in self._trained.steps
         )
         equal = None if left_out else True
-        untried = {**self._untried, **self._trained.untried}
+        untried = {**self._untried, **self._trained.untried, **reasons.untried}
         return Accuracy(
             equal=False if culprits or wrong else equal,
             culprits=culprits,
@@ -109,6 +109,7 @@ class Findings:
         for stored in self._judge.wrong[:MOST_LOCATED]:
             finding = located(stored, reasons, most=_MOST_REASONS, against_eager=self._request.against_eager)
             pieces += finding.tried
+            self._untried |= {(f"the reason why {stored.call.name} went wrong", why): None for why in finding.failed}
             culprit = _culprit(stored, finding)
             key = (culprit.name, culprit.part, culprit.scenario, culprit.file, culprit.line, culprit.ops)
             if key not in found or (culprit.error or math.inf) > (found[key].error or math.inf):

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.node_lines import stack_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
@@ -88,6 +89,8 @@ class PieceFinding(Struct, frozen=True):
     eager_error: float | None = None
     tried: int = 0
     """How many pieces were compiled."""
+    failed: tuple[str, ...] = ()
+    """What could not be tried, and why, if no reason is found."""
 
 
 class Piece:
@@ -98,6 +101,8 @@ class Piece:
         self.nodes = needed([stored.node, *stored.writes], stored.known)
         self.inputs = {each: value for each, value in stored.known.items() if _is_tensor(value)}
         self.compiled = 0
+        self.failed: dict[str, None] = {}
+        """What could not be compiled or judged, and why."""
 
     def values(self, outputs: Sequence[Any], settings: dict[str, Any], fallback: Any = None) -> Values:
         """Compile the piece and run it.
@@ -139,8 +144,15 @@ class Piece:
             return judged_value(
                 self.stored.graph.module, node, value, self.stored.known, writes=self.stored.writes, is_strict=is_strict
             )
-        except Exception:
+        except Exception as error:
+            how = f"with {fallback} in eager" if fallback is not None else ""
+            how = ", ".join(f"with {name} = {value!r}" for name, value in settings.items()) or how
+            self.note(how or "compiled by itself", error)
             return None
+
+    def note(self, how: str, error: Exception) -> None:
+        """Note what could not be tried."""
+        self.failed[f"{how}: {kind_and_message(error).partition(chr(10))[0][:200]}"] = None
 
 
 _BARRIER = "low_precision_pointwise_barrier"
@@ -177,11 +189,21 @@ def located(
     node = first.node
     key = _key(node)
     if node is not None and (key in reasons or len(reasons) >= most):
-        known = reasons.get(key, PieceFinding())
-        return replace(first, reason=known.reason, remedy=known.remedy, remedy_error=known.remedy_error, tried=1)
+        known = reasons.get(key, PieceFinding(failed=(f"not searched for: that of {most} others was",)))
+        return replace(
+            first,
+            reason=known.reason,
+            remedy=known.remedy,
+            remedy_error=known.remedy_error,
+            tried=1,
+            failed=known.failed,
+        )
     found = _explained(piece, node, against_eager=against_eager)
     node = node or found.node or _only(piece.nodes) or next(iter(stored.writes[-1:]), None)
-    found = replace(found, node=node, error=first.error, eager_error=first.eager_error, tried=piece.compiled)
+    failed = () if found.reason else tuple(piece.failed)
+    found = replace(
+        found, node=node, error=first.error, eager_error=first.eager_error, tried=piece.compiled, failed=failed
+    )
     reasons[_key(node)] = found
     return found
 
@@ -192,7 +214,10 @@ def _key(node: Any) -> tuple[Any, ...]:
 
 def _explained(piece: Piece, node: Any, *, against_eager: bool) -> PieceFinding:
     base = piece.judged({}, is_strict=against_eager)
-    if base is None or not _counts(base, against_eager=against_eager):
+    if base is None:
+        return PieceFinding()
+    if not _counts(base, against_eager=against_eager):  # so no change would prove anything
+        piece.failed["it is right when it is compiled by itself"] = None
         return PieceFinding()
     found = _why(piece, against_eager=against_eager)
     if node is not None and found.reason:
@@ -206,10 +231,11 @@ def _rounded_otherwise(piece: Piece) -> PieceFinding:
     stored = piece.stored
     try:
         lost = lost_rounding(stored.graph.module, piece.nodes, stored.known, stored.node, stored.value)
-    except Exception:
+    except Exception as error:
+        piece.note("with other roundings", error)
         lost = None
     if lost is None:
-        return PieceFinding(_only(piece.nodes))
+        return PieceFinding(_only(piece.nodes), failed=tuple(piece.failed))
     change = next(each for each in CHANGES if each.only == "short")
     found = piece.judged(change.settings, is_strict=True)
     if found is not None and not _counts(found, against_eager=True):
@@ -243,7 +269,8 @@ def _first_wrong(piece: Piece) -> PieceFinding:
     outputs = [each for each in piece.nodes if _is_tensor(each.meta.get("val")) and memory_of(each) not in written]
     try:
         values = piece.values(outputs, {})
-    except Exception:
+    except Exception as error:
+        piece.note("with each of its values as a result", error)
         return PieceFinding()
     module, inputs = piece.stored.graph.module, piece.stored.known
     for node in outputs:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.calls.overlapping_tensors import overlapping
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
@@ -49,6 +50,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     why_not_again,
     written_arguments,
 )
+from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 _NOISY = 6
@@ -112,6 +114,8 @@ class DynamoGraph(Struct, eq=False):
     random: Any = None
     """The state of the random numbers before the call."""
     needs_gradient: list[bool] = field(default_factory=list)
+    first_overlap: list[list[int]] | None = None
+    """Which inputs overlapped in the first call, by their places: the graph was compiled for it. None: no call yet."""
     compile_it: Recompiling | None = None
 
 
@@ -184,18 +188,14 @@ class StageJudge(Listener):
             if once and (why := refusal or self._limit.exceeded_by([*args, *own])):
                 self.not_compared[name, why] = None
                 return compiled(*args)
-            before = list(map(copied_value, args))
+            before = copied_inputs(args)
+            if found.first_overlap is None:
+                found.first_overlap = sorted(map(sorted, overlapping(args)))
             self._of_call = [_place(each) for each in args]
             random = torch.get_rng_state()
-            shared = _sharing_memory(args)
-            versions = list(map(_version, shared))
             result = compiled(*args)
             if self.backwards is not None:
                 self.backwards.expect(found, before, args, random, result)
-                return result
-            if versions != list(map(_version, shared)):  # copies would no longer share it
-                self.not_compared[name, "it writes to an input that shares memory with another one"] = None
-                self._arguments.clear()
                 return result
             why = self._compare(found, before, result, args, random, once=once)
             if why:
@@ -254,30 +254,6 @@ class StageJudge(Listener):
                     found.places = self._places.get(id(graph), [])
 
 
-def _sharing_memory(args: Sequence[Any]) -> list[Any]:
-    """Return the tensors among some arguments whose memory overlaps with that of another one."""
-    import torch
-
-    tensors = [each for each in args if isinstance(each, torch.Tensor) and each.numel()]
-    spans = list(map(_span, tensors))
-    return [
-        tensor
-        for at, (tensor, (begin, end)) in enumerate(zip(tensors, spans, strict=True))
-        if any(begin < last and first < end for other, (first, last) in enumerate(spans) if other != at)
-    ]
-
-
-def _span(tensor: Any) -> tuple[int, int]:
-    """Return the addresses from the first to the last element of a tensor."""
-    size = 1 + sum((each - 1) * stride for each, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + size * tensor.element_size()
-
-
-def _version(tensor: Any) -> int | None:
-    """Return how often a tensor was written to; None: tensors of inference mode do not count it."""
-    return None if tensor.is_inference() else int(tensor._version)
-
-
 def _place(value: Any) -> Any:
     import torch
 
@@ -319,26 +295,26 @@ class GraphRuns:
 
     def eager(self) -> list[Any]:
         """Return the results, and the inputs after the call."""
-        return self._run(WatchedArithmetic(), copied_value)
+        return self._run(WatchedArithmetic(), copied_inputs)
 
     def reference(self, at: int | None) -> Any:
         """Return a result in float64."""
         if self._reference is None:
-            self._reference = self._run(Float64(), widened)
+            self._reference = self._run(Float64(), widened_inputs)
         return self._reference[at or 0]
 
     def noisy(self, at: int | None) -> list[Any]:
         """Return a result of runs that round at random."""
         if self._noisy is None:
-            self._noisy = [self._run(Noisy(seed), copied_value) for seed in range(_NOISY)]
+            self._noisy = [self._run(Noisy(seed), copied_inputs) for seed in range(_NOISY)]
         return [each[at or 0] for each in self._noisy]
 
-    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Any], Any]) -> list[Any]:
+    def _run(self, arithmetic: WatchedArithmetic, change: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
         import torch
         from torch.utils import _pytree
 
         torch.set_rng_state(self._random)
-        inputs = list(map(change, self._inputs))
+        inputs = change(self._inputs)
         with arithmetic.active():
             return [*_pytree.tree_leaves(self._module(*inputs)), *inputs]
 
@@ -529,7 +505,7 @@ def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wr
             return value
 
     try:
-        Kept(found.module).run(*map(copied_value, found.inputs))
+        Kept(found.module).run(*copied_inputs(found.inputs))
         later = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
     except Exception:
         return None
@@ -587,7 +563,7 @@ def _wrong_write(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wrong
 
 def _is_wrong_before(found: DynamoGraph, graph: WatchedGraph, earlier: Any, at: int, place: int) -> bool:
     """Whether an input is wrong after the graph that comes to the post-grad passes."""
-    inputs = list(map(copied_value, found.inputs))
+    inputs = copied_inputs(found.inputs)
     try:
         found.module(*inputs)
         later = _all_values(graph.module, earlier, graph.arguments, WatchedArithmetic(), copied_value)
@@ -605,7 +581,7 @@ def _last_writer(found: DynamoGraph) -> Any:
 
     if found.written is None:
         return None
-    inputs = list(map(copied_value, found.inputs))
+    inputs = copied_inputs(found.inputs)
     written = inputs[found.written]
     writers: list[Any] = []
 

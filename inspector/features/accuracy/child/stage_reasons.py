@@ -6,7 +6,8 @@ has set, a pass of Inductor. The first change after which nothing of the graph i
 
 Before that, operators of the user are watched: one that writes to an argument, where its schema says that it does not,
 makes every stage wrong that moves a read of this argument to the other side of it. It is the reason if the graph is
-right as soon as the operator gets copies.
+right as soon as the operator gets copies. And a graph may be called with inputs that share memory in another way than
+those that it was compiled for.
 """
 
 import copy
@@ -14,17 +15,20 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.calls.overlapping_tensors import overlapping
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value, distance
 from ctrace.inspector.features.accuracy.child.node_values import is_of_torch
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING_AGAIN
+from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import (
     DynamoGraph,
     GraphRuns,
@@ -35,6 +39,7 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import (
 
 _MOST_SECONDS = 60.0
 """After this time, no further change is tried: a graph of a large model compiles for minutes."""
+GUARDS = "Dynamo's guards"
 UNDECLARED = "a write that the operator's schema leaves out"
 
 _CUSTOM = {
@@ -76,19 +81,28 @@ class _Undeclared(Struct, frozen=True):
 
 
 class StageReasons:
-    """Finds reasons for one wrong graph, and counts what it compiles."""
+    """Finds reasons for wrong graphs, and counts what it compiles."""
 
     def __init__(self) -> None:
         self.tried = 0
+        self.untried: dict[tuple[str, str], None] = {}
+        """What could not be tried, and why, of stages without a reason."""
 
     def explained(self, found: DynamoGraph, made: WrongStage) -> WrongStage:
         """Return a wrong stage with its reason, as far as one is found."""
-        for explain in (self._undeclared, self._changed) if made.stage != "backward" else (self._changed,):
-            # Foreign code, or a graph that does not compile outside of its program: then no reason is known.
-            with suppress(Exception):
+        of_forward = (self._undeclared, self._compiled_for_others, self._changed)
+        for explain in of_forward if made.stage != "backward" else (self._changed,):
+            try:
                 if explain(found, made):
                     break
+            except Exception as error:  # foreign code, or a graph that does not compile outside of its program
+                self._leave_out(made, [kind_and_message(error)])
         return made
+
+    def _leave_out(self, made: WrongStage, errors: list[str]) -> None:
+        """Note why changes to a stage could not be tried."""
+        for error in errors:
+            self.untried[f"the reason why {made.name} went wrong", error.partition("\n")[0][:200]] = None
 
     def _undeclared(self, found: DynamoGraph, made: WrongStage) -> bool:
         """Blame a write that a schema leaves out, if the graph is right where the operator gets copies."""
@@ -105,22 +119,40 @@ class StageReasons:
             made.error, made.eager_error = found.judged.error, found.judged.eager_error
         return True
 
+    def _compiled_for_others(self, found: DynamoGraph, made: WrongStage) -> bool:
+        """Blame the guards, if the graph was compiled for inputs that overlapped otherwise, and is right for these."""
+        if sorted(map(sorted, overlapping(found.inputs))) == found.first_overlap:
+            return False
+        if self._tried(partial(_error, found, found.module), _Change("", "")) is None:
+            return False
+        made.kind, made.name = "graph", GUARDS
+        made.reason = "the graph was compiled for inputs that share memory in another way, and no guard looks at it"
+        return True
+
     def _changed(self, found: DynamoGraph, made: WrongStage) -> bool:
         """Blame the first change that makes the graph right."""
         began = time.perf_counter()
         changes = list(_changes(found, made))
         error_of = made.retry or partial(_error, found, found.module)
-        if not changes or self._tried(error_of, _Change("", "")) is not None:
-            return False  # it is right when it is compiled by itself, so no change would prove anything
-        for change in changes:
+        if not changes:
+            return False
+        if self._tried(error_of, _Change("", "")) is not None:  # so no change would prove anything
+            self._leave_out(made, ["its graph is right when it is compiled by itself"])
+            return False
+        failed: list[str] = []
+        for at, change in enumerate(changes):
             if time.perf_counter() - began > _MOST_SECONDS:
+                failed.append(f"{len(changes) - at} of {len(changes)} changes were left after {_MOST_SECONDS:.0f} s")
                 break
             error = None
-            with suppress(Exception):  # it does not compile so
+            try:
                 error = self._tried(error_of, change)
+            except Exception as raised:  # it does not compile so
+                failed.append(f"without {change.reason}: {kind_and_message(raised)}")
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
                 return True
+        self._leave_out(made, failed)
         return False
 
     def _tried(self, error_of: Callable[[dict[str, Any]], float | None], change: _Change) -> float | None:
@@ -139,7 +171,7 @@ def _error(found: DynamoGraph, module: Any, settings: dict[str, Any]) -> float |
 
     inputs = [
         each.requires_grad_() if needs else each
-        for each, needs in zip(map(copied_value, found.inputs), found.needs_gradient, strict=True)
+        for each, needs in zip(copied_inputs(found.inputs), found.needs_gradient, strict=True)
     ]
     compiled = recompiled(found, module, inputs, settings)
     torch.set_rng_state(found.random)
@@ -186,7 +218,7 @@ def _undeclared_writes(found: DynamoGraph) -> _Undeclared | None:
 
     torch.set_rng_state(found.random)
     with torch.no_grad():
-        Watching(found.module).run(*map(copied_value, found.inputs))
+        Watching(found.module).run(*copied_inputs(found.inputs))
     return writing[0] if writing else None
 
 

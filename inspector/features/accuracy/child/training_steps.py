@@ -25,7 +25,7 @@ from ctrace.inspector.capture.calls.model_files import entered_by_call
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic, operation
 from ctrace.inspector.capture.comparing.compare_results import disagreeing
-from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
+from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun, Traces
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.precision import precision_of
@@ -331,11 +331,11 @@ class SideBySide:
         eager = EagerRun(self._alone(call, step, watched), None, Traces(), 0.0)
 
         def run(arithmetic: WatchedArithmetic) -> EagerRun:
-            if not isinstance(arithmetic, Float64):
-                return EagerRun(self._alone(call, step, arithmetic), None, Traces(), 0.0)
-            drawn = Float64Drawn(arithmetic.sources)
+            drawn = Float64Drawn(arithmetic.sources) if isinstance(arithmetic, Float64) else arithmetic
             try:
                 return EagerRun(self._alone(call, step, drawn), None, Traces(), 0.0)
+            except Exception as error:  # float64 does not suit the model
+                raise EagerError from error
             finally:
                 arithmetic.read, arithmetic.refused = drawn.read, drawn.refused
 

@@ -246,6 +246,13 @@ def _named_values(lowering: Any) -> dict[Any, str]:
             name = getattr(holder, "name", None)
             if name is not None:
                 found[node] = name
+    # What an operator writes to is copied first, and the copy takes the place of the value (_inductor/graph.py:
+    # `propagate_mutation`, and `mutate_to` in lowering.py).
+    copies = _copies(lowering)
+    for node, storage, _ in lowering.__dict__.get("_ctrace_values", ()):
+        name = getattr(storage.data, "name", None)
+        if node not in found and name is not None and copies.get(name) is node:
+            found[node] = name
     return found
 
 
@@ -273,7 +280,8 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
         graph.finished = _finished(graph)
         writing = {each for nodes in writes_of(graph.module.graph).to.values() for each in nodes}
         for number, call in enumerate(graph.calls):
-            graph.written |= dict.fromkeys(writing & {*call.origins}, number)
+            if not call.is_view:
+                graph.written |= dict.fromkeys(writing & {*call.origins}, number)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
         _graphs.append(graph)
@@ -308,10 +316,13 @@ def _finished(graph: WatchedGraph) -> dict[Any, int]:
     for node, name in graph.buffers.items():
         by_name.setdefault(name, []).append(node)
     found: dict[Any, int] = {}
+    writing = {each for nodes in writes_of(graph.module.graph).to.values() for each in nodes}
     for number, call in enumerate(graph.calls):
         for name, variable in call.writes.items():
             found |= dict.fromkeys(by_name.get(name, ()), number)
-            found |= {each: number for each in by_name.get(variable, ()) if each in call.origins}
+            # An operator that writes to a finished value has it among its origins, but computes another one.
+            if not (call.is_external and writing & {*call.origins}):
+                found |= {each: number for each in by_name.get(variable, ()) if each in call.origins}
     return found
 
 

@@ -45,3 +45,23 @@ def test_a_computed_buffer_is_copied_without_a_warning(recwarn: pytest.WarningsR
     with contextlib.suppress(RuntimeError):  # torch refuses to copy a computed tensor
         Copier().copy(model)
     assert [str(each.message) for each in recwarn] == []
+
+
+def test_views_of_one_tensor_are_still_views_of_one():
+    base = torch.arange(24.0)
+    given = base[3:7], base.view(4, 6), base, base[20:]
+    torch._dynamo.mark_dynamic(given[1], 0)
+    first, second, whole, last = copied(Call(given, {})).args
+    assert first._base is second._base is last._base is whole
+    assert whole.data_ptr() != base.data_ptr()
+    assert second._dynamo_dynamic_indices == {0}
+    second.mul_(2)
+    assert [each.tolist() for each in (first, last)] == [[6, 8, 10, 12], [40, 42, 44, 46]]
+    assert base[3] == 3
+
+
+def test_inputs_that_share_memory_otherwise_still_share_it():
+    base = torch.arange(4.0)
+    both = copied(Call((base.view(torch.int32), base), {})).args
+    both[1].zero_()
+    assert both[0].tolist() == [0, 0, 0, 0]
