@@ -37,6 +37,8 @@ _OPTIONS = {
     "bias": ("bias", "affine", "elementwise_affine"),
 }
 """What of a layer is None without one of its options."""
+_OF_THREADS = ("threading.local", "local")
+"""What makes an object whose attributes belong to a thread."""
 _OF_SIZES = ("empty", "zeros", "ones", "full", "Tensor", "FloatTensor")
 _OF_VALUES = ("tensor", "Tensor", "FloatTensor")
 _DEEPEST = 6
@@ -206,8 +208,14 @@ class _File:
             case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules:
                 return self._global(name)
             case ast.Attribute(value=holder, attr=name):
-                return self._layer(holder, name) or self._other(holder, name, depth)
+                return self._of_thread(holder) or self._layer(holder, name) or self._other(holder, name, depth)
         return 0
+
+    def _of_thread(self, holder: ast.expr) -> int:
+        """Return the line that makes an object whose attributes only the thread has that sets them: `local()`."""
+        values = self._tables.get(holder.id, []) if isinstance(holder, ast.Name) else self._made_of(holder)
+        made = [each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) in _OF_THREADS]
+        return made[0].lineno if made else 0
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):

@@ -201,3 +201,11 @@ def test_a_name_of_another_module():
     """Files of a project that use each other are read as one text: a name of the other one stands at its top."""
     assert len(asked(net("pass", above="import settings\n") + "gain = None\n", "settings.gain")) == 1
     assert asked(net("pass", above="import settings\n") + "gain = 2.0\n", "settings.gain") == ()
+
+
+def test_what_only_the_thread_has_that_sets_it():
+    above = "{} = {}()\n{}.gain = 2.0\n"
+    assert len(asked(net("pass", above=above.format("held", "threading.local", "held")), "held.gain")) == 1
+    assert asked(net("pass", above=above.format("held", "SimpleNamespace", "held")), "held.gain") == ()
+    own = net("self.held = local()\nself.held.gain = 2.0")
+    assert len(asked(own, "self.held.gain")) == 1
