@@ -3,7 +3,8 @@
 `torch.where(c, h - self.mean, h)` reads `self.mean` also where the branch before it did not. An object whose mean is
 None, as in a constructor before `fit`, then raises. No call of the proof need have such an object: the calls begin with
 the one that the file made. So the file is read for a None that may get there: through a parameter, a field of a
-configuration, a table, `dict.get`; and for classes that make attributes up. Where one is found, the author is asked.
+configuration, a table, `dict.get`, the end of a function; for attributes that not each way through a constructor sets
+(`certain_attributes.py`), and for classes that make attributes up. Where one is found, the author is asked.
 
 Reads Python without running it.
 """
@@ -21,12 +22,23 @@ from ctrace.inspector.source.attribute_writes import (
     keyword_of,
     last_name,
 )
+from ctrace.inspector.source.certain_attributes import Held, held_at, uncertain_attribute
 from ctrace.inspector.source.known_values import known_to_be_there
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _LAZY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _MADE_UP = ("__getattr__", "__getattribute__")
 _REGISTERING = ("register_buffer", "register_parameter", "register_module", "add_module")
+_OPTIONS = {
+    "running_mean": ("track_running_stats",),
+    "running_var": ("track_running_stats",),
+    "num_batches_tracked": ("track_running_stats",),
+    "weight": ("affine", "elementwise_affine"),
+    "bias": ("bias", "affine", "elementwise_affine"),
+}
+"""What of a layer is None without one of its options."""
+_OF_THREADS = ("threading.local", "local")
+"""What makes an object whose attributes belong to a thread."""
 _OF_SIZES = ("empty", "zeros", "ones", "full", "Tensor", "FloatTensor")
 _OF_VALUES = ("tensor", "Tensor", "FloatTensor")
 _DEEPEST = 6
@@ -46,6 +58,7 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
             known = _always_read(_on(old.body, lines)) if old is not None else set()
             known |= known_to_be_there(new, changed)
+            facts.held = held_at(function.body, changed)
             for node in _reads(_on(function.body, changed)):
                 text = ast.unparse(node)
                 line = facts.absent(node, old or function, 0) if text not in known else 0
@@ -149,6 +162,14 @@ class _File:
         )
         self._given = {name: line for each in every for name, line in _given_none(each)}
         self._attributes = self._attribute_values(every)
+        self._modules = {
+            (alias.asname or alias.name).rpartition(".")[2]
+            for each in every
+            if isinstance(each, ast.Import | ast.ImportFrom)
+            for alias in each.names
+        }
+        self.held = Held()
+        """What holds where the changed statements begin, which are read now."""
 
     def _attribute_values(self, every: Iterable[ast.AST]) -> Mapping[str, list[tuple[ast.expr, str]]]:
         """Return what attributes are set to, by name, with the class whose `self` gets it; empty: another object."""
@@ -170,17 +191,31 @@ class _File:
                 return max(self.absent(each, function, depth + 1) for each in _results(node))
             case ast.Call():
                 return self._called(node, function, depth)
+            case ast.Attribute():
+                return self._attribute(node, depth)
             case ast.Subscript(slice=ast.Constant(value=str(name))):
                 return self._given.get(name, 0)
             case ast.Subscript(value=ast.Name(id=table)):
                 return _none_in(self._tables.get(table))
             case ast.Name(id=name):
                 return self._name(name, function, depth)
-            case ast.Attribute(value=holder, attr=name):
-                if is_self(holder):
-                    return self._own(name, depth)
-                return self._other(name, depth)
         return 0
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> int:
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._own(name, depth)
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules:
+                return self._global(name)
+            case ast.Attribute(value=holder, attr=name):
+                return self._of_thread(holder) or self._layer(holder, name) or self._other(holder, name, depth)
+        return 0
+
+    def _of_thread(self, holder: ast.expr) -> int:
+        """Return the line that makes an object whose attributes only the thread has that sets them: `local()`."""
+        values = self._tables.get(holder.id, []) if isinstance(holder, ast.Name) else self._made_of(holder)
+        made = [each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) in _OF_THREADS]
+        return made[0].lineno if made else 0
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):
@@ -275,9 +310,42 @@ class _File:
                 return default.lineno
             if kind is not None and _is_optional(kind):
                 return kind.lineno
-        return self._elsewhere(name, [owner for _, owner in values]) or (
-            0 if values or fields or any(name == each.name for each in self.functions) else self._made_up(self._related)
+        return (
+            self._uncertain(self._touched, name)
+            or self._elsewhere(name, [owner for _, owner in values])
+            or (
+                0
+                if values or fields or any(name == each.name for each in self.functions)
+                else self._made_up(self._related)
+            )
         )
+
+    def _uncertain(self, names: Iterable[str], name: str) -> int:
+        """Return a line that sets an attribute of some classes, where not each way through their constructor does."""
+        found = uncertain_attribute(self._classes, names, name, self.held.called)
+        is_there = name in self.held.attributes or f"hasattr(self, {name!r})" in self.held.tests
+        if found is None or is_there or found.is_shown(self.held.tests):
+            return 0
+        return found.line
+
+    def _made_of(self, holder: ast.expr) -> list[ast.Call]:
+        """Return the calls that make what an attribute of self holds."""
+        match holder:
+            case ast.Attribute(value=owner, attr=name) if is_self(owner):
+                return [value for value, _ in self._attributes.get(name, []) if isinstance(value, ast.Call)]
+        return []
+
+    def _layer(self, holder: ast.expr, name: str) -> int:
+        """Return how a parameter or a buffer of a layer of torch may be None: `nn.Linear(8, 8, bias=bias).bias`."""
+        options = _OPTIONS.get(name, ())
+        for call in self._made_of(holder) if options else ():
+            for each in call.keywords:
+                is_chosen = not isinstance(each.value, ast.Constant) or each.value.value is None
+                if is_chosen and (each.arg is None or each.arg in options):
+                    return call.lineno
+            if any(isinstance(each, ast.Name) and each.id in options for each in call.args):
+                return call.lineno
+        return 0
 
     def _elsewhere(self, name: str, owners: Iterable[str]) -> int:
         """Return the line that gives some objects of a changed class an attribute, where others do without.
@@ -297,7 +365,7 @@ class _File:
         lines += [value.lineno for value, owner in self._attributes.get(name, []) if not owner]
         return max(lines, default=0)
 
-    def _other(self, name: str, depth: int) -> int:
+    def _other(self, holder: ast.expr, name: str, depth: int) -> int:
         """Return how an attribute of an object of any class may be None."""
         if name in self._given:
             return self._given[name]
@@ -306,6 +374,9 @@ class _File:
             return raising[name]
         values = self._attributes.get(name, [])
         line = max((self._stored(value, depth) for value, _ in values), default=0)
+        made = {last_name(call.func) for call in self._made_of(holder)}
+        owners = [owner for _, owner in values if owner]
+        line = line or self._uncertain((each for each in owners if each in made or not made), name)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
         return line or (
             0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)
@@ -313,7 +384,8 @@ class _File:
 
     def _stored(self, value: ast.expr, depth: int) -> int:
         holder = next((each for each in self.functions if any(below is value for below in ast.walk(each))), None)
-        return self.absent(value, holder or value, depth + 1) or (value.lineno if _is_empty(value) else 0)
+        is_empty = _is_empty(value) or (isinstance(holder, FUNCTIONS) and _is_empty_by_default(value, holder))
+        return self.absent(value, holder or value, depth + 1) or (value.lineno if is_empty else 0)
 
     def _made_up(self, names: Collection[str]) -> int:
         """Return the line where one of some classes makes attributes up."""
@@ -338,12 +410,45 @@ class _File:
         name = last_name(call.func)
         for each in self.functions:
             if each.name == name and name != "forward":
-                returned = [one for one in ast.walk(each) if isinstance(one, ast.Return)]
-                for one in returned:
-                    line = self.absent(one.value, each, depth + 1)
-                    if line:
-                        return line
+                line = self._returned(each, depth)
+                if line:
+                    return line
         return 0
+
+    def _returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> int:
+        """Return the line by which a function that returns values may return None; 0: it returns none."""
+        every = list(ast.walk(function))
+        returned = [each for each in every if isinstance(each, ast.Return)]
+        for each in returned:
+            line = self.absent(each.value, function, depth + 1)
+            if line:
+                return line
+        if not any(each.value is not None for each in returned) or any(
+            isinstance(each, ast.Yield | ast.YieldFrom) for each in every
+        ):
+            return 0
+        bare = [each.lineno for each in returned if each.value is None]
+        return max(bare, default=0) or (function.lineno if _falls_through(function.body) else 0)
+
+
+def _falls_through(body: list[ast.stmt]) -> bool:
+    """Whether a function may end behind the last statement of a block, and return None."""
+    match body[-1]:
+        case ast.Return() | ast.Raise():
+            return False
+        case ast.If(body=yes, orelse=no):
+            return not no or _falls_through(yes) or _falls_through(no)
+        case ast.With(body=inner) | ast.AsyncWith(body=inner):
+            return _falls_through(inner)
+        case ast.Try(body=inner, handlers=handlers, orelse=no, finalbody=last):
+            parts = [no or inner, *(each.body for each in handlers)]
+            return not (last and not _falls_through(last)) and any(map(_falls_through, parts))
+        case ast.Match(cases=cases):
+            every = isinstance(cases[-1].pattern, ast.MatchAs) and cases[-1].pattern.pattern is None
+            return not every or any(_falls_through(each.body) for each in cases)
+        case ast.While(test=ast.Constant(value=True)):
+            return False
+    return True
 
 
 def _results(node: ast.IfExp | ast.BoolOp) -> list[ast.expr]:
@@ -358,6 +463,8 @@ def _results(node: ast.IfExp | ast.BoolOp) -> list[ast.expr]:
 def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
     """Yield the keywords, keys and fields that are None in a node, with the line."""
     match node:
+        case ast.Call(func=made) if last_name(made) == "namedtuple":
+            yield from _late_fields(node)
         case ast.Call(keywords=keywords):
             yield from ((one.arg, one.value.lineno) for one in keywords if one.arg and is_none(one.value))
         case ast.Dict(keys=keys, values=values):
@@ -365,13 +472,35 @@ def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and is_none(value):
                     yield key.value, value.lineno
         case ast.ClassDef(body=body):
-            for one in body:
-                match one:
-                    case ast.AnnAssign(target=ast.Name(id=name), annotation=kind):
-                        if is_none(one.value) or _is_optional(kind) or _is_none_field(one.value):
-                            yield name, one.lineno
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
-                        yield name, one.lineno
+            yield from _none_fields(body)
+
+
+def _none_fields(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """Yield the fields that the body of a class says may be None, with the line."""
+    for one in body:
+        match one:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind):
+                if is_none(one.value) or _is_optional(kind) or _is_none_field(one.value):
+                    yield name, one.lineno
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
+                yield name, one.lineno
+
+
+def _late_fields(call: ast.Call) -> Iterator[tuple[str, int]]:
+    """Yield the fields of a named tuple that are None by default: defaults are those of the last fields."""
+    names: list[str] = []
+    match call.args[1:]:
+        case [ast.Constant(value=str(text))]:
+            names = text.replace(",", " ").split()
+        case [ast.List(elts=elts) | ast.Tuple(elts=elts)]:
+            names = [str(each.value) for each in elts if isinstance(each, ast.Constant)]
+    defaults = keyword_of(call, "defaults")
+    if isinstance(defaults, ast.Tuple | ast.List):
+        for name, default in zip(names[::-1], defaults.elts[::-1], strict=False):
+            if is_none(default):
+                yield name, default.lineno
+    elif defaults is not None:
+        yield from ((name, defaults.lineno) for name in names)  # `(None,) * 3`
 
 
 def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
@@ -554,6 +683,19 @@ def _is_empty(value: ast.expr) -> bool:
         case ast.Call(args=[]):
             return last_name(value.func) in ("Tensor", "UninitializedBuffer", "UninitializedParameter")
     return False
+
+
+def _is_empty_by_default(value: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a tensor is made of a parameter that has no elements where a caller gives none: `gains=()`."""
+    match value:
+        case ast.Call(func=made, args=[ast.Name(id=name), *_]):
+            default = defaults_of(function).get(name)
+        case _:
+            return False
+    if last_name(made) in (*_OF_VALUES, "as_tensor", "asarray") and isinstance(default, ast.Tuple | ast.List):
+        return not default.elts
+    is_zero = isinstance(default, ast.Constant) and default.value == 0 and isinstance(default.value, int)
+    return is_zero and last_name(made) in _OF_SIZES
 
 
 def _none_in(values: Iterable[ast.expr] | None) -> int:

@@ -1,14 +1,17 @@
 """Where Python raises for the number of a tensor, and compiled code that keeps the number in the graph does not.
 
 Python divides 1.0 by zero with ZeroDivisionError and takes no root of a negative number; generated code returns
-infinity or NaN (measured, 2.13). The number may reach the division by another name, an attribute, or as what the
-function returns that reads it.
+infinity or NaN. Of whole numbers, code that Inductor builds for a CPU returns 0 for `7 // 0`, and `7 % 0` is an
+instruction that the processor refuses (SIGFPE). Measured with 2.13. The number may reach the division by another name,
+an attribute, or as what the function returns that reads it. Integers that a module keeps, such as a counter, are
+numbers of the graph, too, where `allow_unspec_int_on_nn_module` is set.
 
 Reads Python without running it.
 """
 
 import ast
 from collections.abc import Iterator
+from types import UnionType
 
 from msgspec import Struct
 
@@ -29,6 +32,8 @@ class NumberErrors(Struct, frozen=True):
     """What Python raises for a number, and compiled code does not."""
 
     divides: bool = False
+    divides_whole: bool = False
+    """Whether it takes a quotient without its fraction, or a remainder."""
     takes_roots: bool = False
 
 
@@ -39,9 +44,24 @@ def number_errors(text: str, line: int) -> NumberErrors:
         return NumberErrors()
     held = _Held(tree)
     held.read_at(line)
+    return _errors(tree, held)
+
+
+def attribute_errors(text: str, name: str) -> NumberErrors:
+    """Read what Python does with the number that an attribute of this name holds."""
+    tree = parsed(text)
+    if tree is None:
+        return NumberErrors()
+    held = _Held(tree)
+    held.follow(name)
+    return _errors(tree, held)
+
+
+def _errors(tree: ast.Module, held: "_Held") -> NumberErrors:
     nodes = [(each, function) for function in _functions(tree) for each in ast.walk(function)]
     return NumberErrors(
-        any(_divides(each, function, held) for each, function in nodes),
+        any(_divides(each, function, held, ast.Div) for each, function in nodes),
+        any(_divides(each, function, held, ast.FloorDiv | ast.Mod) for each, function in nodes),
         any(_takes_root(each, function, held) for each, function in nodes),
     )
 
@@ -65,14 +85,22 @@ class _Held:
     def read_at(self, line: int) -> None:
         """Follow the number that a line reads, until no name is new."""
         self._line = line
+        self._follow_all()
+        heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
+        self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
+
+    def follow(self, attribute: str) -> None:
+        """Follow the number that an attribute holds."""
+        self._others.add(attribute)
+        self._follow_all()
+
+    def _follow_all(self) -> None:
         size = -1
         while size != self._size():
             size = self._size()
             for function in _functions(self.tree):
                 for each in ast.walk(function):
                     self._follow(each, function)
-        heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
-        self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
 
     def _size(self) -> int:
         return len(self._others) + sum(map(len, self._names.values()))
@@ -116,10 +144,10 @@ class _Held:
         return False
 
 
-def _divides(node: ast.AST, function: ast.AST, held: _Held) -> bool:
-    """Whether an operation divides a number by the one that was read, which may be zero."""
+def _divides(node: ast.AST, function: ast.AST, held: _Held, kinds: type | UnionType) -> bool:
+    """Whether an operation of some kinds divides a number by the one that was read, which may be zero."""
     match node:
-        case ast.BinOp(left=left, op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=right):
+        case ast.BinOp(left=left, op=kind, right=right) if isinstance(kind, kinds):
             is_numerator = is_plain_number(left, function, held.tree) or held.is_number(left, function)
             return is_numerator and held.is_number(right, function) and not _is_positive(right, held)
     return False

@@ -2,16 +2,18 @@
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from ctrace.inspector.diagnosis.advice_edits import functions_at, shortened, source_of
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
+from ctrace.inspector.diagnosis.rules.value_rules import division_questions
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.source.number_errors import attribute_errors
 from ctrace.inspector.source.text import parsed
 
 _PRESENCE = ("there", "missing")
@@ -70,7 +72,17 @@ def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
             f"{at(cause)}: {guard.subject} {what}, and torch specializes on each value: set "
             f"torch._dynamo.config.allow_unspec_int_on_nn_module = True{instead}."
         )
+        text = " ".join((text, *open_integer_questions(scene, [cause.id])))
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
+
+
+def open_integer_questions(scene: DiagnosisScene, causes: Iterable[str]) -> list[str]:
+    """Return what the author has to allow before the integers of some causes are numbers of a graph."""
+    known = set(causes)
+    every = [each for each in scene.causes if each.id in known]
+    names = {guard.subject.rpartition(".")[2] for each in every for guard in scene.guards(each) if guard.subject}
+    texts = [text for file, text in scene.session.listings.items() if scene.is_users(file)]
+    return division_questions(attribute_errors(text, name) for text in texts for name in sorted(names))
 
 
 class _Kind(StrEnum):

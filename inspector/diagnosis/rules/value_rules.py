@@ -11,7 +11,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.constructs import is_index
-from ctrace.inspector.source.number_errors import number_errors
+from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
 from ctrace.inspector.source.text import parsed
 
@@ -283,15 +283,25 @@ def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str,
         questions.append(_ASSERTS)
     texts = [(scene.session.listings.get(each.file, ""), each.line) for each in breaks if _is_number(each)]
     errors = [number_errors(text, line) for text, line in texts]
-    if any(each.divides for each in errors):
-        questions.append(_DIVIDES)
+    questions += division_questions(errors)
     if any(each.takes_roots for each in errors):
         questions.append(_ROOTS)
     return tuple(questions)
 
 
+def division_questions(errors: Iterable[NumberErrors]) -> list[str]:
+    """Return what the author has to allow where numbers of a graph divide."""
+    found = list(errors)
+    asked = [_DIVIDES] if any(each.divides for each in found) else []
+    return [*asked, _DIVIDES_WHOLE] if any(each.divides_whole for each in found) else asked
+
+
 _ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
 _DIVIDES = "May a division by zero return infinity or NaN instead of raising ZeroDivisionError when compiled?"
+_DIVIDES_WHOLE = (
+    "Is the divisor of `//` and `%` never 0? Python raises ZeroDivisionError. Compiled for a CPU, `//` returns a wrong "
+    "number, and `%` of integers ends the process."
+)
 _ROOTS = (
     "May the root of a negative number be NaN when compiled? Python raises ValueError, or returns a complex number."
 )

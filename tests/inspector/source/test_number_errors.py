@@ -2,9 +2,10 @@
 
 import pytest
 
-from ctrace.inspector.source.number_errors import NumberErrors, number_errors
+from ctrace.inspector.source.number_errors import NumberErrors, attribute_errors, number_errors
 
 DIVIDES, TAKES_ROOTS = NumberErrors(divides=True), NumberErrors(takes_roots=True)
+DIVIDES_WHOLE = NumberErrors(divides_whole=True)
 
 MODULE = """\
 import math
@@ -37,14 +38,33 @@ def read_of(line: str, read: str = "x.sum().item()") -> NumberErrors:
         "return x * (1.0 / n)",
         "return x * (TOP / n)",
         "return x * (self.total / n)",
-        "return x * (len(x) // (n - 3))",
-        "m = abs(n)\n        return x * (5 % m)",
         "self.n = n\n        return x * (1 / self.n)",
         "return x * (1.0 / (n + 1e-6))",
     ],
 )
 def test_divisions_that_raise_for_zero(line: str):
     assert read_of(line) == DIVIDES
+
+
+@pytest.mark.parametrize("line", ["return x * (len(x) // (n - 3))", "m = abs(n)\n        return x * (5 % m)"])
+def test_whole_divisions_that_raise_for_zero(line: str):
+    assert read_of(line) == DIVIDES_WHOLE
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("return x * (1.0 / self.left)", DIVIDES),
+        ("return x * (7 % self.left)", DIVIDES_WHOLE),
+        ("left = self.left - 1\n        return x * (7 // left)", DIVIDES_WHOLE),
+        ("return x * (self.left / 7)", NumberErrors()),
+        ("return x / self.left", NumberErrors()),
+        ("return x * (1.0 / max(self.left, 1))", NumberErrors()),
+    ],
+)
+def test_a_number_that_an_attribute_holds(line: str, expected: NumberErrors):
+    assert attribute_errors(MODULE.format(line=line, read="0"), "left") == expected
+    assert attribute_errors("def", "left") == NumberErrors()
 
 
 @pytest.mark.parametrize(

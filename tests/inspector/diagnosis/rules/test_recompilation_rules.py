@@ -306,6 +306,14 @@ def test_a_number_that_the_caller_sets_is_left_open():
     assert "allow_unspec_int_on_nn_module = True" in first(counted(text, 9))
 
 
+@pytest.mark.parametrize(("used", "asked"), [("1.0 / self.steps", "ZeroDivisionError"), ("self.steps / 7.0", "")])
+def test_a_division_by_a_number_that_is_left_open_is_asked_about(used, asked):
+    text = COUNTER.replace("        self.steps += 1\n", "").replace("x * self.steps", f"x * ({used})")
+    said = first(counted(text, 9))
+    assert "allow_unspec_int_on_nn_module = True" in said
+    assert ("ZeroDivisionError" in said) is bool(asked)
+
+
 BRANCHES = (
     "if self.steps % 2 == 0:\n            x = -x",
     "n = self.steps - 1\n        x = x if n > 3 else -x",

@@ -440,6 +440,7 @@ def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, lin
         ("assert x.item() > 0", "return x", "AssertionError"),
         ("if x.item() > 0: x = x + 1", "return x", ""),
         ("n = x.item()", "return x * (1.0 / n)", "ZeroDivisionError"),
+        ("n = x.item()", "return x * (7 % n)", "ends the process"),
         ("n = x.item()", "return x / n", ""),  # a tensor divided by zero is infinite, compiled or not
         ("n = x.item()", "return x * (n / 2.0)", ""),
         ("n = x.item()", "return x * n ** 0.5", "complex"),

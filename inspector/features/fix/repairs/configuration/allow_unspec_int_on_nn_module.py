@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.diagnosis.rules.counter_rules import open_integer_questions
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line
@@ -13,7 +14,12 @@ _NAME = "allow_unspec_int_on_nn_module"
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     ids = tuple(cause.id for cause in scene.causes if not cause.expected and _is_integer(scene, cause))
     if ids:
-        yield Setting(f"Do not specialize on integers of modules: set {_NAME}.", ids, dynamo_line(_NAME))
+        yield Setting(
+            f"Do not specialize on integers of modules: set {_NAME}.",
+            ids,
+            dynamo_line(_NAME),
+            question=" ".join(open_integer_questions(scene, ids)),
+        )
 
 
 def _is_integer(scene: DiagnosisScene, cause: RootCause) -> bool:
