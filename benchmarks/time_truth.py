@@ -22,8 +22,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from ctrace.inspector.capture.calls import stopwatch
-from ctrace.inspector.capture.calls.compilations import Compilations
-from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.facts.rounds import RoundDone
 from ctrace.inspector.features.time.child.compiling import Skips

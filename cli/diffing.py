@@ -68,7 +68,7 @@ def with_settings(
     """
     from msgspec.structs import replace
 
-    from ctrace.inspector.features.compare.worse_side import DIFFERENT_CALLS, without_direction
+    from ctrace.inspector.features.compare.changes import DIFFERENT_CALLS, without_direction
 
     first, second = _capture_of(before[0], options), _capture_of(after[0], options)
     if first is None or second is None or first.target != second.target:

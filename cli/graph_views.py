@@ -163,7 +163,7 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     from ctrace.cli.console import check_output, say, write_report
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
-    from ctrace.inspector.session.completeness import first_lines
+    from ctrace.inspector.session.summary import first_lines
     from ctrace.reports.format import plain
     from ctrace.reports.svg import dot_text, svg_text
 

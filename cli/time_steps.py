@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.features.time.events import Event
     from ctrace.inspector.features.time.measuring import Plan
-    from ctrace.inspector.features.time.timing_model import Timings
-    from ctrace.inspector.features.time.timing_request import CompileConfiguration
+    from ctrace.inspector.features.time.timing_model import CompileConfiguration, Timings
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import ModelTarget
 

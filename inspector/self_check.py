@@ -21,7 +21,7 @@ from ctrace.inspector.knowledge.releases import (
 )
 from ctrace.inspector.knowledge.version_differences import differences_of
 from ctrace.inspector.processes.boot import python
-from ctrace.inspector.processes.tools import answer_of
+from ctrace.inspector.processes.spawned import answer_of
 from ctrace.inspector.runs.child import cannot_start
 
 _SECONDS = 120

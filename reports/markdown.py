@@ -24,8 +24,16 @@ from ctrace.inspector.findings.target_view import (
     questions,
     target_sentence,
 )
-from ctrace.inspector.session.completeness import first_lines, other_problems
-from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.inspector.session.summary import (
+    fast_sentence,
+    first_lines,
+    fusion_totals,
+    guard_count,
+    languages,
+    next_steps,
+    other_problems,
+    sentence,
+)
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text

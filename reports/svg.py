@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode, FxNodeKind
-from ctrace.inspector.processes.tools import answer_of
+from ctrace.inspector.processes.spawned import answer_of
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, graphviz_string, markup_document, xml_letters
 from ctrace.reports.wording.graphs_wording import op_text, result_text

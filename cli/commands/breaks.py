@@ -85,7 +85,7 @@ def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import lesson
-    from ctrace.reports.terminal.lessons_screen import lesson_screen
+    from ctrace.reports.terminal.findings_screen import lesson_screen
 
     check_output(output)
     show_document(lesson(name), output, json=json, screen=lambda found, _width: lesson_screen(found))

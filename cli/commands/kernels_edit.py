@@ -47,7 +47,7 @@ def edit(
 ) -> None:
     """Watch an ejected kernel: correct or not, faster or not, on every save."""
     from ctrace.cli.console import check_output
-    from ctrace.cli.edit_package import Editing
+    from ctrace.cli.package_runs import Editing
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 

@@ -56,7 +56,7 @@ def eject(
     timeout: opt.Timeout = None,
 ) -> None:
     """Write generated kernels as packages: Triton kernel, op, gradient, definition, tests and benchmark."""
-    from ctrace.cli.eject_package import EjectRequest, ejected
+    from ctrace.cli.package_runs import EjectRequest, ejected
 
     options = {
         "inputs": tuple(inputs or ()),

@@ -55,7 +55,7 @@ def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_document
     from ctrace.inspector.findings.breaks.lessons import cause_lesson
-    from ctrace.reports.terminal.lessons_screen import cause_lesson_screen
+    from ctrace.reports.terminal.findings_screen import cause_lesson_screen
 
     check_output(output)
     show_document(cause_lesson(name), output, json=json, screen=lambda found, _width: cause_lesson_screen(found))

@@ -120,7 +120,7 @@ def time(
     from ctrace.cli.console import check_output
     from ctrace.cli.time_steps import exit_code, resolved, show, timings
     from ctrace.inspector.features.time.measuring import Plan
-    from ctrace.inspector.features.time.timing_request import configurations
+    from ctrace.inspector.features.time.timing_model import configurations
     from ctrace.inspector.runs.capture_request import Options
 
     check_output(output)

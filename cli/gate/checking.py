@@ -18,9 +18,18 @@ from ctrace.cli.command_options import words_of
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
+from ctrace.inspector.facts.diagnosis import SuggestedRepair
 from ctrace.inspector.facts.sites import Site, SiteKey
-from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    SEED,
+    CheckedJob,
+    CheckJob,
+    CheckOutcome,
+    FinishedJob,
+    JobKey,
+    Lock,
+    SeenJob,
+)
 from ctrace.inspector.features.check.gate_outcome import Judge, judged
 from ctrace.inspector.features.check.jobs import Jobs, jobs_of, traced
 from ctrace.inspector.features.check.lock_file import NAME as LOCK
@@ -33,7 +42,6 @@ from ctrace.inspector.features.check.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.ratchet import updated
 from ctrace.inspector.features.check.reuse import Reuse, reuse_note
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, SeenJob
 from ctrace.inspector.features.check.yaml_nodes import named
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.files.disk_errors import reason

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    CheckJob,
+    CheckOutcome,
+    FindingKind,
+    FinishedJob,
+    GateFinding,
+    JobKey,
+    Lock,
+    SeenJob,
+)
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count, Limits
-from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:

@@ -161,6 +161,6 @@ class Gpu(Multiprocessor, frozen=True, kw_only=True):
     rates: Mapping[str, Number] = field(default_factory=dict)
     """Peak operations per second of the Tensor Cores, keyed by format, from the data sheet (`gpus/gpu.py`)."""
     vector_rates: Mapping[str, Number] = field(default_factory=dict)
-    """The same for the vector units. If neither table has a format, `kernels/built_view.py` computes its rate."""
+    """The same for the vector units. If neither table has a format, ctrace computes its rate."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each fact, keyed by field; empty: all facts are from the driver."""

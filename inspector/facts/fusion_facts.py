@@ -102,7 +102,7 @@ class Node(Struct, frozen=True):
     """`file:line` of the user's code; empty: torch does not know."""
     accesses: tuple[Access, ...] = ()
     flops: int | None = None
-    """Floating-point operations; see `capture/inductor/fusion_nodes.py` for what counts. None: not known."""
+    """Floating-point operations. None: not known."""
     BASIS: ClassVar[Basis] = Basis.EMITTED
     BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("read", "written", "flops", "accesses"), Basis.COMPUTED)
 

@@ -4,6 +4,8 @@ An entry that ctrace knows but does not use becomes `Ignored`; one that it does 
 records are Structs and decode as they are declared (`facts/wire.py`). Torch's entries have decoders here, beside the
 source that writes them: sizes (fx/experimental/symbolic_shapes.py, 2.11 and 2.13), code, sweeps of autotuning. Graphs
 stay text, which `findings/graphs/text/` parses on demand.
+
+Records of torch that ctrace shows as torch wrote them: `ctrace explain --json` has their texts.
 """
 
 import re
@@ -85,7 +87,30 @@ from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Left, LogEntry
 from ctrace.inspector.log.reading_limits import refuse_many_values
-from ctrace.inspector.log.torch_records import RECORDS
+
+RECORDS = {
+    "inductor_spmd_graph_mismatch": "torch found that ranks compile different graphs",
+    "aot_joint_graph_sync_decision_cross_ranks": "ranks agreed on what to save for the backward",
+    "compiler_collective": "ranks exchanged what they know of dynamic sizes",
+    "inductor_collective_schedule": "the order of collectives",
+    "inductor_fx_passes_overlap_bucketing": "how collectives are bucketed to overlap with compute",
+    "inductor_overlap_cyclic_extra_deps": "dependencies that bucketing of collectives cannot add",
+    "min_cut_information": "what the partitioner saves for the backward, and what it recomputes",
+    "dynamo_side_effects": "side effects that Dynamo replays after the graph",
+    "dynamo_error": "an error inside Dynamo",
+    "get_local_code_state": "sizes known from earlier runs (PGO), read from disk",
+    "get_remote_code_state": "sizes known from earlier runs (PGO), read from a remote cache",
+    "get_extra_remote_code_state": "sizes known from other jobs (PGO)",
+    "put_local_code_state": "sizes for later runs (PGO), written to disk",
+    "put_remote_code_state": "sizes for later runs (PGO), written to a remote cache",
+    "compile_worker_status": "the processes that compile kernels",
+    "compile_worker_sidecar_death": "a process that compiles kernels died",
+    "dynamo_cache_bypass": "precompiled code that torch cannot cache",
+    "dynamo_cache_exception": "an error of torch's cache of precompiled code",
+    "aotautograd_cache_pickle_failure": "a cache key that torch cannot compute",
+}
+"""Names of artifacts (torch 2.11 to 2.15), each with what it is about."""
+
 
 _DEEPEST = 24
 """How many innermost frames of torch's stack to keep; the function that needed a value is among them."""

@@ -3,6 +3,8 @@
 Adopt and kill the processes that a killed watcher leaves behind.
 
 This process is a subreaper only while it captures: it may belong to the user, such as a test runner.
+
+Run another program for its output; like a capture, the program ends with the command line.
 """
 
 import ctypes
@@ -11,11 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
+
+from msgspec import Struct
 
 from ctrace.inspector.processes import watcher
 from ctrace.inspector.processes.forking import RESTART
@@ -371,3 +376,48 @@ def _begin() -> None:
 def _end() -> None:
     if not _was_subreaper:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+class ToolOutput(Struct, frozen=True):
+    """The output and exit status of a program."""
+
+    status: int
+    """Its exit code, or the negative signal."""
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        """Its stdout as text."""
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its stderr."""
+        return (self.err.decode("utf-8", "replace").strip().splitlines() or ["no output"])[-1]
+
+
+def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> ToolOutput:
+    """Run a command, whose first word is a path, with `data` on its stdin.
+
+    Raises:
+        TimeoutError: it ran longer than `seconds` and was killed.
+        OSError: the system cannot start it.
+    """
+    # Files, not pipes: nobody must read while the program writes.
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(data)
+        stdin.seek(0)
+        process = started(command, os.environ, out, err, stdin=stdin)
+        until = time.monotonic() + seconds
+        try:
+            while (status := process.poll(0.05)) is None:
+                if time.monotonic() > until:
+                    msg = f"still running after {seconds:g} s"
+                    raise TimeoutError(msg)
+            process.finish()
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return ToolOutput(status, out.read(), err.read())

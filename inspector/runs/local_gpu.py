@@ -12,7 +12,7 @@ from ctrace.inspector.knowledge.gpus.gpu_table import Listed, same_device
 from ctrace.inspector.knowledge.gpus.yaml_file import NAMES, canonical, is_name, shown
 from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
-from ctrace.inspector.processes.tools import answer_of
+from ctrace.inspector.processes.spawned import answer_of
 from ctrace.inspector.runs.child import cannot_start
 
 # Importing torch and starting the driver take seconds, and much longer on a busy machine.

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.guard_facts import EntryHeld
-from ctrace.inspector.findings.breaks.break_fold import Report
-from ctrace.inspector.findings.breaks.torch_report import CONSEQUENCE
+from ctrace.inspector.findings.breaks.break_fold import CONSEQUENCE, Report
 from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.findings.graphs.checked_passes import miscounted
 from ctrace.inspector.findings.kernels.kernel_view import miscounted_kernels

@@ -24,10 +24,18 @@ from ctrace.inspector.findings.target_view import called, target_of, target_sent
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import INDEX, Folder
-from ctrace.reports.dump.dump_pieces import About, CannotDumpError, entry
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.graphfile import graph_file
-from ctrace.reports.dump.launch_code import LaunchSite, Value, Wrapper, WrapperTensor, follow
+from ctrace.reports.dump.launch_code import (
+    About,
+    CannotDumpError,
+    LaunchSite,
+    Value,
+    Wrapper,
+    WrapperTensor,
+    entry,
+    follow,
+)
 from ctrace.reports.dump.module import OutputModule, read
 from ctrace.reports.dump.wrapperfile import WrapperParts, kernel_file, wrapper_file
 from ctrace.reports.json.kernels_json import resources_data

@@ -10,8 +10,20 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.reports.dump.dump_pieces import About, CannotDumpError, imports, needed, source, table, taken_names
-from ctrace.reports.dump.launch_code import LaunchSite, Value, Wrapper, WrapperTensor, follow
+from ctrace.reports.dump.launch_code import (
+    About,
+    CannotDumpError,
+    LaunchSite,
+    Value,
+    Wrapper,
+    WrapperTensor,
+    follow,
+    imports,
+    needed,
+    source,
+    table,
+    taken_names,
+)
 from ctrace.reports.dump.module import Defined, OutputModule, block, bound, comment, comments, read, string
 from ctrace.reports.dump.texts import text
 

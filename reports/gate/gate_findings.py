@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
-from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
-from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands
 from ctrace.reports.gate.gate_words import GRAVEST_FIRST, Spot, cost, numbers, spot

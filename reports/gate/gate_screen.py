@@ -11,8 +11,8 @@ from rich.text import Text
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import code, detail, folded, headline, identity, todo
 from ctrace.reports.gate.gate_words import VERDICTS, Spot, gravest_first, near, next_steps, own_spot, sentence, title

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site, SiteKind
-from ctrace.inspector.features.check.gate_model import JobKey
+from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.inspector.files.writing import working_folder
 from ctrace.reports import format as fmt
 

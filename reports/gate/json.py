@@ -34,10 +34,10 @@ are null if there is no such file.
 
 from typing import Any
 
+from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
+from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Allow, Count
-from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.gate_words import VERDICTS, near, own_spot, site_spot
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines

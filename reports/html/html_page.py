@@ -13,8 +13,7 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.target_view import target_sentence
-from ctrace.inspector.session.completeness import first_lines
-from ctrace.inspector.session.summary import next_steps, sentence
+from ctrace.inspector.session.summary import first_lines, next_steps, sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain

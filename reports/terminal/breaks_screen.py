@@ -15,7 +15,7 @@ from ctrace.inspector.findings.breaks.break_view import (
     by_user_line,
     lonely_skips,
 )
-from ctrace.inspector.session.completeness import other_problems
+from ctrace.inspector.session.summary import other_problems
 from ctrace.inspector.source.text import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source

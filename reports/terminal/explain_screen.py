@@ -23,9 +23,8 @@ from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stu
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.target_view import target_of
-from ctrace.inspector.log.torch_records import RECORDS
-from ctrace.inspector.session.completeness import other_problems
-from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps
+from ctrace.inspector.log.dispatch import RECORDS
+from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration, times
 from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do

@@ -9,7 +9,7 @@ from ctrace.inspector.diagnosis.recompiles_document import AdvisedGroup, Recompi
 from ctrace.inspector.facts.findings import Advice, Cause, Recompile
 from ctrace.inspector.facts.session import Compilation
 from ctrace.inspector.findings.recompiles.recompile_view import Cache, Outlook, RecompileGroup, other_reason
-from ctrace.inspector.session.completeness import is_whole, other_problems
+from ctrace.inspector.session.summary import is_whole, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import source
 from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, item, more, section, table

@@ -17,8 +17,7 @@ from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.inspector.findings.rank_classes import rank_sentence
 from ctrace.inspector.findings.target_view import target_sentence
-from ctrace.inspector.session.completeness import first_lines
-from ctrace.inspector.session.summary import hits_limit_later, sentence
+from ctrace.inspector.session.summary import first_lines, hits_limit_later, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 

@@ -5,9 +5,18 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import assert_never
 
-from ctrace.inspector.features.compare.changes import Change, ChangeKind, RunDiff, What, size_of
+from ctrace.inspector.features.compare.changes import (
+    Change,
+    ChangeKind,
+    Direction,
+    Measure,
+    Number,
+    RunDiff,
+    What,
+    WorseSide,
+    size_of,
+)
 from ctrace.inspector.features.compare.compare_runs import counts
-from ctrace.inspector.features.compare.worse_side import Direction, Measure, Number, WorseSide
 from ctrace.reports import format as fmt
 
 _PLURALS = {

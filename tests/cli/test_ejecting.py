@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ctrace.cli import eject_package
-from ctrace.cli.eject_package import EjectRequest, ejected
+from ctrace.cli import package_runs
 from ctrace.cli.main import joined
+from ctrace.cli.package_runs import EjectRequest, ejected
 from ctrace.cli.view_run import Request
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
@@ -19,7 +19,7 @@ from tests.support.ejecting import NAME, session
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     found = [session()]
-    monkeypatch.setattr(eject_package, "session_of", lambda _request: (found[0], False))
+    monkeypatch.setattr(package_runs, "session_of", lambda _request: (found[0], False))
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_program_that_failed_is_no_success(
     """It said "0 of no kernels ejected", and exited with 0."""
     failure = Failure(FailurePhase.LOAD, "ImportError", "no module named nope")
     run[0] = structs.replace(session(), kernels=(), kernel_calls=(), failure=failure)
-    monkeypatch.setattr(eject_package, "session_of", lambda _request: (run[0], True))
+    monkeypatch.setattr(package_runs, "session_of", lambda _request: (run[0], True))
     for chosen in (request(tmp_path / "ops", "gelu"), request(tmp_path / "ops", everything=True)):
         assert ejected(Request(), chosen) == 3
         assert "No kernel ejected: the run has no generated kernel" in capsys.readouterr().out

@@ -11,10 +11,18 @@ from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Environment, Graph, Session
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import state_of
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    Baseline,
+    CheckedJob,
+    CheckedState,
+    CheckJob,
+    CheckOutcome,
+    JobKey,
+    Lock,
+    SeenJob,
+)
 from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.policy_model import Allow, CheckPolicy, Count, Limits
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 ROOT = Path("/home/user/project")

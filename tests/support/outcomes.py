@@ -7,9 +7,16 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    CheckedJob,
+    CheckedState,
+    CheckOutcome,
+    FindingKind,
+    GateFinding,
+    JobKey,
+    Lock,
+)
 from ctrace.inspector.features.check.policy_model import Allow, CheckPolicy, Count, Limits
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 
 CWD = "/home/user/project"
 POLICY = CheckPolicy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))

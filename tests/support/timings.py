@@ -19,8 +19,7 @@ from ctrace.inspector.features.time.events import (
     Skipped,
 )
 from ctrace.inspector.features.time.measuring import folded
-from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
-from ctrace.inspector.features.time.timing_request import CompileConfiguration
+from ctrace.inspector.features.time.timing_model import CompileConfiguration, MeasuredConfiguration, Timings
 from tests.support.poison import UNSEEN
 
 DEFAULT = CompileConfiguration("default", mode="default")

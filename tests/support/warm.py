@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
-from ctrace.inspector.features.time.timing_request import TimingRequest
+from ctrace.inspector.features.time.timing_model import TimingRequest
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
 from ctrace.inspector.runs import suitable

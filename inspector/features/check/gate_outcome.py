@@ -13,7 +13,18 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.check_state import OF_SITES, are_compared, count_of
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    Baseline,
+    CheckedJob,
+    CheckedState,
+    CheckJob,
+    CheckOutcome,
+    FindingKind,
+    GateFinding,
+    JobKey,
+    Lock,
+    SeenJob,
+)
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     STRICT,
@@ -25,7 +36,6 @@ from ctrace.inspector.features.check.policy_model import (
     useless,
 )
 from ctrace.inspector.features.check.trust import is_judged
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding, SeenJob
 from ctrace.inspector.findings.site_matching import Matched, matched
 from ctrace.inspector.knowledge.releases import release_of
 from ctrace.inspector.knowledge.version_differences import changed_counts

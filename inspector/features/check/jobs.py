@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, RunError, TargetError, did_you_mean
-from ctrace.inspector.features.check.gate_model import TRACE, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.gate_model import TRACE, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import (
     CPU,
     CheckPolicy,
@@ -23,7 +23,6 @@ from ctrace.inspector.features.check.policy_model import (
     named_by,
 )
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.log.files import one_file, rank_of, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.processes.engines import Engine, results_of

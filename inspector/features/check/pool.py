@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob
+from ctrace.inspector.features.check.gate_model import SEED, CheckJob, FinishedJob, SeenJob
 from ctrace.inspector.features.check.trust import seen
-from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CORES

@@ -7,8 +7,7 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
 from ctrace.inspector.features.check.check_state import minor_of, state_of
-from ctrace.inspector.features.check.gate_model import FinishedJob
-from ctrace.inspector.features.check.verdict import CheckedJob, FindingKind, GateFinding, SeenJob
+from ctrace.inspector.features.check.gate_model import CheckedJob, FindingKind, FinishedJob, GateFinding, SeenJob
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,

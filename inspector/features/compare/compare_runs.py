@@ -18,7 +18,7 @@ Steps
    then, pair by pair, graphs, guards, fusions, kernels and what torch's caches returned; then coverage, memory and the
    times of phases, the last with limits far above what five equal runs differ by.
 4. A kernel that differs because the sizes of its graph do is reported once, with the graph.
-5. Sort by kind, and judge which side is worse (`worse_side.py`).
+5. Sort by kind, and judge which side is worse (`changes.py`).
 
 Example
 -------
@@ -54,6 +54,9 @@ from ctrace.inspector.features.compare.changes import (
     RunDiff,
     What,
     edited,
+    judge,
+    place,
+    site_changes,
     size_of,
 )
 from ctrace.inspector.features.compare.graph_changes import (
@@ -66,15 +69,13 @@ from ctrace.inspector.features.compare.graph_changes import (
     resized_changes,
     without_numbers,
 )
-from ctrace.inspector.features.compare.site_changes import place, site_changes
-from ctrace.inspector.features.compare.worse_side import judge
 from ctrace.inspector.findings.compile_time_view import components_of, differences
 from ctrace.inspector.findings.graphs.parse import pieces
 from ctrace.inspector.findings.guard_view import about
 from ctrace.inspector.findings.printed_tree import parse
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.counting import memory
-from ctrace.inspector.session.completeness import first_lines
+from ctrace.inspector.session.summary import first_lines
 
 _LITTLE = 0.01
 """The share of the larger peak below which a line, or a measured peak, counts as equal."""

@@ -18,8 +18,7 @@ from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.session import Compilation, Graph, Session
 from ctrace.inspector.facts.wire import titled
-from ctrace.inspector.features.compare.changes import Change, ChangeKind, What, edited
-from ctrace.inspector.features.compare.site_changes import place, root_of
+from ctrace.inspector.features.compare.changes import Change, ChangeKind, What, edited, place, root_of
 from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind, TensorType, op_name, overload
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, compiled
 from ctrace.inspector.findings.kernels.kernel_view import label_of

@@ -1,8 +1,14 @@
-"""What `ctrace memory` asks of its child process."""
+"""What `ctrace memory` asks of its child process.
+
+Join what was found compiled with what was found in eager, line by line.
+"""
+
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ctrace.inspector.facts.memory_facts import FoundMemory
+from ctrace.inspector.facts.memory_facts import FoundMemory, LineMemory
 from ctrace.inspector.facts.wire import Integer
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
@@ -53,3 +59,58 @@ class RunMemory(Struct, frozen=True):
     """The functions that are compiled."""
     backwards: Integer = 0
     """How often a backward ran in a program."""
+
+
+Place = tuple[str | None, int | None]
+
+
+def with_eager(compiled: RunMemory, eager: RunMemory) -> FoundMemory:
+    """Return what was found compiled, beside eager."""
+    found, beside = compiled.found, eager.found
+    sizes = {(each.file, each.line): each.sizes for each in eager.saved}
+    saved = tuple(
+        replace(each, eager_saves=each.bytes in sizes.get((each.file, each.line), ())) for each in found.saved
+    )
+    return replace(
+        found,
+        eager_peak=beside.peak,
+        eager_alive=beside.alive,
+        saved=saved,
+        saved_bytes=compiled.saved_bytes,
+        eager_saved_bytes=eager.saved_bytes,
+        lines=tuple(_lines(compiled, eager)),
+        problems=tuple(dict.fromkeys((*found.problems, *beside.problems))),
+    )
+
+
+def _lines(compiled: RunMemory, eager: RunMemory) -> Iterator[LineMemory]:
+    """Yield each line with what it holds at both peaks and what it saves, the largest difference first."""
+    sources: dict[Place, str] = {}
+    totals: list[dict[Place, int]] = [{}, {}]
+    for total, some in zip(totals, (compiled.found.alive, eager.found.alive), strict=True):
+        for each in some:
+            place = each.file, each.line
+            total[place] = total.get(place, 0) + each.bytes
+            sources.setdefault(place, each.source)
+    saved, eager_saved = (_saved(each) for each in (compiled, eager))
+    found = [
+        LineMemory(
+            file=place[0],
+            line=place[1],
+            bytes=totals[0].get(place, 0),
+            eager_bytes=totals[1].get(place, 0),
+            saved_bytes=saved.get(place, 0),
+            eager_saved_bytes=eager_saved.get(place, 0),
+            source=sources.get(place, ""),
+        )
+        for place in dict.fromkeys((*sources, *saved, *eager_saved))
+    ]
+    yield from sorted(found, key=_difference)
+
+
+def _saved(run: RunMemory) -> Mapping[Place, int]:
+    return {(each.file, each.line): each.bytes for each in run.saved}
+
+
+def _difference(line: LineMemory) -> tuple[int, int, str, int]:
+    return -abs(line.bytes - line.eager_bytes), -line.bytes, line.file or "", line.line or 0

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError, TargetError
 from ctrace.inspector.facts.memory_facts import AliveMemory, FitDocument, FoundMemory, MemoryOption, MemoryPeak
 from ctrace.inspector.features.doors import require
-from ctrace.inspector.features.memory.memory_lines import with_eager
-from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
+from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess

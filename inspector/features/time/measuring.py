@@ -34,8 +34,13 @@ from ctrace.inspector.features.time.events import (
     SharesMeasured,
     TimingResults,
 )
-from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart
-from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest, configurations
+from ctrace.inspector.features.time.timing_model import (
+    CompileConfiguration,
+    MeasuredConfiguration,
+    TimedPart,
+    TimingRequest,
+    configurations,
+)
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.findings.ratios import compared, has_trend, interval_of

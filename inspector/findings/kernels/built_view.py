@@ -445,7 +445,7 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def _disassembled(tool: str, binary: bytes) -> str:
-    from ctrace.inspector.processes.tools import answer_of
+    from ctrace.inspector.processes.spawned import answer_of
 
     with scratch() as folder:
         file = folder / "kernel.cubin"

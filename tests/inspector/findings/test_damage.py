@@ -16,8 +16,7 @@ from ctrace.inspector.findings.guard_view import by_line, by_object, guarded, he
 from ctrace.inspector.findings.kernels.built_view import text_of
 from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
 from ctrace.inspector.log.decode_compile_time import LOOKUPS
-from ctrace.inspector.log.dispatch import _DECODERS, STAGES
-from ctrace.inspector.log.torch_records import RECORDS
+from ctrace.inspector.log.dispatch import _DECODERS, RECORDS, STAGES
 from ctrace.inspector.session.build import build
 from ctrace.reports.json.kernels_json import built_data
 from ctrace.reports.json.printer import render

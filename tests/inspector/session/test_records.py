@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.run_events import Ignored, RecordSeen, UnknownEvent
-from ctrace.inspector.log.dispatch import decode
+from ctrace.inspector.log.dispatch import RECORDS, decode
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import LogEntry
-from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.json.explain_json import render_json

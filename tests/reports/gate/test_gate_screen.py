@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from msgspec import structs
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.gate_model import JobKey, Lock
+from ctrace.inspector.facts.diagnosis import SuggestedRepair
+from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from ctrace.reports.gate.gate_screen import check_screen
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
+from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckedState, FindingKind, GateFinding, JobKey
 from ctrace.inspector.features.check.policy_model import Count
-from ctrace.inspector.features.check.verdict import EXITS, CheckedJob, FindingKind, GateFinding
 from ctrace.reports.gate.gate_words import (
     GRAVEST_FIRST,
     KINDS,

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
+from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.verdict import CheckOutcome
+from ctrace.inspector.features.check.gate_model import CheckOutcome
 from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.gate_findings import review_block, suggestion_lines

@@ -4,9 +4,8 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import JobKey
+from ctrace.inspector.features.check.gate_model import CheckedJob, CheckOutcome, FindingKind, GateFinding, JobKey
 from ctrace.inspector.features.check.policy_model import Allow
-from ctrace.inspector.features.check.verdict import CheckedJob, CheckOutcome, FindingKind, GateFinding
 from tests.support.outcomes import POLICY, outcome
 
 ANY = st.text(st.characters(), max_size=30) | st.text(

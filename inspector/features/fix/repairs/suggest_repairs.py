@@ -13,10 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.diagnosis import Replacement, RootCause, SuggestedRepair
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.features.fix.repairs.finding_differences import scene_of
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice, Say

@@ -52,8 +52,7 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
 )
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
 from ctrace.inspector.features.memory.child.tried_options import OptionTrials, flops
-from ctrace.inspector.features.memory.memory_lines import with_eager
-from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory
+from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.tasks import TaskError

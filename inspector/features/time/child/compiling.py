@@ -25,14 +25,13 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.calls.compilations import Compilations
-from ctrace.inspector.capture.calls.timed_rounds import Bench
+from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.isolation.profiled_memory import cpu_peak
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.features.time.events import AutotuningPrinted, Compiled, Event, Skipped
-from ctrace.inspector.features.time.timing_request import CompileConfiguration
+from ctrace.inspector.features.time.timing_model import CompileConfiguration
 from ctrace.inspector.runs.capture_request import Options
 
 

@@ -17,9 +17,8 @@ from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
-from ctrace.inspector.capture.calls.compilations import Compilations
 from ctrace.inspector.capture.calls.model_files import Loaded, load
-from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import taken
@@ -39,7 +38,7 @@ from ctrace.inspector.features.time.child.compiling import (
 )
 from ctrace.inspector.features.time.child.shares import shares_of
 from ctrace.inspector.features.time.events import Differed, Done, Event, Failed, Noted, Peaks, Setup, line_of
-from ctrace.inspector.features.time.timing_request import TimingRequest
+from ctrace.inspector.features.time.timing_model import TimingRequest
 
 RANDOM = "two eager calls differ, too"
 

@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.calling import CallResults, called
-from ctrace.inspector.capture.calls.compilations import Compilations
 from ctrace.inspector.capture.calls.model_files import Loaded, load
-from ctrace.inspector.capture.calls.timed_rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import kind_of, taken

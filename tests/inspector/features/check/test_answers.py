@@ -12,10 +12,9 @@ import pytest
 
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey, SeenJob
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import Reuse
-from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
 from ctrace.inspector.runs.answers import ObservedAnswers
 from ctrace.inspector.runs.capture_request import Options

@@ -5,9 +5,8 @@ from datetime import date
 import pytest
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.features.check.gate_model import CheckedState, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import CheckedState, FindingKind, GateFinding, JobKey, Lock
 from ctrace.inspector.features.check.policy_model import Allow
-from ctrace.inspector.features.check.verdict import FindingKind, GateFinding
 from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 GIVEN = state_with(site())

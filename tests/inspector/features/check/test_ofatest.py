@@ -3,11 +3,10 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, CheckJob, JobKey, Lock, SeenJob
 from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.policy_model import CheckPolicy, Count
 from ctrace.inspector.features.check.ratchet import updated
-from ctrace.inspector.features.check.verdict import SeenJob
 from ctrace.inspector.runs.capture_request import Options
 
 TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")

@@ -9,10 +9,18 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import Baseline, CheckedState, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import (
+    Baseline,
+    CheckedState,
+    CheckOutcome,
+    FindingKind,
+    GateFinding,
+    JobKey,
+    Lock,
+    SeenJob,
+)
 from ctrace.inspector.features.check.policy_model import Allow, Count
 from ctrace.inspector.features.check.ratchet import updated
-from ctrace.inspector.features.check.verdict import CheckOutcome, FindingKind, GateFinding, SeenJob
 from tests.support.gated import MODEL, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 from tests.support.helpers import fuzzing
 

@@ -13,10 +13,17 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.gate_model import CheckedState, CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.gate_model import (
+    CheckedState,
+    CheckJob,
+    FindingKind,
+    FinishedJob,
+    GateFinding,
+    JobKey,
+    SeenJob,
+)
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.features.check.reuse import FOLDER, Reuse, reuse_note
-from ctrace.inspector.features.check.verdict import FindingKind, GateFinding, SeenJob
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.circumstances import file_digest
 

@@ -13,9 +13,8 @@ from ctrace.inspector.facts.session import (
     Scenario,
     Session,
 )
-from ctrace.inspector.features.check.gate_model import CheckJob, FinishedJob, JobKey
+from ctrace.inspector.features.check.gate_model import EXITS, CheckJob, FinishedJob, JobKey
 from ctrace.inspector.features.check.trust import seen, untrusted
-from ctrace.inspector.features.check.verdict import EXITS
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.session.build import build
 from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.session import Coverage, Environment, Scenario, Session
-from ctrace.inspector.features.compare.worse_side import DIFFERENT_CALLS, Direction, judge, without_direction
+from ctrace.inspector.features.compare.changes import DIFFERENT_CALLS, Direction, judge, without_direction
 from ctrace.reports.wording.diff_wording import judged
 from tests.support import sessions
 

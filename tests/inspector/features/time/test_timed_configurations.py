@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.timing_request import CompileConfiguration, configurations
+from ctrace.inspector.features.time.timing_model import CompileConfiguration, configurations
 
 
 def selected(

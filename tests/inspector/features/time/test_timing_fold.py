@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import Done, Event, Noted, Setup, TimingResults, line_of
 from ctrace.inspector.features.time.measuring import folded
-from ctrace.inspector.features.time.timing_request import CompileConfiguration, TimingRequest
+from ctrace.inspector.features.time.timing_model import CompileConfiguration, TimingRequest
 from ctrace.inspector.features.time.timing_view import break_even, breakdowns, crowd, fixed_costs
 from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options

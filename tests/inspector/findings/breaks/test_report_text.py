@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.findings.breaks.torch_report import BreakOutcome, parse_break
+from ctrace.inspector.findings.breaks.break_fold import BreakOutcome, parse_break
 from ctrace.inspector.source.stacks import resumed
 from tests.support.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing
 

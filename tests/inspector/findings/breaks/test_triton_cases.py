@@ -3,8 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.findings.breaks.break_fold import triton_case
-from ctrace.inspector.findings.breaks.torch_report import ParsedBreak
+from ctrace.inspector.findings.breaks.break_fold import ParsedBreak, triton_case
 
 
 def parsed(explanation: str, gb: str = "GB0361", file: str = "model.py") -> ParsedBreak:

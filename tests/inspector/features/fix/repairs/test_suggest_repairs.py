@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.facts.suggested_repair import Replacement
+from ctrace.inspector.facts.diagnosis import Replacement
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 
