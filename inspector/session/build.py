@@ -47,8 +47,7 @@ from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import Codes, place_of
 from ctrace.inspector.findings.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
-from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, user_kernels_of
-from ctrace.inspector.findings.kernels.kernel_view import unbalanced
+from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, unbalanced, user_kernels_of
 from ctrace.inspector.findings.shape_fold import shapes_of
 from ctrace.inspector.findings.shape_symbols import Symbols
 from ctrace.inspector.findings.silent_dangers import blamed, dangers_of

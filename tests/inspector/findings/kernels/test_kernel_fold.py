@@ -11,8 +11,7 @@ from ctrace.inspector.facts.built import Ir
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
 from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.kernel_fold import Costs, statements_of
-from ctrace.inspector.findings.kernels.kernel_view import unbalanced
+from ctrace.inspector.findings.kernels.kernel_fold import Costs, statements_of, unbalanced
 from tests.support.helpers import MODEL, Log
 
 CODE = "cpp_0 = async_compile.cpp_pybinding(['float*'], r'''\nauto tmp0 = 1;\n''')\ndef call(args):\n    cpp_0(buf0)\n"
