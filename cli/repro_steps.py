@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.accuracy_facts import Accuracy
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.accuracy.accuracy_request import Drafts
-    from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+    from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import Resolved
 
@@ -157,9 +157,9 @@ def _first_shown(found: "Drafts", began: float, seconds: float, say: "Callable[[
     from ctrace.inspector.facts.diagnosis import Finding
     from ctrace.inspector.facts.session import Environment
     from ctrace.inspector.features.fix.reduction.finding import Sought, shape_of
-    from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
     from ctrace.inspector.features.fix.reduction.reduction_writing import written
     from ctrace.inspector.features.fix.reduction.reproducing import verified
+    from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
     from ctrace.inspector.findings.culprits import culprit_sentence
 
     culprit = found.culprit

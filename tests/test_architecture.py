@@ -425,9 +425,6 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
 CROWDED = {
     "ctrace.inspector.features.fix.child.observation",
     "ctrace.inspector.features.fix.repairs.monkeypatch",
-    "ctrace.inspector.features.upgrade.environment_runs",
-    "ctrace.inspector.features.upgrade.upgrade_search",
-    "ctrace.inspector.source.disassembly",
 }
 """Modules with statements that are still to be taken apart; none may be added."""
 

@@ -1,7 +1,4 @@
-"""Return all metrics that torch logged for each compilation, by torch's own names.
-
-The metrics that torch logs for each compilation, by torch's own names.
-"""
+"""Return all metrics that torch logged for each compilation, by torch's own names."""
 
 import json
 import math

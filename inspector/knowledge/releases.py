@@ -1,9 +1,7 @@
-"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`.
+"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`; and which is here.
 
-Only the standard library is imported here and in `version_differences.py`: `make matrix` runs before anything is
-installed.
-
-Check the system and the installed versions of torch and Triton, without importing them.
+The installed versions of torch and Triton are read without importing them. Here, in `version_differences.py` and in
+what they import, there is nothing but the standard library: `make matrix` runs before anything is installed.
 """
 
 import sys

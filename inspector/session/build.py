@@ -71,7 +71,7 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
         unfinished: What else shows that the run did not finish; empty if the run finished, None if not known.
         missing: Sentences that say what other sources count and the log lacks.
     """
-    yield from _cut_off_compilations(raw)
+    yield from _unfinished_compilations(raw)
     if not raw.ended:  # a fork that generates code beside the capture ends inside a span
         yield from _spans(raw)
     if not raw.records and failure is None:
@@ -111,7 +111,7 @@ def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[
         yield CutOff(CutKind.RUN, "the log ends before the run did; the rest is not shown", _AFTER)
 
 
-def _cut_off_compilations(raw: Raw) -> Iterator[CutOff]:
+def _unfinished_compilations(raw: Raw) -> Iterator[CutOff]:
     """Find compilations without metrics."""
     for compile_id in raw.seen:
         if compile_id not in raw.metrics:

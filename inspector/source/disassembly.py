@@ -58,11 +58,14 @@ def constant_text(value: Any) -> str:
 
 
 def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruction:
-    is_jump = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
+    line = target = None
+    if found.positions is not None:
+        line = found.positions.lineno
     if found.opcode in dis.hasconst:
         # Looked up here because dis in 3.11 does not resolve the constant of KW_NAMES.
         text = constant_text(constants[found.arg] if found.arg is not None else None)
-    elif is_jump:
+    elif found.opcode in dis.hasjrel or found.opcode in dis.hasjabs:
+        target = int(found.argval)
         # Formatted here because dis in 3.13 prints labels, such as `to L2`.
         text = f"to {found.argval}"
     else:
@@ -72,8 +75,8 @@ def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruct
         opname=found.opname,
         arg=found.arg,
         text=text,
-        line=found.positions.lineno if found.positions is not None else None,
-        target=int(found.argval) if is_jump else None,
+        line=line,
+        target=target,
     )
 
 

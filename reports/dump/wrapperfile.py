@@ -32,7 +32,7 @@ _OURS = frozenset(
      "MISSING", "SOURCE", "TYPES")
 )  # fmt: skip
 """Names that every dumped file defines."""
-_KERNELFILE_ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
+_IMPORT_ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
 
 
 def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int], about: About) -> str:
@@ -52,7 +52,7 @@ def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int]
         written += _bound(site.kernel, written)
         language = "triton"
     else:
-        own, written, language = list(_KERNELFILE_ASYNC), _cpp(site.kernel), "cpp"
+        own, written, language = list(_IMPORT_ASYNC), _cpp(site.kernel), "cpp"
     every = {ast.unparse(each): each for each in (*own, *imported)}
     return "\n".join(
         [

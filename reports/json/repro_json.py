@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA
 

@@ -207,7 +207,7 @@ def _sums(targets: Targets, width: int) -> Table:
     return table
 
 
-_TARGETS_SCREEN_UNKNOWN = "not known"
+_NOT_KNOWN = "not known"
 _NONE = "–"
 _WIDE = 110
 _WORDS = {
@@ -271,7 +271,7 @@ def target_screen(listed: Listed, width: int) -> Iterator[RenderableType]:
         yield section(title)
         mark = _mark(gpu, fact, numbers)
         rows = [(fmt.one_line(name, 40), _operations(rate), mark) for name, rate in rates.items()]
-        yield _grid(iter(rows or [("", _TARGETS_SCREEN_UNKNOWN, mark)]))
+        yield _grid(iter(rows or [("", _NOT_KNOWN, mark)]))
     yield section("Sources")
     yield _notes(numbers)
 
@@ -302,7 +302,7 @@ def _mark(gpu: TargetGpu, fact: str, numbers: Mapping[str, int]) -> str:
 def _fact(gpu: TargetGpu, fact: str) -> str:
     value = getattr(gpu, fact)
     if value is None:
-        return _TARGETS_SCREEN_UNKNOWN
+        return _NOT_KNOWN
     if fact == "capability":
         return _capability(gpu)
     if fact == "clock":

@@ -110,7 +110,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-_CACHE_RECORD_SWITCHES = {
+_CACHE_SWITCHES = {
     "fx_graph": ("torch._inductor.config", "fx_graph_cache"),
     "aot_autograd": ("torch._functorch.config", "enable_autograd_cache"),
     "autotune": ("torch._inductor.config", "autotune_local_cache"),
@@ -156,12 +156,12 @@ def _default_folder() -> str:
 def _switched_off() -> tuple[str, ...]:
     found = []
     inductor = sys.modules.get("torch._inductor.config")
-    for name, (module, switch) in _CACHE_RECORD_SWITCHES.items():
+    for name, (module, switch) in _CACHE_SWITCHES.items():
         config = sys.modules.get(module)
         if config is not None and not getattr(config, switch, False):
             found.append(name)
     if inductor is not None and inductor.force_disable_caches:
-        return tuple(_CACHE_RECORD_SWITCHES)
+        return tuple(_CACHE_SWITCHES)
     return tuple(found)
 
 

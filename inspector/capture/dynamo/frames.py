@@ -142,7 +142,7 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
         with recorder.watching("bytecode"):
             # Torch's own stack (dynamo_start) lacks the innermost callers: it drops too many frames.
             above = callers(sys._getframe(1), folder_of_torch())
-            recorder.add(_record_bytecode_describe(code, new_code, above))
+            recorder.add(_described_code(code, new_code, above))
 
     def install(_dynamo: ModuleType) -> None:
         from torch._dynamo.convert_frame import register_bytecode_hook
@@ -158,7 +158,7 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
             handle.remove()
 
 
-def _record_bytecode_describe(code: CodeType, new: CodeType, above: tuple[Frame, ...]) -> BytecodeSeen:
+def _described_code(code: CodeType, new: CodeType, above: tuple[Frame, ...]) -> BytecodeSeen:
     return BytecodeSeen(
         name=code.co_name,
         qualname=code.co_qualname,

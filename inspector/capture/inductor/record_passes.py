@@ -343,7 +343,7 @@ def target_name(target: Any) -> str:
     return str(name)
 
 
-_REPLACED_NODE_ENTRIES = ("GraphPatternEntry", "ReplacementPatternEntry")
+_WITH_REPLACEMENTS = ("GraphPatternEntry", "ReplacementPatternEntry")
 """The third kind, a lowering, copies the trace itself."""
 
 
@@ -366,7 +366,7 @@ def lines_of_replacements(watching: Callable[[], Any] = ExitStack) -> Iterator[N
     from torch._inductor import pattern_matcher
 
     with ExitStack() as patches:
-        for name in _REPLACED_NODE_ENTRIES:
+        for name in _WITH_REPLACEMENTS:
             entry = getattr(pattern_matcher, name)
             patches.enter_context(patched(entry, "apply", _noting(entry.apply, watching)))
         yield

@@ -110,7 +110,7 @@ def _is_kept(read: ast.Attribute) -> bool:
     return False
 
 
-_TRAINING_SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")
+_OPTIMIZER_SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
 """Kinds of causes that usually disappear without gradients; for other kinds, a trial decides."""
 _MAY_BE = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
@@ -132,9 +132,9 @@ def whole_steps(scene: DiagnosisScene) -> Iterator[Candidate]:
 def optimizer_settings(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a tensor for a setting of an optimizer that a scheduler changes, unless it became dynamic."""
     for cause in scene.causes:
-        named = [match["name"] for each in scene.guards(cause) if (match := _TRAINING_SETTING.fullmatch(each.subject))]
+        named = [match["name"] for each in scene.guards(cause) if (match := _OPTIMIZER_SETTING.fullmatch(each.subject))]
         if named and not cause.expected:
-            guard = next(each for each in scene.guards(cause) if _TRAINING_SETTING.fullmatch(each.subject))
+            guard = next(each for each in scene.guards(cause) if _OPTIMIZER_SETTING.fullmatch(each.subject))
             # A scheduler's value, such as 0.03333333333333333, is not what the user wrote.
             value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was) else "..."
             text = (

@@ -137,7 +137,7 @@ def _is_decorated(text: str, line: int) -> bool:
 
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
-_SIZE_SHAPES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))
+_OF_SIZES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))
 _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+|\[[\d, ]+\])\)")
 _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
@@ -225,7 +225,7 @@ def _open(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
 def last_batches(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to drop a short last batch, if only dimension 0 shrinks, in one recompilation that is also the last."""
     for cause in scene.causes:
-        guards = [each for each in scene.guards(cause) if each.kind in _SIZE_SHAPES]
+        guards = [each for each in scene.guards(cause) if each.kind in _OF_SIZES]
         if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
             continue
         if not _comes_last(scene, cause):
@@ -272,7 +272,7 @@ def _all_shrink(scene: DiagnosisScene, cause: RootCause, guards: list[Cause]) ->
     places = [sized(each) for each in guards]
     changes = {(each.was, each.now) for each in guards}
     mine = scene.recompiles(cause)
-    other = any(each.kind not in _SIZE_SHAPES for one in mine for each in one.causes)
+    other = any(each.kind not in _OF_SIZES for one in mine for each in one.causes)
     if other or len(changes) != 1 or any(place is None or place[1] != 0 for place in places):
         return False
     was, now = next(iter(changes))

@@ -397,7 +397,7 @@ class KernelSeen(Struct, frozen=True):
         return self.kernel.name
 
 
-_KERNEL_CHANGE_ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
+_ALIKE_KERNELS: tuple[Callable[[KernelSeen], Hashable], ...] = (
     lambda each: (each.kernel.language, each.source, each.name, tuple(each.facts.items())),
     lambda each: (each.kernel.language, each.source, each.name),
     lambda each: (each.kernel.language, each.name, each.kernel.ops),
@@ -425,7 +425,7 @@ def kernel_changes(pairs: Pairs) -> KernelChanges:
         sizes: list[KernelPair] = []
         for stage in Stage:
             olds, news = list(_kernels(old, stage)), list(_kernels(new, stage))
-            changes += _kernel_change_between(olds, news, f"{new.where} {stage}", moved, sizes)
+            changes += _between_kernels(olds, news, f"{new.where} {stage}", moved, sizes)
         if sizes:
             resized[new.graph.id] = tuple(sizes)
     return KernelChanges(tuple(changes), resized)
@@ -519,12 +519,12 @@ def without_names(source: str) -> tuple[str, ...]:
     return tuple(_PATH.sub(r"\1", _HASH.sub("#", _NAME.sub("kernel", line))) for line in lines if line)
 
 
-def _kernel_change_between(
+def _between_kernels(
     olds: list[KernelSeen], news: list[KernelSeen], where: str, moved: Moved, resized: list[KernelPair]
 ) -> Iterator[Change]:
     """Yield the differences of two lists of kernels, and add those that differ only in bytes to `resized`."""
     both: list[KernelPair] = []
-    for same in _KERNEL_CHANGE_ALIKE:
+    for same in _ALIKE_KERNELS:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
     olds = [each for each in olds if not _take(moved.new, each)]

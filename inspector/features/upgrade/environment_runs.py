@@ -253,7 +253,7 @@ def _numbers(run: ModelRun) -> dict[str, str | None]:
     nodes = [(each.before, each.after) for each in session.fusions]
     coverage = session.coverage
     total = session.time.phases
-    return {
+    found = {
         "verdict": str(session.verdict),
         "ops in eager": _text(coverage.ops),
         "ops compiled": _text(coverage.compiled),
@@ -261,15 +261,29 @@ def _numbers(run: ModelRun) -> dict[str, str | None]:
         "breaks": str(len(session.breaks)),
         "skipped": str(len(session.skips)),
         "recompilations": str(len(session.recompiles)),
-        "guards": str(sum(guards)) if guards else None,
-        "guard cost": None if cost is None else f"{cost:.1f} us",
+        "guards": None,
+        "guard cost": None,
         "kernels": str(sum(each.calls for each in session.kernels)),
-        "bytes moved": None if moved is None else f"{moved:,}",
+        "bytes moved": None,
         "fused nodes": _fused(nodes),
-        "peak memory": f"{run.peak / 1e6:,.0f} MB" if run.peak else None,
-        "compile time": f"{sum(total.values()):.1f} s" if total else None,
-        "wrong results": None if session.compared is None else str(len(session.dangers)),
+        "peak memory": None,
+        "compile time": None,
+        "wrong results": None,
     }
+    # Filled in afterwards, at their places in the table: what a run did not measure stays None.
+    if guards:
+        found["guards"] = str(sum(guards))
+    if cost is not None:
+        found["guard cost"] = f"{cost:.1f} us"
+    if moved is not None:
+        found["bytes moved"] = f"{moved:,}"
+    if run.peak:
+        found["peak memory"] = f"{run.peak / 1e6:,.0f} MB"
+    if total:
+        found["compile time"] = f"{sum(total.values()):.1f} s"
+    if session.compared is not None:
+        found["wrong results"] = str(len(session.dangers))
+    return found
 
 
 def _text(number: int | None) -> str | None:

@@ -137,7 +137,10 @@ class _ModelComparison:
         numbers = numbers_of(self._before, after)
         if not changes:
             return UpgradedModel(self._name, numbers=numbers)
-        loaded = {**(eager.modules if eager else {}), **(self._eager_before.modules if self._eager_before else {})}
+        loaded: dict[str, str] = {}
+        for one in (eager, self._eager_before):
+            if one is not None:
+                loaded |= one.modules
         imported = {*imported_packages(both.was, loaded), *imported_packages(both.now, loaded)}
         if eager is None:  # a program: which packages it loads is not known
             imported = set(both.was.packages)

@@ -71,7 +71,7 @@ def parse_break(text: str) -> ParsedBreak:
     # The text after "another graph break occurred" is a consequence: Dynamo skips the function for the first break.
     reason, _, consequence = head.partition("Graph Break Reason: ")[2].partition(CONSEQUENCE)
     reason = f"\n{reason}"
-    title, explanation, hints, context = _torch_report_reason(reason)
+    title, explanation, hints, context = _parts_of_reason(reason)
     frames = frames_in(user) or _header_frame(head)
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))
     in_loop = _LOOP.search(consequence) is not None
@@ -97,7 +97,7 @@ def _outcome(head: str) -> BreakOutcome:
     return BreakOutcome.CUT
 
 
-def _torch_report_reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
+def _parts_of_reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
     """Parse the last group of title, explanation, hints and context; the text before says what Dynamo was doing."""
     head, found, tail = text.rpartition("\n  Explanation: ")
     if not found:

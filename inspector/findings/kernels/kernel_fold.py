@@ -6,6 +6,8 @@ objects that wrote all of its lines. The arguments of calls are parsed from emit
 and numbers.
 
 Compiled kernels are collected with their configurations, which one torch launches, their code and times.
+
+Check the kernels of a graph part against torch's count, and their bytes against the scheduler's nodes.
 """
 
 import ast

@@ -6,8 +6,6 @@ Above each Triton kernel that it generates, Inductor prints the nodes that the k
 fragment` (2.13, `get_kernel_metadata` in _inductor/utils.py). C++ kernels and calls of a library have no such comment,
 and a kernel with several calls has the comment of its first one: their nodes are those of the same line and op that
 torch does not name for another kernel.
-
-Check the kernels of a graph part against torch's count, and their bytes against the scheduler's nodes.
 """
 
 import re

@@ -60,14 +60,14 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
 def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> FixedSize | None:
     """Find the condition that the call violates: by its text, or by bounds that the new value exceeds."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
-    text = _recompile_line_folded(user_name(guard.text))
-    same_text = [each for each in conditions if _recompile_line_folded(each.condition) == text]
+    text = _without_spaces(user_name(guard.text))
+    same_text = [each for each in conditions if _without_spaces(each.condition) == text]
     outside = [each for each in conditions if _is_outside(each, cause.now)]
     unbounded = [each for each in conditions if each.low is None and each.high is None]
     return next(iter([*same_text, *outside, *unbounded]), None)
 
 
-def _recompile_line_folded(condition: str) -> str:
+def _without_spaces(condition: str) -> str:
     return re.sub(r"[\s()]", "", condition)
 
 

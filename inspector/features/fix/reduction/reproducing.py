@@ -19,15 +19,6 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.fix.reduction.compile_calls import (
-    after_imports,
-    compile_calls,
-    has_backends,
-    with_fullgraph,
-    without,
-    without_fullgraph,
-)
-from ctrace.inspector.features.fix.reduction.edits.mentions import without_one
 from ctrace.inspector.features.fix.reduction.finding import (
     Sought,
     gbs_of,
@@ -37,12 +28,24 @@ from ctrace.inspector.features.fix.reduction.finding import (
     shape_of,
     title_in,
 )
+from ctrace.inspector.features.fix.reduction.mentions import without_one
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
-from ctrace.inspector.features.fix.reduction.reducer import Reducer
-from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
-from ctrace.inspector.features.fix.reduction.reduction_trials import NAME, Tries
+from ctrace.inspector.features.fix.reduction.reduction_trials import NAME, Reducer, Tries
 from ctrace.inspector.features.fix.reduction.reduction_writing import written
-from ctrace.inspector.features.fix.reduction.starts import SEED, Described, StartProgram, Starts, imports_of
+from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
+from ctrace.inspector.features.fix.reduction.starts import (
+    SEED,
+    Described,
+    StartProgram,
+    Starts,
+    after_imports,
+    compile_calls,
+    has_backends,
+    imports_of,
+    with_fullgraph,
+    without,
+    without_fullgraph,
+)
 from ctrace.inspector.features.fix.repairs.trial_runs import SearchBudget
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from ctrace.inspector.features.fix.reduction.reduced_program import Program
-from ctrace.inspector.features.fix.reduction.reducer import Reducer
+from ctrace.inspector.features.fix.reduction.reduction_trials import Reducer
 
 MODEL = '''
 """A model."""

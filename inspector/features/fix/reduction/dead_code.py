@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.reduction.edits.reduce_nodes import numbered, on
+from ctrace.inspector.features.fix.reduction.reduce_nodes import numbered, on
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, holds_fast, is_anchor
 
 

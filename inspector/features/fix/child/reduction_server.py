@@ -42,7 +42,7 @@ def _import_tracing() -> None:
     import torch
     import torch._dynamo
 
-    import ctrace.inspector.features.fix.child.reducing.candidate  # noqa: F401
+    import ctrace.inspector.features.fix.child.candidate_run  # noqa: F401
 
     torch._dynamo.list_backends()
 
@@ -146,11 +146,11 @@ def _child(request: dict[str, Any], pipe: int) -> None:
 
 def _work(request: dict[str, Any]) -> int:
     if "describe" in request:
-        from ctrace.inspector.features.fix.child.reducing.describe import describe
+        from ctrace.inspector.features.fix.child.call_description import describe
 
         describe(request)
         return 0
-    from ctrace.inspector.features.fix.child.reducing.candidate import run
+    from ctrace.inspector.features.fix.child.candidate_run import run
 
     return run(request)
 

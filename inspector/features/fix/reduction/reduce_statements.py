@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from ctrace.inspector.features.fix.reduction.edits.reduce_nodes import at, numbered, on
+from ctrace.inspector.features.fix.reduction.reduce_nodes import at, numbered, on
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, holds_fast, is_anchor, is_pinned
 
 BlockPath = int
