@@ -71,9 +71,7 @@ class BackwardJudge(Listener):
         self._backwards: list[_Backward] = []
         self._now: _Forward | None = None
 
-    def expect(
-        self, found: DynamoGraph, inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
-    ) -> None:
+    def expect(self, found: DynamoGraph, inputs: list[Any], arguments: Sequence[Any], random: Any, result: Any) -> None:
         """Wait for the backward of a call."""
         import torch
 
@@ -228,9 +226,7 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
     placeholders = [each for each in graph.module.graph.nodes if each.op == "placeholder"]
     pairs = list(zip(placeholders, backward.arguments, strict=True))
     tangents = [value for node, value in pairs if node.name.startswith("tangents")]
-    results = _results(graph.module.graph)
-    if len(results) != len(forward.inputs):
-        raise NotComparableError("its results are not the gradients of the forward's inputs one by one")
+    results = _gradients(graph.module.graph, forward)
     runs = _EagerRuns(forward, tangents)
     now = _Evaluated(graph.module, graph.module.graph, backward.arguments)
     if not _wrong_results(runs, results, now.values):
@@ -240,7 +236,9 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
     if earlier is not None:
         if (of_pass := wrong_pass(graph, earlier)) is not None:
             return [of_pass]
-        if made := _wrong_lines(runs, _results(earlier), _Evaluated(graph.module, earlier, backward.arguments)):
+        if made := _wrong_lines(
+            runs, _gradients(earlier, forward), _Evaluated(graph.module, earlier, backward.arguments)
+        ):
             return made
     worst = max(_wrong_results(runs, results, now.values), key=lambda each: each.ratio)
     return [WrongStage("graph", BETWEEN, None, (), worst.error, worst.eager_error)]
@@ -297,6 +295,20 @@ class _Evaluated:
         """Let values be those given from now on."""
         self.given |= more
         self.values = self.with_values({})
+
+
+def _gradients(graph: Any, forward: _Forward) -> list[Any]:
+    """Return the node with the gradient of each input of the forward; None: it has none.
+
+    Raises:
+        NotComparableError: which gradient a result is is not known.
+    """
+    results, constants = _results(graph), forward.found.constants
+    if constants and len(results) == len(forward.inputs) - constants:  # attributes without gradients
+        results += [None] * constants
+    elif constants or len(results) != len(forward.inputs):
+        raise NotComparableError("its results are not the gradients of the forward's inputs one by one")
+    return results
 
 
 def _results(graph: Any) -> list[Any]:
