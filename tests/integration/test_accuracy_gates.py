@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.integration.conftest import Command
-from tests.integration.test_accuracy import MODEL, RELU
+from tests.integration.test_accuracy import MODEL, PASS, RELU
 
 pytestmark = pytest.mark.integration
 
@@ -102,6 +102,13 @@ def test_repro_writes_the_kernel_that_is_wrong(ctrace: Command) -> None:
     # The fault gives x + 1, so random numbers show more than the model's own, which are small.
     assert done.stdout.startswith("off by 1")
     assert "from float64, eager by 0\n" in done.stdout
+
+
+def test_repro_says_so_if_a_pass_of_the_user_is_wrong(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL + PASS.format(setting="post_grad_custom_post_pass"))
+    result = ctrace("repro", "model.py", "--culprit")
+    assert (result.code, result.out) == (2, "")
+    assert "the pass that `post_grad_custom_post_pass` is set to: it is your own code" in result.err
 
 
 def test_repro_says_so_if_no_kernel_is_wrong(ctrace: Command) -> None:

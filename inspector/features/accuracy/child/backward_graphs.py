@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
@@ -103,7 +104,9 @@ class BackwardJudge(Listener):
                 continue
             for one in made:
                 one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"
-                one.found, one.retry = each.forward.found, partial(_error, each)
+                forward = each.forward
+                one.found = replace(forward.found, inputs=forward.inputs, random=forward.random)
+                one.found.needs_gradient, one.retry = forward.requires, partial(_error, each)
                 yield one
 
 

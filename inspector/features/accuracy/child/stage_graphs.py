@@ -85,6 +85,8 @@ class WrongStage(Struct, eq=False):
     remedy: str = ""
     remedy_error: float | None = None
     """That of the whole graph, if it is compiled with the remedy."""
+    no_program: str = ""
+    """Why a program of plain PyTorch that calls the graph once cannot show it; empty: it may."""
     found: "DynamoGraph | None" = None
     retry: Callable[[dict[str, Any]], float | None] | None = None
     """Compiles a backward again, with settings of Inductor on top: its largest error; None: beyond rounding."""

@@ -39,6 +39,7 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import (
 _MOST_SECONDS = 60.0
 """After this time, no further change is tried: a graph of a large model compiles for minutes."""
 GUARDS = "Dynamo's guards"
+OWN = "it is your own code, which a program of plain PyTorch does not have"
 UNDECLARED = "a write that the operator's schema leaves out"
 
 _CUSTOM = {
@@ -67,6 +68,8 @@ class _Change(Struct, frozen=True):
     reason: str
     remedy: str
     settings: dict[str, Any] = field(default_factory=dict)
+    is_own: bool = False
+    """Whether it takes away something of the user, which a program of plain PyTorch does not have."""
     active: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -114,6 +117,7 @@ class StageReasons:
         name, names = writing.name, " and ".join(f"`{each}`" for each in writing.names)
         reason = f"{name} writes to {names}, which `mutates_args` leaves out; the graph is right if it gets a copy"
         made.kind, made.name, made.node, made.ops, made.reason = "graph", UNDECLARED, writing.node, (name,), reason
+        made.no_program = OWN
         if found.judged is not None:
             made.error, made.eager_error = found.judged.error, found.judged.eager_error
         return True
@@ -124,7 +128,7 @@ class StageReasons:
             return False
         if self._tried(partial(_error, found, found.module), _Change("", "")) is None:
             return False
-        made.kind, made.name = "graph", GUARDS
+        made.kind, made.name, made.no_program = "graph", GUARDS, "it takes calls with other inputs before"
         made.reason = "the graph was compiled for inputs that share memory in another way, and no guard looks at it"
         return True
 
@@ -150,6 +154,7 @@ class StageReasons:
                 failed.append(f"without {change.reason}: {kind_and_message(raised)}")
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
+                made.no_program = OWN if change.is_own else ""
                 return True
         self._leave_out(made, failed)
         return False
@@ -255,7 +260,7 @@ def _changes(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
         for name in _CUSTOM[stage]:
             if getattr(config, name, None) is not None:
                 remedy = f"torch._inductor.config.{name} = None"
-                yield _Change(f"the pass that `{name}` is set to", remedy, {name: None})
+                yield _Change(f"the pass that `{name}` is set to", remedy, {name: None}, is_own=True)
     for stage in stages:
         for name, reason in _PASSES[stage]:
             if getattr(config, name, False):
@@ -271,9 +276,11 @@ def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_C
         operator = by_name.get(name)
         if operator is not None:
             function = decomposition.decompositions[operator]
-            reason = f"the decomposition of {operator.overloadpacket}{_place(function)}"
+            place = _place(function)
+            reason = f"the decomposition of {operator.overloadpacket}{place}"
             remedy = f"torch._inductor.decomposition.decompositions.pop(torch.ops.{operator})"
-            yield _Change(reason, remedy, active=lambda operator=operator: _without(operator))  # type: ignore[misc]
+            active = partial(_without, operator)
+            yield _Change(reason, remedy, is_own=bool(place), active=active)
 
 
 @contextmanager
