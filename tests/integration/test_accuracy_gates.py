@@ -129,3 +129,17 @@ def test_a_wrong_decomposition_in_a_backward_has_its_line(ctrace: Command, fault
     assert report["compiled_runs"] <= 3
     without = ctrace("accuracy", "model.py", "--json").report
     assert (without["equal"], without["culprits"]) == (True, [])
+
+
+NOISE = """
+TABLE[NAME] = lambda *args, **kwargs: right(*args, **kwargs) + 0.01
+"""
+
+
+def test_a_backward_whose_gradient_is_rounding_has_the_line_that_its_reason_proves(ctrace: Command) -> None:
+    lines = BACKWARD.replace("x = x + self.two(h)", "x = h[:, :8]").replace("torch.tanh(x)", "torch.softmax(h, -1)")
+    ctrace.write("model.py", lines.replace("range(2)", "range(1)") + NOISE)
+    report = ctrace("accuracy", "model.py", "--train", "--json").report
+    (found,) = report["culprits"]
+    assert (found["kind"], found["stage"], found["line"]) == ("decomposition", "backward", 12)
+    assert found["reason"].startswith("the decomposition of aten.gelu_backward in model.py:")

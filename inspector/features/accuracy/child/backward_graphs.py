@@ -42,6 +42,8 @@ _MOST_TRIED = 8
 """Nodes of a line whose value is replaced, one after the other."""
 _NODE = "CompiledFunctionBackward"
 _DEEPEST = 3
+_NOISE = 0.1
+"""The share of a gradient that rounding makes up, from which on a wrong value looks like a right one."""
 _CLEARLY = 1e-3
 """The share by which an error has to get smaller."""
 
@@ -105,7 +107,10 @@ class BackwardJudge(Listener):
             for one in made:
                 one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"
                 forward = each.forward
-                one.found = replace(forward.found, inputs=forward.inputs, random=forward.random)
+                lowered = list(
+                    dict.fromkeys((*forward.found.lowered, each.graph))
+                )  # torch compiles it at the first call
+                one.found = replace(forward.found, lowered=lowered, inputs=forward.inputs, random=forward.random)
                 one.found.needs_gradient, one.retry = forward.requires, partial(_error, each)
                 yield one
 
@@ -363,7 +368,10 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
                 continue
             ops = tuple(dict.fromkeys((operator_name(runs.eager.edges[at].node), operator_name(node))))
             name = "decompositions, and passes before post-grad"
-            found.append(WrongStage("decomposition", name, node, ops, judged.error, judged.eager_error))
+            # What it gets cannot be told from a wrong value then, so a neighbor that sends it may be the wrong one.
+            is_known = not any(_is_noise(runs, each) for each in got)
+            at_node, of = (node, ops) if is_known else (None, ())
+            found.append(WrongStage("decomposition", name, at_node, of, judged.error, judged.eager_error))
             backward.keep({node: gradient})
             wrong = left
             if not wrong.count:
@@ -408,6 +416,16 @@ def _is_there(runs: _EagerRuns, at: int, nodes: list[Any], values: Values) -> bo
     one = _gradient(runs, at)
     alike = [values[each] for each in nodes if each in values and one is not None and _is_alike(one, values[each])]
     return one is None or any(_differs(runs, at, one, each) is None for each in alike)
+
+
+def _is_noise(runs: _EagerRuns, at: int) -> bool:
+    """Whether most of a gradient in eager is rounding, as that of what should cancel out."""
+    one = _gradient(runs, at)
+    if one is None or not one.is_floating_point():
+        return False
+    reference = runs.reference(at)
+    off = (one.double() - reference).square().mean().sqrt()
+    return bool(off > _NOISE * reference.square().mean().sqrt())
 
 
 def _leaves(node: Any) -> bool:

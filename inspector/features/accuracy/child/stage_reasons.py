@@ -68,6 +68,8 @@ class _Change(Struct, frozen=True):
     reason: str
     remedy: str
     settings: dict[str, Any] = field(default_factory=dict)
+    operator: str = ""
+    """The operator whose decomposition it takes away."""
     is_own: bool = False
     """Whether it takes away something of the user, which a program of plain PyTorch does not have."""
     active: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -155,6 +157,8 @@ class StageReasons:
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
                 made.no_program = OWN if change.is_own else ""
+                if made.node is None and change.operator:
+                    _place_by_operator(found, made, change.operator)
                 return True
         self._leave_out(made, failed)
         return False
@@ -280,7 +284,7 @@ def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_C
             reason = f"the decomposition of {operator.overloadpacket}{place}"
             remedy = f"torch._inductor.decomposition.decompositions.pop(torch.ops.{operator})"
             active = partial(_without, operator)
-            yield _Change(reason, remedy, is_own=bool(place), active=active)
+            yield _Change(reason, remedy, operator=name, is_own=bool(place), active=active)
 
 
 @contextmanager
@@ -306,6 +310,15 @@ def _place(function: Any) -> str:
     if code is None or Path(code.co_filename).is_relative_to(Path(torch.__file__).parent):
         return ""
     return f" in {Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _place_by_operator(found: DynamoGraph, made: WrongStage, operator: str) -> None:
+    """Put a stage whose line is not known where the operator is called whose decomposition is wrong, if on one line."""
+    graphs = [each.module.graph for each in found.lowered if (each.stage == "backward") is (made.stage == "backward")]
+    nodes = [each for graph in graphs for each in graph.nodes if str(each.meta.get("original_aten")) == operator]
+    nodes = [each for each in nodes if place_of(each)[0] is not None]
+    if len({place_of(each)[:2] for each in nodes}) == 1:
+        made.node, made.ops = nodes[-1], (operator.rpartition(".")[0],)
 
 
 def _operators(found: DynamoGraph, made: WrongStage) -> list[str]:
