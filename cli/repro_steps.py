@@ -108,6 +108,9 @@ def _of_culprit(request: ReproRequest) -> Exit:
         found = drafted(resolved, options, site, request.timeout, lambda: shown.observe(None))
         if found.culprit is None:
             raise _no_kernel(found.accuracy, site)
+        if found.no_program:
+            what = f"{found.culprit.reason or found.culprit.name}: {found.no_program}"
+            raise TargetError(what, found.culprit.remedy or "change it where ctrace accuracy says")
         if not found.drafts:
             what = f"{found.culprit.name}: its operations cannot be written as a program of plain PyTorch"
             raise TargetError(what, "report it with the text of ctrace accuracy")

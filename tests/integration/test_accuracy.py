@@ -241,6 +241,47 @@ def test_operators_that_write_to_a_part_of_a_value_are_compared(ctrace: Command)
     assert result.report["compared"] >= 8
 
 
+OPTIMIZER = """\
+import torch
+import torch._inductor.config as config
+from torch._inductor.custom_graph_pass import CustomGraphPass
+
+class Wrong(CustomGraphPass):
+    def __call__(self, graph):
+        for node in graph.nodes:
+            if node.kwargs.get("alpha") == -0.7:
+                node.kwargs = {"alpha": -0.8}
+
+    def uuid(self):
+        return b"wrong"
+
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.7)
+
+@torch.compile
+def step():
+    optimizer.step()
+
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    step()
+"""
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_compiled_optimizer_is_compared_with_the_parameters_that_it_writes_to(
+    ctrace: Command, *, is_wrong: bool
+) -> None:
+    setting = "config.post_grad_custom_post_pass = Wrong()\n" if is_wrong else ""
+    ctrace.write("train.py", OPTIMIZER.replace("model = ", f"{setting}model = "))
+    report = ctrace("accuracy", "train.py", "--json").report
+    assert (report["equal"], report["not_compared"]) == (not is_wrong, [])
+    reasons = [(each["kind"], each["ops"], each["reason"]) for each in report["culprits"]]
+    why = "the pass that `post_grad_custom_post_pass` is set to"
+    assert reasons == ([("pass", ["aten.add"], why)] if is_wrong else [])
+
+
 INTERPOLATED = """\
 import torch
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.integration.conftest import Command
-from tests.integration.test_accuracy import MODEL, RELU
+from tests.integration.test_accuracy import MODEL, PASS, RELU
 
 pytestmark = pytest.mark.integration
 
@@ -104,6 +104,13 @@ def test_repro_writes_the_kernel_that_is_wrong(ctrace: Command) -> None:
     assert "from float64, eager by 0\n" in done.stdout
 
 
+def test_repro_says_so_if_a_pass_of_the_user_is_wrong(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL + PASS.format(setting="post_grad_custom_post_pass"))
+    result = ctrace("repro", "model.py", "--culprit")
+    assert (result.code, result.out) == (2, "")
+    assert "the pass that `post_grad_custom_post_pass` is set to: it is your own code" in result.err
+
+
 def test_repro_says_so_if_no_kernel_is_wrong(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     result = ctrace("repro", "model.py", "--culprit")
@@ -122,3 +129,17 @@ def test_a_wrong_decomposition_in_a_backward_has_its_line(ctrace: Command, fault
     assert report["compiled_runs"] <= 3
     without = ctrace("accuracy", "model.py", "--json").report
     assert (without["equal"], without["culprits"]) == (True, [])
+
+
+NOISE = """
+TABLE[NAME] = lambda *args, **kwargs: right(*args, **kwargs) + 0.01
+"""
+
+
+def test_a_backward_whose_gradient_is_rounding_has_the_line_that_its_reason_proves(ctrace: Command) -> None:
+    lines = BACKWARD.replace("x = x + self.two(h)", "x = h[:, :8]").replace("torch.tanh(x)", "torch.softmax(h, -1)")
+    ctrace.write("model.py", lines.replace("range(2)", "range(1)") + NOISE)
+    report = ctrace("accuracy", "model.py", "--train", "--json").report
+    (found,) = report["culprits"]
+    assert (found["kind"], found["stage"], found["line"]) == ("decomposition", "backward", 12)
+    assert found["reason"].startswith("the decomposition of aten.gelu_backward in model.py:")

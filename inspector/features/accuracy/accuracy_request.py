@@ -41,5 +41,7 @@ class Drafts(Struct, frozen=True):
     accuracy: Accuracy
     culprit: Culprit | None = None
     drafts: tuple[Draft, ...] = ()
+    no_program: str = ""
+    """Why no program of plain PyTorch can show it; empty: one may."""
     torch: str = ""
     python: str = ""

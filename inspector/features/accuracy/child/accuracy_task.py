@@ -131,12 +131,15 @@ class _Comparison(Findings):
             known = [each for each in known if (each.file or "").endswith(file) and str(each.line) == line]
         versions = str(torch.__version__), platform.python_version()
         if not known:
-            return Drafts(found, None, (), *versions)
+            return Drafts(found, None, (), "", *versions)
         if known[0] in self._located:
             programs = drafts(*self._located[known[0]], self._set)
         else:
-            programs = stage_drafts(*self._located_stages[known[0]], self._set)
-        return Drafts(found, known[0], tuple(programs), *versions)
+            stage, made = self._located_stages[known[0]]
+            if made.no_program:
+                return Drafts(found, known[0], (), made.no_program, *versions)
+            programs = stage_drafts(stage, made, self._set)
+        return Drafts(found, known[0], tuple(programs), "", *versions)
 
     def _rerun(self, step: int, call: Callable[[], None]) -> bool:
         """Judge the kernels of a training step; return whether one makes the first NaN or infinity."""

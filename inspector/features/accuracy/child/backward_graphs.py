@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
@@ -41,6 +42,8 @@ _MOST_TRIED = 8
 """Nodes of a line whose value is replaced, one after the other."""
 _NODE = "CompiledFunctionBackward"
 _DEEPEST = 3
+_NOISE = 0.1
+"""The share of a gradient that rounding makes up, from which on a wrong value looks like a right one."""
 _CLEARLY = 1e-3
 """The share by which an error has to get smaller."""
 
@@ -71,9 +74,7 @@ class BackwardJudge(Listener):
         self._backwards: list[_Backward] = []
         self._now: _Forward | None = None
 
-    def expect(
-        self, found: DynamoGraph, inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
-    ) -> None:
+    def expect(self, found: DynamoGraph, inputs: list[Any], arguments: Sequence[Any], random: Any, result: Any) -> None:
         """Wait for the backward of a call."""
         import torch
 
@@ -105,7 +106,12 @@ class BackwardJudge(Listener):
                 continue
             for one in made:
                 one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"
-                one.found, one.retry = each.forward.found, partial(_error, each)
+                forward = each.forward
+                lowered = list(
+                    dict.fromkeys((*forward.found.lowered, each.graph))
+                )  # torch compiles it at the first call
+                one.found = replace(forward.found, lowered=lowered, inputs=forward.inputs, random=forward.random)
+                one.found.needs_gradient, one.retry = forward.requires, partial(_error, each)
                 yield one
 
 
@@ -228,9 +234,7 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
     placeholders = [each for each in graph.module.graph.nodes if each.op == "placeholder"]
     pairs = list(zip(placeholders, backward.arguments, strict=True))
     tangents = [value for node, value in pairs if node.name.startswith("tangents")]
-    results = _results(graph.module.graph)
-    if len(results) != len(forward.inputs):
-        raise NotComparableError("its results are not the gradients of the forward's inputs one by one")
+    results = _gradients(graph.module.graph, forward)
     runs = _EagerRuns(forward, tangents)
     now = _Evaluated(graph.module, graph.module.graph, backward.arguments)
     if not _wrong_results(runs, results, now.values):
@@ -240,7 +244,9 @@ def _judged(backward: _Backward, before: dict[int, Any]) -> list[WrongStage]:
     if earlier is not None:
         if (of_pass := wrong_pass(graph, earlier)) is not None:
             return [of_pass]
-        if made := _wrong_lines(runs, _results(earlier), _Evaluated(graph.module, earlier, backward.arguments)):
+        if made := _wrong_lines(
+            runs, _gradients(earlier, forward), _Evaluated(graph.module, earlier, backward.arguments)
+        ):
             return made
     worst = max(_wrong_results(runs, results, now.values), key=lambda each: each.ratio)
     return [WrongStage("graph", BETWEEN, None, (), worst.error, worst.eager_error)]
@@ -299,6 +305,20 @@ class _Evaluated:
         self.values = self.with_values({})
 
 
+def _gradients(graph: Any, forward: _Forward) -> list[Any]:
+    """Return the node with the gradient of each input of the forward; None: it has none.
+
+    Raises:
+        NotComparableError: which gradient a result is is not known.
+    """
+    results, constants = _results(graph), forward.found.constants
+    if constants and len(results) == len(forward.inputs) - constants:  # attributes without gradients
+        results += [None] * constants
+    elif constants or len(results) != len(forward.inputs):
+        raise NotComparableError("its results are not the gradients of the forward's inputs one by one")
+    return results
+
+
 def _results(graph: Any) -> list[Any]:
     """Return the nodes that a graph returns, with None where it returns none."""
     output = next(each for each in graph.nodes if each.op == "output")
@@ -348,7 +368,10 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
                 continue
             ops = tuple(dict.fromkeys((operator_name(runs.eager.edges[at].node), operator_name(node))))
             name = "decompositions, and passes before post-grad"
-            found.append(WrongStage("decomposition", name, node, ops, judged.error, judged.eager_error))
+            # What it gets cannot be told from a wrong value then, so a neighbor that sends it may be the wrong one.
+            is_known = not any(_is_noise(runs, each) for each in got)
+            at_node, of = (node, ops) if is_known else (None, ())
+            found.append(WrongStage("decomposition", name, at_node, of, judged.error, judged.eager_error))
             backward.keep({node: gradient})
             wrong = left
             if not wrong.count:
@@ -393,6 +416,16 @@ def _is_there(runs: _EagerRuns, at: int, nodes: list[Any], values: Values) -> bo
     one = _gradient(runs, at)
     alike = [values[each] for each in nodes if each in values and one is not None and _is_alike(one, values[each])]
     return one is None or any(_differs(runs, at, one, each) is None for each in alike)
+
+
+def _is_noise(runs: _EagerRuns, at: int) -> bool:
+    """Whether most of a gradient in eager is rounding, as that of what should cancel out."""
+    one = _gradient(runs, at)
+    if one is None or not one.is_floating_point():
+        return False
+    reference = runs.reference(at)
+    off = (one.double() - reference).square().mean().sqrt()
+    return bool(off > _NOISE * reference.square().mean().sqrt())
 
 
 def _leaves(node: Any) -> bool:

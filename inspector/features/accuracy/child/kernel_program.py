@@ -52,6 +52,22 @@ assert off(compiled) <= 5 * off(eager) + 8 * least, {wrong!r}
 """
 
 
+_OF_GRADIENTS = """\
+def gradients(function, *, wide=False, **dtypes):
+    torch.manual_seed(1)
+    leaves = [each.double() if wide and each.is_floating_point() else each.clone() for each in inputs]
+    leaves = [each.requires_grad_(each.is_floating_point()) for each in leaves]
+    results = [each for each in function(*leaves, **dtypes) if each.requires_grad]
+    loss = sum((each * torch.randn(each.shape)).sum() for each in results)
+    return torch.autograd.grad(loss, [each for each in leaves if each.requires_grad], materialize_grads=True)
+
+
+compiled, eager = gradients(torch.compile({name})), gradients({name})
+exact = gradients({name}, wide=True{wide})
+"""
+_IN_FORWARD = _COMPARISON.partition("\n\n")[0] + "\n"
+
+
 class NotWritableError(Exception):
     """An operation or a value has no text as a program; the message says which."""
 
@@ -127,8 +143,13 @@ def _program(
     settings: Sequence[str],
     *,
     is_real: bool,
+    of_gradients: bool = False,
 ) -> str:
-    """Write a function of some inputs, and the comparison of its compiled result with eager and float64."""
+    """Write a function of some inputs, and the comparison of its compiled result with eager and float64.
+
+    Args:
+        of_gradients: whether to compare the gradients of its inputs, from random ones of its results.
+    """
     name = "operation" if len(body) == _ONE else "operations"
     parameters = ", ".join([*inputs, *(f"{each}=torch.{each}" for each in dtypes)])
     written = [_tensor(each, is_real=is_real) for each in inputs.values()]
@@ -138,6 +159,7 @@ def _program(
     imports = ["base64", "math", "zlib"] if packs else ["math"]
     seed = ["torch.manual_seed(0)"] if any("rand" in each for each in written) else []
     wide = "".join(f", {each}=torch.float64" for each in dtypes)
+    comparison = _COMPARISON.replace(_IN_FORWARD, _OF_GRADIENTS) if of_gradients else _COMPARISON
     return "\n".join(
         [
             *(f"import {each}" for each in imports),
@@ -153,7 +175,8 @@ def _program(
             "inputs = [",
             *(f"    {each}," for each in written),
             "]",
-            _COMPARISON.format(name=name, wide=wide, eps=max(eps, 2.0**-24), wrong=_WRONG),
+            *(["", ""] if of_gradients else []),
+            comparison.format(name=name, wide=wide, eps=max(eps, 2.0**-24), wrong=_WRONG),
         ]
     )
 
@@ -180,6 +203,7 @@ def stage_drafts(found: DynamoGraph, made: WrongStage, settings: Sequence[str]) 
     Keeping(found.module).run(*copied_inputs(found.inputs))
     computing = [each for each in found.module.graph.nodes if each.op not in ("placeholder", "output", "get_attr")]
     line = place_of(made.node)[:2] if made.node is not None else None
+    of_gradients = made.stage == "backward"
     for what, nodes in (
         ("the operations of the line", [each for each in computing if place_of(each)[:2] == line]),
         ("the whole graph", computing),
@@ -187,14 +211,14 @@ def stage_drafts(found: DynamoGraph, made: WrongStage, settings: Sequence[str]) 
         for is_real in (False, True):
             for chosen in ((), tuple(settings)) if settings else ((),):
                 try:
-                    text = _stage_text(found, nodes, values, chosen, is_real=is_real)
+                    text = _stage_text(nodes, values, chosen, is_real=is_real, of_gradients=of_gradients)
                 except NotWritableError:
                     continue
                 inputs = "the graph's values" if is_real else "random inputs"
                 yield Draft(text, f"{what}, on {inputs}{', with settings of the run' if chosen else ''}")
 
 
-def _stage_text(found: DynamoGraph, nodes: list[Any], values: Values, settings: Sequence[str], *, is_real: bool) -> str:
+def _stage_text(nodes: list[Any], values: Values, settings: Sequence[str], *, is_real: bool, of_gradients: bool) -> str:
     """Write some nodes of Dynamo's graph as a program.
 
     Raises:
@@ -229,7 +253,7 @@ def _stage_text(found: DynamoGraph, nodes: list[Any], values: Values, settings: 
     body = [re.sub(r"\b(inf|nan)\b", r"float('\1')", line) for line in body]
     given = {made[each].name: value for each, value in inputs.items()}
     eps = max((_eps_of(values[each]) for each in outputs), default=0.0)
-    return _program(body, given, dtypes, eps, settings, is_real=is_real)
+    return _program(body, given, dtypes, eps, settings, is_real=is_real, of_gradients=of_gradients)
 
 
 def _path(name: str, value: Any) -> str:

@@ -143,7 +143,10 @@ class Findings:
                 self._located_stages[culprit] = graph, of
                 yield culprit
         for made in self._wrong_backwards:
-            yield _stage_culprit(reasons.explained(made.found, made) if made.found is not None else made)
+            culprit = _stage_culprit(reasons.explained(made.found, made) if made.found is not None else made)
+            if made.found is not None:
+                self._located_stages[culprit] = made.found, made
+            yield culprit
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
         is_explained = self._judge.wrong or self._stages.wrong or self._options.train
         if wrong and not is_explained and not self._stages.not_compared:

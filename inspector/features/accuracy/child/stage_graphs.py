@@ -63,7 +63,7 @@ class Expecting(Protocol):
     """Waits for the backward of a call of a graph of Dynamo."""
 
     def expect(
-        self, found: "DynamoGraph", inputs: list[Any], arguments: tuple[Any, ...], random: Any, result: Any
+        self, found: "DynamoGraph", inputs: list[Any], arguments: Sequence[Any], random: Any, result: Any
     ) -> None:
         """Note a call that compiled code answered."""
 
@@ -85,6 +85,8 @@ class WrongStage(Struct, eq=False):
     remedy: str = ""
     remedy_error: float | None = None
     """That of the whole graph, if it is compiled with the remedy."""
+    no_program: str = ""
+    """Why a program of plain PyTorch that calls the graph once cannot show it; empty: it may."""
     found: "DynamoGraph | None" = None
     retry: Callable[[dict[str, Any]], float | None] | None = None
     """Compiles a backward again, with settings of Inductor on top: its largest error; None: beyond rounding."""
@@ -114,6 +116,10 @@ class DynamoGraph(Struct, eq=False):
     random: Any = None
     """The state of the random numbers before the call."""
     needs_gradient: list[bool] = field(default_factory=list)
+    with_gradients: bool = False
+    """Whether gradients were recorded in the call."""
+    constants: int = 0
+    """How many of the last inputs are attributes of the graph that Dynamo made, such as parameters of an optimizer."""
     first_overlap: list[list[int]] | None = None
     """Which inputs overlapped in the first call, by their places: the graph was compiled for it. None: no call yet."""
     compile_it: Recompiling | None = None
@@ -174,30 +180,32 @@ class StageJudge(Listener):
 
         name, self.count = f"Dynamo's graph {self.count}", self.count + 1
         kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
-        own = [value for _, value in _constants(kept)] if once else []
+        constants = _lift_constants(kept)
         refusal = next(filter(None, map(why_not_again, kept.graph.nodes)), "") if once else ""
         first = len(self._graphs())
         compiled: Any = compile_it(module, inputs, {})
-        found = DynamoGraph(kept, self._graphs()[first:], compile_it=compile_it)
+        found = DynamoGraph(kept, self._graphs()[first:], constants=len(constants), compile_it=compile_it)
         called: list[bool] = []
 
         def run(*args: Any) -> Any:
             if (not self.is_active and self.backwards is None) or (once and called):
                 return compiled(*args)
             called.append(True)
-            if once and (why := refusal or self._limit.exceeded_by([*args, *own])):
+            values = [*args, *(attribute(module, each) for each in constants)]
+            if once and (why := refusal or self._limit.exceeded_by(values)):
                 self.not_compared[name, why] = None
                 return compiled(*args)
-            before = copied_inputs(args)
+            before = copied_inputs(values)
             if found.first_overlap is None:
-                found.first_overlap = sorted(map(sorted, overlapping(args)))
-            self._of_call = [_place(each) for each in args]
+                found.first_overlap = sorted(map(sorted, overlapping(values)))
+            found.with_gradients = torch.is_grad_enabled()
+            self._of_call = [_place(each) for each in values]
             random = torch.get_rng_state()
             result = compiled(*args)
             if self.backwards is not None:
-                self.backwards.expect(found, before, args, random, result)
+                self.backwards.expect(found, before, values, random, result)
                 return result
-            why = self._compare(found, before, result, args, random, once=once)
+            why = self._compare(found, before, result, values, random, once=once)
             if why:
                 self.not_compared[name, why] = None
             return result
@@ -214,8 +222,6 @@ class StageJudge(Listener):
         try:
             torch.set_rng_state(random)
             with modes_off() if once else nullcontext():
-                if once:
-                    _copy_constants(found.module)
                 self._judge(found, before, result, args, random)
         except NotComputableError as error:
             return str(error)
@@ -242,7 +248,9 @@ class StageJudge(Listener):
                 at = max(wrong, key=lambda each: wrong[each].ratio)
                 found.judged, found.scenario, found.step = wrong[at], self.scenario, self.step
                 found.inputs, found.random = before, random
-                found.needs_gradient = [bool(getattr(each, "requires_grad", False)) for each in args]
+                found.needs_gradient = [
+                    found.with_gradients and bool(getattr(each, "requires_grad", False)) for each in args
+                ]
                 found.is_other_kind = any(_is_other_kind(eager[each], values[each]) for each in wrong)
                 first_input = len(eager) - len(before)
                 found.results = [each for each in wrong if each < first_input]
@@ -267,22 +275,29 @@ def _has_eager_numbers() -> bool:
     return bool(config.fallback_random)
 
 
-def _constants(module: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors that a graph has as attributes, by name."""
+def _lift_constants(module: Any) -> list[str]:
+    """Make the tensors that a graph has as attributes its last inputs, and return their paths.
+
+    They are tensors of the program, which the graph may write to: it runs on copies then, and is compared with what
+    compiled code wrote.
+    """
     import torch
 
-    for node in module.graph.nodes:
-        if node.op == "get_attr":
-            value = attribute(module, str(node.target))
-            if isinstance(value, torch.Tensor):
-                yield str(node.target), value
-
-
-def _copy_constants(module: Any) -> None:
-    """Let a graph have copies of its attributes: those of the program must not change."""
-    for name, value in dict(_constants(module)).items():
-        holder, _, last = name.rpartition(".")
-        setattr(attribute(module, holder) if holder else module, last, value.detach().clone())
+    graph = module.graph
+    lifted: dict[str, Any] = {}
+    last = next((each for each in reversed(graph.nodes) if each.op == "placeholder"), None)
+    for node in [each for each in graph.nodes if each.op == "get_attr"]:
+        path = str(node.target)
+        if not isinstance(attribute(module, path), torch.Tensor):
+            continue
+        if path not in lifted:
+            with graph.inserting_after(last) if last is not None else graph.inserting_before(next(iter(graph.nodes))):
+                lifted[path] = last = graph.placeholder(node.name)
+                last.meta = dict(node.meta)
+        node.replace_all_uses_with(lifted[path])
+        graph.erase_node(node)
+    module.recompile()
+    return list(lifted)
 
 
 class GraphRuns:

@@ -40,6 +40,7 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import (
 _MOST_SECONDS = 60.0
 """After this time, no further change is tried: a graph of a large model compiles for minutes."""
 GUARDS = "Dynamo's guards"
+OWN = "it is your own code, which a program of plain PyTorch does not have"
 UNDECLARED = "a write that the operator's schema leaves out"
 
 _CUSTOM = {
@@ -68,6 +69,10 @@ class _Change(Struct, frozen=True):
     reason: str
     remedy: str
     settings: dict[str, Any] = field(default_factory=dict)
+    operator: str = ""
+    """The operator whose decomposition it takes away."""
+    is_own: bool = False
+    """Whether it takes away something of the user, which a program of plain PyTorch does not have."""
     active: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -115,6 +120,7 @@ class StageReasons:
         name, names = writing.name, " and ".join(f"`{each}`" for each in writing.names)
         reason = f"{name} writes to {names}, which `mutates_args` leaves out; the graph is right if it gets a copy"
         made.kind, made.name, made.node, made.ops, made.reason = "graph", UNDECLARED, writing.node, (name,), reason
+        made.no_program = OWN
         if found.judged is not None:
             made.error, made.eager_error = found.judged.error, found.judged.eager_error
         return True
@@ -125,7 +131,7 @@ class StageReasons:
             return False
         if self._tried(partial(_error, found, found.module), _Change("", "")) is None:
             return False
-        made.kind, made.name = "graph", GUARDS
+        made.kind, made.name, made.no_program = "graph", GUARDS, "it takes calls with other inputs before"
         made.reason = "the graph was compiled for inputs that share memory in another way, and no guard looks at it"
         return True
 
@@ -151,6 +157,9 @@ class StageReasons:
                 failed.append(f"without {change.reason}: {kind_and_message(raised)}")
             if error is not None:
                 made.reason, made.remedy, made.remedy_error = change.reason, change.remedy, error
+                made.no_program = OWN if change.is_own else ""
+                if made.node is None and change.operator:
+                    _place_by_operator(found, made, change.operator)
                 return True
         self._leave_out(made, failed)
         return False
@@ -256,7 +265,7 @@ def _changes(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
         for name in _CUSTOM[stage]:
             if getattr(config, name, None) is not None:
                 remedy = f"torch._inductor.config.{name} = None"
-                yield _Change(f"the pass that `{name}` is set to", remedy, {name: None})
+                yield _Change(f"the pass that `{name}` is set to", remedy, {name: None}, is_own=True)
     for stage in stages:
         for name, reason in _PASSES[stage]:
             if getattr(config, name, False):
@@ -272,9 +281,11 @@ def _without_decompositions(found: DynamoGraph, made: WrongStage) -> Iterator[_C
         operator = by_name.get(name)
         if operator is not None:
             function = decomposition.decompositions[operator]
-            reason = f"the decomposition of {operator.overloadpacket}{_place(function)}"
+            place = _place(function)
+            reason = f"the decomposition of {operator.overloadpacket}{place}"
             remedy = f"torch._inductor.decomposition.decompositions.pop(torch.ops.{operator})"
-            yield _Change(reason, remedy, active=lambda operator=operator: _without(operator))  # type: ignore[misc]
+            active = partial(_without, operator)
+            yield _Change(reason, remedy, operator=name, is_own=bool(place), active=active)
 
 
 @contextmanager
@@ -305,6 +316,15 @@ def _place(function: Any) -> str:
     if code is None or Path(code.co_filename).is_relative_to(Path(torch.__file__).parent):
         return ""
     return f" in {Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _place_by_operator(found: DynamoGraph, made: WrongStage, operator: str) -> None:
+    """Put a stage whose line is not known where the operator is called whose decomposition is wrong, if on one line."""
+    graphs = [each.module.graph for each in found.lowered if (each.stage == "backward") is (made.stage == "backward")]
+    nodes = [each for graph in graphs for each in graph.nodes if str(each.meta.get("original_aten")) == operator]
+    nodes = [each for each in nodes if place_of(each)[0] is not None]
+    if len({place_of(each)[:2] for each in nodes}) == 1:
+        made.node, made.ops = nodes[-1], (operator.rpartition(".")[0],)
 
 
 def _operators(found: DynamoGraph, made: WrongStage) -> list[str]:

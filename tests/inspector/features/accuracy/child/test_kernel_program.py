@@ -12,8 +12,9 @@ from torch import fx  # noqa: E402
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
 from ctrace.inspector.features.accuracy.accuracy_request import Draft  # noqa: E402
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer  # noqa: E402
-from ctrace.inspector.features.accuracy.child.kernel_program import drafts  # noqa: E402
+from ctrace.inspector.features.accuracy.child.kernel_program import drafts, stage_drafts  # noqa: E402
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding  # noqa: E402
+from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, WrongStage  # noqa: E402
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedCall, WatchedGraph  # noqa: E402
 
 aten = torch.ops.aten
@@ -41,10 +42,12 @@ def stored_in(graph: fx.Graph, node: fx.Node, known: dict[Any, Any]) -> StoredBu
 
 
 def run(draft: Draft, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: float = 0.0) -> str:
-    """Run a program, with a compiler that adds a number to each result."""
+    """Run a program, with a compiler whose results are wrong by a share."""
 
     def compiled(function: Any) -> Any:
-        return lambda *inputs: tuple(each + wrong if each.is_floating_point() else each for each in function(*inputs))
+        return lambda *inputs: tuple(
+            each * (1 + wrong) if each.is_floating_point() else each for each in function(*inputs)
+        )
 
     monkeypatch.setattr(torch, "compile", compiled)
     exec(draft.text, {})
@@ -117,3 +120,18 @@ def test_what_has_no_text_is_left_out() -> None:
     x = torch.randn(3)
     graph, (placeholder, last) = graph_of(x, (operator.neg, ()))
     assert list(drafts(stored_in(graph, last, {placeholder: x}), PieceFinding(), ())) == []
+
+
+def test_a_wrong_backward_is_a_program_that_compares_gradients(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def called(x: Any, at: Any) -> Any:
+        return torch.nn.functional.softplus(x.half()).float()[at]
+
+    found = DynamoGraph(fx.symbolic_trace(called), [], inputs=[torch.randn(6, 3), torch.tensor([1, 4])])
+    made = WrongStage("decomposition", "decompositions", None, (), 1.0, 0.0, stage="backward")
+    random, real = stage_drafts(found, made, ())
+    for each in (random, real):
+        assert run(each, monkeypatch, capsys).startswith("off by")
+        with pytest.raises(AssertionError, match="the compiled result is wrong"):
+            run(each, monkeypatch, capsys, wrong=0.5)
