@@ -205,7 +205,7 @@ class _File:
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 return self._own(name, depth)
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules:
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and self._global(name):
                 return self._global(name)
             case ast.Attribute(value=holder, attr=name):
                 return self._of_thread(holder) or self._layer(holder, name) or self._other(holder, name, depth)

@@ -201,6 +201,8 @@ def test_a_name_of_another_module():
     """Files of a project that use each other are read as one text: a name of the other one stands at its top."""
     assert len(asked(net("pass", above="import settings\n") + "gain = None\n", "settings.gain")) == 1
     assert asked(net("pass", above="import settings\n") + "gain = 2.0\n", "settings.gain") == ()
+    made = "class Settings:\n    gain: float | None = None\nsettings = Settings(gain=2.0)\n"
+    assert len(asked(net("pass", above="from config import settings\n") + made, "settings.gain")) == 1
 
 
 def test_what_only_the_thread_has_that_sets_it():

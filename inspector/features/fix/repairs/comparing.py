@@ -108,7 +108,7 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
     if bool(one.raised) != bool(other.raised):
         skipped |= {"outputs", "gradients", "stored"}  # that one of the two has none follows from what it raises
     for kind in [each for each in KINDS if each not in skipped]:
-        if getattr(one, kind) == getattr(other, kind):
+        if getattr(one, kind) == getattr(other, kind) or (kind == "raised" and _is_traced(one.raised, other.raised)):
             continue
         was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
         if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
@@ -120,6 +120,15 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             yield CallDifference(one.name, one.call, kind, described(kind, was, now), refuses)
             if refuses and one.name.endswith(_SUBCLASS):
                 return  # what a call that raises does not return or print follows from that
+
+
+_TRACED = "TorchRuntimeError: RuntimeError when making fake tensor call"
+"""How torch.cond says, while it traces in eager, that an op of a side raises RuntimeError; it is one, too (2.13)."""
+
+
+def _is_traced(was: str, now: str) -> bool:
+    """Whether torch.cond says in other words that an op of a side raises RuntimeError."""
+    return was.startswith("RuntimeError: ") and now.startswith(_TRACED)
 
 
 def _without_values(value: Any) -> Any:
@@ -245,6 +254,8 @@ def _first_difference(was: Any, now: Any, where: str = "") -> str:
 
 
 def _kind(value: list[Any]) -> str:
+    if value[:1] == ["NoneType"]:
+        return "None"
     return " ".join(map(str, value[:2])) if value else "nothing"
 
 

@@ -37,9 +37,9 @@ class SourceRewrite(Struct, frozen=True):
     changes_arithmetic: bool = False
     """Whether results may round differently: the proof then compares eager with a float64 reference."""
     question: str | None = None
-    costs: str = ""
-    """A question about the time of eager calls, where it depends on data that no scenario need have."""
     """What only the author can decide; such a repair is offered as a choice and never combined without an answer."""
+    costs: str = ""
+    """A question about the time of eager calls, where no time of the proof shows it."""
     needs_inputs: tuple[str, ...] = ()
     """Conditions, as Python expressions at that line; the proof must reach both sides of each."""
 

@@ -164,3 +164,23 @@ def test_a_second_call_that_one_run_lacks_follows_from_how_the_first_one_ended()
     (found,) = differences(seen(raising, again), seen(ended))
     assert (found.kind, found.call) == ("raised", 0)
     assert [each.detail for each in differences(seen(ended, again), seen(ended))] == ["this call is missing"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "count"),
+    [
+        ("RuntimeError: sizes", "TorchRuntimeError: RuntimeError when making fake tensor call\n  Explanation: ...", 0),
+        ("IndexError: 3", "TorchRuntimeError: RuntimeError when making fake tensor call\n  Explanation: ...", 1),
+        ("RuntimeError: sizes", "TorchRuntimeError: IndexError when making fake tensor call\n  Explanation: ...", 1),
+        ("", "TorchRuntimeError: RuntimeError when making fake tensor call\n  Explanation: ...", 1),
+    ],
+)
+def test_an_error_of_a_side_that_torch_cond_words_otherwise(was: str, now: str, count: int):
+    found = differences(seen(Entry("base", raised=was)), seen(Entry("base", raised=now)))
+    assert len(found) == count
+
+
+def test_a_gradient_that_only_one_of_two_runs_has():
+    one, other = (Entry("base", gradients=[["a.weight", each]]) for each in (["NoneType", "None"], TENSOR))
+    (found,) = differences(seen(one), seen(other))
+    assert found.detail == "the gradient of a.weight is None before, Tensor float32 after"

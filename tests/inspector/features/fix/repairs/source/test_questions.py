@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace
-from ctrace.inspector.features.fix.repairs.source import bounded_loop, tensor_branch
+from ctrace.inspector.features.fix.repairs.source import bounded_loop, tensor_branch, tensor_cond
 
 ASKS = {
     "an argument": "def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x\n",
@@ -82,3 +82,30 @@ def test_a_loop_of_many_rounds_may_have_ended_early(bound: str, is_asked: bool):
     (rewrite,) = bounded_loop.REPAIR.find(RepairPlace("/model.py", source, 5, None, "", "", "", ""))
     assert rewrite.question is None
     assert bool(rewrite.costs) is is_asked
+
+
+LAYERS = """\
+import torch
+from torch import nn
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            y = self.a(x)
+        else:
+            y = self.b(x)
+        return y * 2
+"""
+
+
+def test_asks_whether_eager_calls_may_compile():
+    """The first eager call of torch.cond compiles: the fastest of several calls does not show it."""
+    place = RepairPlace("/model.py", LAYERS, 12, None, "", "", "", "")
+    (rewrite,) = tensor_cond.REPAIR.find(place)
+    assert rewrite.costs.startswith("May eager calls compile, too?")
