@@ -160,13 +160,15 @@ def _program(
     seed = ["torch.manual_seed(0)"] if any("rand" in each for each in written) else []
     wide = "".join(f", {each}=torch.float64" for each in dtypes)
     comparison = _COMPARISON.replace(_IN_FORWARD, _OF_GRADIENTS) if of_gradients else _COMPARISON
+    set_first = [*settings, ""] if settings else []
+    apart = ["", ""] if of_gradients else []
     return "\n".join(
         [
             *(f"import {each}" for each in imports),
             "",
             "import torch",
             "",
-            *([*settings, ""] if settings else []),
+            *set_first,
             f"def {name}({parameters}):",
             *(f"    {each}" for each in body),
             "",
@@ -175,7 +177,7 @@ def _program(
             "inputs = [",
             *(f"    {each}," for each in written),
             "]",
-            *(["", ""] if of_gradients else []),
+            *apart,
             comparison.format(name=name, wide=wide, eps=max(eps, 2.0**-24), wrong=_WRONG),
         ]
     )
