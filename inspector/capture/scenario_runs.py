@@ -11,6 +11,7 @@ from msgspec import structs
 
 from ctrace.inspector.capture.calls.call_parts import compiled
 from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
+from ctrace.inspector.capture.calls.compiler_names import check_backend, check_mode
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
 from ctrace.inspector.capture.comparing.dangers import Before, Dangers
@@ -20,7 +21,7 @@ from ctrace.inspector.capture.core.exception_text import message, type_name
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo import eager_backend as backends
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
-from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.run_events import CallBegan
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
@@ -72,7 +73,8 @@ def run_scenarios(
     """
     import torch
 
-    _check_names(options)
+    check_backend(options.backend)
+    check_mode(options.mode)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     # Again, as trials may have changed what the model file named.
@@ -347,23 +349,6 @@ def _kind_and_first_line(error: BaseException) -> str:
     if error.__cause__ is not None:
         return f"{text} ({_kind_and_first_line(error.__cause__)})"
     return text
-
-
-def _check_names(options: Options) -> None:
-    if options.backend is not None:
-        from torch._dynamo import list_backends
-
-        _check_name("--backend", options.backend, [str(name) for name in list_backends(exclude_tags=None)])
-    if options.mode is not None:
-        from torch._inductor import list_mode_options
-
-        _check_name("--mode", options.mode, [*list_mode_options()])
-
-
-def _check_name(option: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        todo = did_you_mean(name, known, f"there are: {', '.join(sorted(known))}")
-        raise TargetError(f"{option} {name}: not known to torch.compile", todo)
 
 
 def _compile_arguments(options: Options, recorder: Recorder) -> dict[str, Any]:

@@ -15,6 +15,11 @@ CORES = "CTRACE_CORES"
 """The environment variable that limits the cores of a capture."""
 
 
+def is_inductor(backend: str | None) -> bool:
+    """Whether a backend is Inductor, which torch.compile takes if none is named."""
+    return backend in (None, "inductor")
+
+
 class Options(Struct, frozen=True):
     """How to call a model, as the command line spells it."""
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.features.doors import require
-from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.capture_request import Options, is_inductor
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
 from ctrace.inspector.runs.virtual_world import check_world
 
@@ -286,6 +286,6 @@ def check_target(*, build: bool = False, backend: str | None = None) -> None:
     if build:
         todo = "remove one: --target generates kernels for a GPU that may not be present, so they cannot run"
         raise TargetError("--target and --build exclude each other", todo)
-    if backend not in (None, "inductor"):
+    if not is_inductor(backend):
         todo = "remove one: only Inductor generates kernels"
         raise TargetError(f"--target and --backend {backend} exclude each other", todo)

@@ -17,7 +17,7 @@ from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.runs.capture import capture
-from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.capture_request import Options, is_inductor
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
@@ -76,7 +76,7 @@ def with_trials(
     if not _can_be_tried(resolved, options) or not _may_help(session):
         return session
     # Another backend adds no guard of Inductor's, which could fill a cache that is not full in the user's run.
-    lowers = options.backend in (None, "inductor") and not has_settled_guards(session)
+    lowers = is_inductor(options.backend) and not has_settled_guards(session)
     limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
     limit = limit if timeout is None else min(limit, timeout)  # no further run takes longer than the user allows one
     done: list[Tried] = []

@@ -493,3 +493,13 @@ def test_a_loss_over_a_large_vocabulary_is_tried_in_parts(ctrace: Command) -> No
     assert first["peak_bytes"] < 0.8 * result.report["peak"]["bytes"]
     assert first["computed_bytes"] == pytest.approx(first["peak_bytes"], rel=0.1)
     assert first["extra_flops"] is None
+
+
+def test_an_unknown_mode_is_refused_in_two_lines(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("memory", "model.py", "--mode", "reduce-overheed")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines()[-2:] == [
+        "ctrace: --mode reduce-overheed: not known to torch.compile",
+        "  did you mean reduce-overhead?",
+    ]

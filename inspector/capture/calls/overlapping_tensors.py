@@ -57,7 +57,12 @@ def copied_together(tensors: Sequence[Any], dtype: Any = None) -> list[Any]:
     return made
 
 
+def bytes_spanned(tensor: Any) -> int:
+    """Return the bytes from the first to the last element of a tensor: those of a copy with the same strides."""
+    last = sum((each - 1) * stride for each, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return int((last + 1) * tensor.element_size()) if tensor.numel() else 0
+
+
 def _span(tensor: Any) -> tuple[int, int]:
     """Return the addresses from the first to the last element of a tensor."""
-    size = 1 + sum((each - 1) * stride for each, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + size * tensor.element_size()
+    return tensor.data_ptr(), tensor.data_ptr() + bytes_spanned(tensor)

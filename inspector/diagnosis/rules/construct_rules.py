@@ -159,7 +159,7 @@ def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
         case _:
             return
     match call.func:
-        case ast.Attribute(value=ast.Name(id=name), attr=method) if method.endswith("_") and not method.endswith("__"):
+        case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _OF_SHAPES:
             also = f"{target} = " if target not in ("", name) else ""
             arguments = source_of(text, call).removeprefix(f"{name}.{method}")
             new = f"{also}{name} = {name}.{method.removesuffix('_')}{arguments}"
@@ -168,7 +168,9 @@ def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
 
 
 _SHAPE_IN_PLACE = {"GB0072", "GB0148"}
-"""The ids of breaks for a change of an input's shape in place."""
+"""The ids of breaks for a change of an input in place that makes it another view."""
+_OF_SHAPES = frozenset(("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"))
+"""Methods that have a counterpart which returns a view, of those that torch tags `inplace_view` (2.13)."""
 
 
 def _variables(text: str) -> Iterator[ast.Call]:

@@ -26,7 +26,7 @@ from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.log.files import one_file, rank_of, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.processes.engines import Engine, results_of
-from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.capture_request import Options, is_inductor
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.target import resolve
@@ -128,7 +128,7 @@ def _needed_options(options: Options, target: str, limits: Limits, policy: Check
     """
     gpu = None if target == CPU else target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
-    trace_only = not needs_code and not options.build and options.backend in (None, "inductor")
+    trace_only = not needs_code and not options.build and is_inductor(options.backend)
     inductor_guards = policy.inductor_guards or not trace_only
     return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)
 

@@ -9,6 +9,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import CallResults, called
+from ctrace.inspector.capture.calls.compiler_names import check_mode, settings_of_mode
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Call, Way, training
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
@@ -38,7 +39,7 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
 from ctrace.inspector.features.accuracy.child.training_steps import SideBySide, copies
 from ctrace.inspector.features.accuracy.child.watched_kernels import CountingListener, Listener, listening, watched
 from ctrace.inspector.processes.machine import memory
-from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.capture_request import Options, is_inductor
 
 _SEED = 20
 """Each call starts with the same random numbers, eager and compiled."""
@@ -311,17 +312,10 @@ def settings_of(options: Options) -> dict[str, Any]:
     Raises:
         TargetError: there are no kernels with this backend, or no such mode.
     """
-    if options.backend not in (None, "inductor"):
+    if not is_inductor(options.backend):
         raise TargetError(f"--backend {options.backend}: there are no kernels to compare", "leave it out")
-    settings: dict[str, Any] = {"triton.cudagraphs": False}
-    if options.mode is not None:
-        from torch._inductor import list_mode_options
-
-        if options.mode not in list_mode_options():
-            names = ", ".join(list_mode_options())
-            raise TargetError(f"--mode {options.mode}: not known to torch.compile", f"there are: {names}")
-        settings = {**list_mode_options()[options.mode], **settings}
-    return settings
+    check_mode(options.mode)
+    return {**settings_of_mode(options.mode), "triton.cudagraphs": False}
 
 
 @contextmanager

@@ -368,7 +368,7 @@ def _wrong_lines(runs: _EagerRuns, results: list[Any], backward: _Evaluated) -> 
                 continue
             ops = tuple(dict.fromkeys((operator_name(runs.eager.edges[at].node), operator_name(node))))
             name = "decompositions, and passes before post-grad"
-            # What it gets cannot be told from a wrong value then, so a neighbor that sends it may be the wrong one.
+            # What it gets then looks like a wrong value, so a neighbor that sends it may be the wrong one.
             is_known = not any(_is_noise(runs, each) for each in got)
             at_node, of = (node, ops) if is_known else (None, ())
             found.append(WrongStage("decomposition", name, at_node, of, judged.error, judged.eager_error))

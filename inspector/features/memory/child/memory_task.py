@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
+from ctrace.inspector.capture.calls.compiler_names import check_mode, enables_cuda_graphs
 from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.child_doors import child_door
@@ -319,6 +320,7 @@ class _ModelMemory(_Memory):
     def answered(self, preloaded: Preloaded) -> FoundMemory:
         """Take the steps, and say what was alive."""
         with watch_imports() as when, as_rank(self._options, when) as rank, self._calls.loaded(preloaded):
+            check_mode(self._options.mode)
             if self._options.build and self._calls.is_fake:
                 raise TargetError("--build runs kernels, and a model without weights runs none", "drop --build")
             before = set(self._ledger.alive())
@@ -343,8 +345,8 @@ class _ModelMemory(_Memory):
                 why = "torch.compile made no graph of this model: the compiled call runs in eager"
                 found = replace(found, problems=(*found.problems, why))
             if self._options.mode is not None:
-                what = "what CUDA graphs copy is added" if self._records_graphs() else "modes time choices"
-                why = f"computed without --mode {self._options.mode}: {what}"
+                what = ", but with what its CUDA graphs copy" if self._records_graphs() else ": modes time choices"
+                why = f"computed without --mode {self._options.mode}{what}"
                 found = replace(found, problems=(*found.problems, why))
             if self._options.build:
                 found = self._measured(found)
@@ -415,18 +417,13 @@ class _ModelMemory(_Memory):
 
     def _records_graphs(self) -> bool:
         """Whether built code would record CUDA graphs."""
-        from torch._inductor import config, list_mode_options
-
-        mode = self._options.mode
-        settings = {} if mode is None else list_mode_options(mode, self._options.dynamic)
-        is_on = settings.get("triton.cudagraphs", config.triton.cudagraphs)
-        return bool(is_on) and self._ledger.device() == "cuda"
+        return self._ledger.device() == "cuda" and enables_cuda_graphs(None, self._options.mode, {})
 
     def _with_cuda_graphs(self, found: FoundMemory) -> FoundMemory:
         """Add what CUDA graphs keep: copies of inputs, in their pools, and no workspace of a thread that waits.
 
-        The workspaces of cuBLAS are cleared before and after each recording (2.11 to 2.15,
-        _inductor/cudagraph_trees.py, `clear_cublas_manager`), so at most one thread has one.
+        The workspaces of cuBLAS are cleared before and after each recording (2.13, _inductor/cudagraph_trees.py,
+        `clear_cublas_manager`), so at most one of the two threads of a training step has one. Both are of one size.
         """
         kept = next((each.bytes for each in found.alive if each.op == _LIBRARIES), 0)
         alive = _with_libraries(found.alive, kept // 2 if self._options.train else kept)
@@ -467,7 +464,8 @@ class _ModelMemory(_Memory):
         alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
         problems = found.problems
         if peak.pools:
-            what = f"{peak.pools} bytes lie in the private pools of CUDA graphs, which the allocator does not count"
+            # The allocator counts what a step that records has in a pool: on an H200 (2.11), the copies of inputs.
+            what = f"the private pools of CUDA graphs reserve {peak.pools} bytes; the peak counts what is in use there"
             problems = (*problems, what)
         return replace(
             found,

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ctrace.inspector.capture.calls.overlapping_tensors import bytes_spanned
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.inductor.record_passes import lines_of_replacements
@@ -130,7 +131,7 @@ class PlannedGraph:
             return self._called(arguments)
         given = [_given(each, self._ledger) for each in arguments]
         self.copied_bytes = sum(
-            _bytes_of_copy(value)
+            bytes_spanned(value)
             for place, (value, stored) in enumerate(zip(arguments, given, strict=True))
             # The result of a graph lies in the pool already; `name` is that of its buffer there.
             if self._is_copied(place) and _is_tensor(value) and not (isinstance(stored, TrackedStorage) and stored.name)
@@ -285,7 +286,7 @@ class PlannedGraph:
 def _copied_by_a_cuda_graph(graph: Any) -> Callable[[int], bool]:
     """Return whether a CUDA graph copies an input into its pool, by the input's place.
 
-    It copies those that are not static (2.11 to 2.15, _inductor/cudagraph_trees.py,
+    It copies those that are not static (2.13, _inductor/cudagraph_trees.py,
     `_allocate_and_copy_recording_inputs`). Parameters and buffers are static, and so is what a forward saves. No CUDA
     graph is made of code that writes to another input, or that Inductor has found unfit.
     """
@@ -298,12 +299,6 @@ def _copied_by_a_cuda_graph(graph: Any) -> Callable[[int], bool]:
     if graph.is_backward or metadata is None or graph.disable_cudagraphs_reason or written - static:
         return lambda _place: False
     return lambda place: place not in static
-
-
-def _bytes_of_copy(tensor: Any) -> int:
-    """Return the bytes of a tensor's copy that has the same strides."""
-    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return int((reach + 1) * tensor.element_size()) if tensor.numel() else 0
 
 
 def _origin_of(code: CodeType | None) -> CodeOrigin:

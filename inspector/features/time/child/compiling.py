@@ -25,6 +25,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.calls.compiler_names import check_mode, enables_cuda_graphs
 from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.patch import patched
@@ -113,32 +114,8 @@ def check_configuration(configuration: CompileConfiguration) -> None:
     Raises:
         TargetError: there is no such mode or option, or the option does not accept the value.
     """
-    if configuration.mode is not None:
-        from torch._inductor import list_mode_options
-
-        known = [*list_mode_options()]
-        _check_name("mode", configuration.mode, known)
+    check_mode(configuration.mode, option="mode")
     inductor_options(configuration)
-
-
-def check_backend(configuration: CompileConfiguration) -> None:
-    """Refuse a backend that neither torch nor the model's file registers.
-
-    Raises:
-        TargetError: there is no such backend.
-    """
-    if configuration.backend is not None:
-        from torch._dynamo import list_backends
-
-        _check_name("backend", configuration.backend, [str(name) for name in list_backends(exclude_tags=None)])
-
-
-def _check_name(option: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        names = ", ".join(sorted(set(known)))
-        raise TargetError(
-            f"{option} {name}: not known to torch.compile", did_you_mean(name, known, f"there are: {names}")
-        )
 
 
 def inductor_options(configuration: CompileConfiguration) -> dict[str, Any]:
@@ -200,13 +177,7 @@ def compiled(model: Any, options: Options, configuration: CompileConfiguration) 
 
 def uses_cuda_graphs(configuration: CompileConfiguration) -> bool:
     """Whether the configuration enables CUDA graphs."""
-    from torch._inductor import config, list_mode_options
-
-    if configuration.backend not in (None, "inductor"):
-        return configuration.backend == "cudagraphs"
-    of_mode = list_mode_options().get(configuration.mode or "default", {})
-    chosen = {**of_mode, **inductor_options(configuration)}
-    return bool(chosen.get("triton.cudagraphs", config.triton.cudagraphs))
+    return enables_cuda_graphs(configuration.backend, configuration.mode, inductor_options(configuration))
 
 
 def outcome(configuration: CompileConfiguration, compilations: Compilations, skips: Skips, device: str) -> Compiled:

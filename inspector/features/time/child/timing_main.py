@@ -17,6 +17,7 @@ from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
+from ctrace.inspector.capture.calls.compiler_names import check_backend
 from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
@@ -30,7 +31,6 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.time.child.compiling import (
     Skips,
     autotuning_recorded,
-    check_backend,
     check_configuration,
     compiled,
     outcome,
@@ -121,7 +121,7 @@ def _loaded(request: TimingRequest, preloaded: Preloaded) -> Loaded:
         check_configuration(each)
     loaded = load(request.capture, preloaded)
     for each in (request.configuration, *request.known):
-        check_backend(each)
+        check_backend(each.backend, option="backend")
     import torch
 
     if request.threads is not None:
