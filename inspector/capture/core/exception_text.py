@@ -40,6 +40,11 @@ def kind_and_message(error: BaseException) -> str:
     return f"{type_name(error)}: {message(error)}"
 
 
+def reason_line(error: BaseException, most: int = 200) -> str:
+    """Return the first line of an exception's message, or its type if it has none, for a table of reasons."""
+    return message(error).strip().partition("\n")[0][:most] or type_name(error)
+
+
 def text_of(value: Any) -> str:
     """Return any object, such as an exit code, as text; never raise."""
     try:

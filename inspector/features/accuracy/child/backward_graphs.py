@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.exception_text import reason_line
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     ValueJudged,
@@ -101,8 +102,7 @@ class BackwardJudge(Listener):
             try:
                 made = _judged(each, before)
             except Exception as error:
-                why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-                self.not_compared[f"the backward of graph {each.graph.part}", why] = None
+                self.not_compared[f"the backward of graph {each.graph.part}", reason_line(error)] = None
                 continue
             for one in made:
                 one.part, one.scenario, one.stage = each.graph.part, scenario, "backward"

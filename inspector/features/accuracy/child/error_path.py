@@ -44,7 +44,7 @@ class ErrorPath(Listener):
                     raise NotComputableError(str(node))
                 nodes = needed([node, *writes_until(graph, number, node)], self._truth)
                 self._truth.update(computed(graph.module, nodes, self._truth, Float64(), lambda each: each))
-            except Exception:
+            except Exception:  # no float64 of it can be had: later kernels are compared from what was stored
                 self._truth[node] = widened(value)
             if not isinstance(value, tuple | list):
                 error = distance(value, self._truth[node])

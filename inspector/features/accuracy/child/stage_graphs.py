@@ -25,6 +25,7 @@ from ctrace.inspector.capture.calls.overlapping_tensors import overlapping
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.exception_text import reason_line
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.isolation.random_states import RandomStates
@@ -226,8 +227,7 @@ class StageJudge(Listener):
         except NotComputableError as error:
             return str(error)
         except Exception as error:
-            why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-            return f"it cannot run by itself in eager: {why}"
+            return f"it cannot run by itself in eager: {reason_line(error)}"
         finally:
             torch.set_rng_state(after)
             self._arguments.clear()
