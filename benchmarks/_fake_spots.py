@@ -48,6 +48,7 @@ SPOTS: dict[str, Spot] = {
     "float": _forward(STOPS, "n = float(h.mean())  # asks\nreturn self.last(h * n)"),
     "tolist": _forward(STOPS, "n = ids.tolist()  # asks\nreturn self.last(h * n[0])"),
     "numpy": _forward(STOPS, "n = h.detach().numpy().mean()\nn = float(n)  # asks\nreturn self.last(h * n)"),
+    "an extension reads memory": _forward(STOPS, "torch._C._to_dlpack(h.detach())  # asks\nreturn self.last(h)"),
     "nonzero": _forward(STOPS, "rows = mask.nonzero()  # asks\nreturn self.last(h[rows[:, 0]])"),
     "mask as index": _forward(STOPS, "h = h[mask[:, 0]]  # asks\nreturn self.last(h)"),
     "masked_select": _forward(STOPS, "picked = h.masked_select(mask)  # asks\nreturn self.last(h) * picked.sum()"),

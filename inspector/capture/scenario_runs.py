@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ctrace.inspector.capture.calls.call_parts import compiled
-from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
+from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.compiler_names import check_backend, check_mode
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
@@ -229,7 +229,7 @@ class _Runs:
         try:
             return called(self._compiled, call, way, train=self._options.train, counting=counting)
         except Exception as error:
-            if not is_stopped(error):
+            if self._without_values is None or not self._without_values.is_stopped(error):
                 raise
             self._stopped = error
             return None, None
@@ -246,7 +246,7 @@ class _Runs:
             with nullcontext() if self._without_values is None else self._without_values.counting():
                 before = self._dangers.before(name, index, call, way, counting)
         except EagerError as error:
-            if not is_stopped(error):
+            if self._without_values is None or not self._without_values.is_stopped(error.__cause__ or error):
                 raise
             return None
         if libraries is not None and self._keeps_libraries:

@@ -33,6 +33,10 @@ _SIGNALED_SECONDS = 1.0
 """How long a program may run after a SIGINT from elsewhere, which the program may not have received."""
 
 _STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
+_NO_MEMORY = (
+    "Under --fake, code such as a C++ extension reads memory that does not exist: make it a torch.library.custom_op, "
+    "and register_fake its shapes."
+)
 
 NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
 """Variables that a trial runs without; a server that forks trials needs the same environment."""
@@ -136,7 +140,7 @@ def launch(
         order = (COMPILES_FIRST,)
         raw, is_saved = run_first_that_starts()
     seconds = time.monotonic() - began
-    failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=request.kind == "model")
+    failure = raw.failure or _failure(watch.status, watch, raw, timeout, request)
     return CaptureOutcome(raw, seconds, failure, is_saved)
 
 
@@ -232,7 +236,8 @@ def is_in_foreground() -> bool:
         os.close(terminal)
 
 
-def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, is_model: bool) -> Failure | None:
+def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, request: CaptureRequest) -> Failure | None:
+    is_model = request.kind == "model"
     if watch.timed_out:
         return Failure(
             FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {round(timeout or 0, 2):g} s"
@@ -240,7 +245,7 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, i
     if watch.interrupts:
         return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
     if status < 0:
-        return _killed(-status, raw)
+        return _killed(-status, raw, request)
     if not raw.environment:
         return Failure(
             FailurePhase.CRASH,
@@ -261,10 +266,11 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, i
     return None
 
 
-def _killed(number: int, raw: "Raw") -> Failure:
+def _killed(number: int, raw: "Raw", request: CaptureRequest) -> Failure:
     """Describe the signal that ended the program, with the line if the program sent it."""
     if raw.exited is None:
-        return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number))
+        todo = _NO_MEMORY if request.options.fake and number == signal.SIGSEGV else ""
+        return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number), todo=todo)
     message = f"the program killed itself with {raw.exited.how}"
     return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))
 

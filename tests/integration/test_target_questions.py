@@ -73,6 +73,21 @@ model = Net().cuda().to("cuda")
 def inputs():
     return (torch.rand(8, 8, device="cuda"),)
 """
+ASKING_WHICH_GPU = """\
+import torch
+
+
+def model(x):
+    if torch.cuda.get_device_capability(x.device) >= (8, 0) and torch.cuda.current_device() == 0:
+        x = torch.sin(x)
+    if torch.cuda.get_device_properties(x.device).multi_processor_count < 100:
+        x = torch.cos(x)
+    return torch.sigmoid(x)
+
+
+def inputs():
+    return (torch.rand(8, 8),)
+"""
 MIXED = """\
 import torch
 
@@ -161,6 +176,21 @@ def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
     ]
     assert "cpp" in {kernel.language for kernel in session.kernels}
     assert not any("cos" in kernel.name for kernel in session.kernels)
+
+
+def test_traced_code_learns_which_gpu_it_is(ctrace: Command, tmp_path: Path) -> None:
+    """Calls that Dynamo folds, guards or leaves in the graph, as libraries make before they take a GPU's op."""
+    session = explained(ctrace, tmp_path, ASKING_WHICH_GPU)
+    assert session.verdict is Verdict.COMPILED
+    assert (session.problems, len(session.graphs)) == ((), 1)
+    assert questions(session) == {
+        "torch.cuda.get_device_capability(x.device)": ("(9, 0)", True),
+        "torch.cuda.current_device()": ("0", True),
+        "torch.cuda.get_device_properties(x.device)": ("those of NVIDIA H100 80GB HBM3", True),
+    }
+    kernels = " ".join(kernel.name for kernel in session.kernels)
+    assert "sin" in kernels
+    assert "cos" not in kernels
 
 
 @pytest.mark.slow

@@ -61,6 +61,9 @@ class WithoutValues(Protocol):
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""
 
+    def is_stopped(self, error: BaseException) -> bool:
+        """Whether an exception ends a call because a value does not exist."""
+
 
 def _unchanged(model: Any, _module: ModuleType) -> Any:
     return model

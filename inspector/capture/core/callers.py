@@ -9,6 +9,8 @@ from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.install_folders import INSPECTOR
 
 OURS = f"{INSPECTOR}/"
+GRAPH_FILE = "<eval_with_key>"
+"""Prefix of the file names of torch.fx's generated code (2.13, fx/graph_module.py)."""
 
 
 def folder_of_torch() -> str:

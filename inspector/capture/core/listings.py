@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType
 
-from ctrace.inspector.capture.core.callers import folder_of_torch
+from ctrace.inspector.capture.core.callers import GRAPH_FILE, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import kept
@@ -72,7 +72,7 @@ class _Reports(logging.Handler):
 
 
 def _record(recorder: Recorder, file: str) -> None:
-    if file.startswith((folder_of_torch(), _OURS, "<frozen ", "<string>", "<eval_with_key>")):
+    if file.startswith((folder_of_torch(), _OURS, "<frozen ", "<string>", GRAPH_FILE)):
         return
     text = "".join(linecache.getlines(file))
     if text and len(text) <= _LONGEST:

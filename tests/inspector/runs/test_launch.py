@@ -49,8 +49,10 @@ def run(tmp_path: Path) -> SavedRun:
     return Store(tmp_path / ".ctrace").create(Target(MODEL, "model"))
 
 
-def ended(run: SavedRun, log: Log, status: int | None, kind: str = "program", **options: Any) -> Failure | None:
-    request = CaptureRequest(kind, MODEL, None, None, (), Options(), str(run.log))
+def ended(
+    run: SavedRun, log: Log, status: int | None, kind: str = "program", *, fake: bool = False, **options: Any
+) -> Failure | None:
+    request = CaptureRequest(kind, MODEL, None, None, (), Options(fake=fake), str(run.log))
     return launch(request, run, child=FakeChild(text=log.text, ended_with=status), **options).failure
 
 
@@ -69,6 +71,12 @@ def test_a_program_that_ended_well_did_not_fail(run: SavedRun) -> None:
 )
 def test_a_signal_is_named(number: int, kind: str, message: str, run: SavedRun) -> None:
     assert ended(run, STARTED, -number) == Failure(FailurePhase.CRASH, kind, message)
+
+
+def test_a_crash_under_fake_says_what_reads_memory(run: SavedRun) -> None:
+    failure = ended(run, STARTED, -11, fake=True)
+    assert failure is not None
+    assert failure.todo.startswith("Under --fake, code such as a C++ extension reads memory that does not exist")
 
 
 def test_a_program_that_killed_itself_has_a_line(run: SavedRun) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +20,11 @@ from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
 from ctrace.inspector.runs.options import Assumption
 
 _LONGEST = 200
+_NO_ADDRESS = "Cannot access data pointer of Tensor"
+"""What torch says to code that asks for the memory of a tensor that has none (2.13, c10/core/StorageImpl.cpp)."""
+READS_MEMORY = (
+    "Code that reads memory cannot run under --fake: make it a torch.library.custom_op, and register_fake its shapes."
+)
 _FEATURE = f"{Path(__file__).parent}/"
 
 
@@ -89,6 +94,25 @@ class AskedValues:
         todo = f'Register the shapes of its results: @torch.library.register_fake("{name}").'
         return self.stop(self.spot(), f"what {name} returns: it has no fake kernel", todo)
 
+    def reads_memory(self, error: BaseException) -> bool:
+        """Whether an exception is torch's refusal to give compiled code the address of values that do not exist.
+
+        It comes from an extension that the program calls, and the call stops there.
+        """
+        if not isinstance(error, RuntimeError) or _NO_ADDRESS not in str(error):
+            return False
+        at = error.__traceback__
+        inner = None
+        while at is not None:
+            if not self._is_passed(at.tb_frame.f_code.co_filename):
+                inner = at
+            at = at.tb_next
+        if inner is None:
+            return False
+        spot = _spot_of(inner.tb_frame.f_code, inner.tb_lasti, inner.tb_lineno)
+        self.stop(spot, f"the memory of values that do not exist, in `{spot.expression}`", READS_MEMORY)
+        return True
+
     def carried(self, spot: AskingPlace, symbol: str) -> None:
         """Record that torch carries a value as a symbol."""
         self._record(spot, symbol, AssumedFrom.SYMBOL)
@@ -124,7 +148,7 @@ class AskedValues:
             frame = frame.f_back
         if frame is None:
             return AskingPlace("<unknown>", 0, None, "")
-        return _spot_of(frame)
+        return _spot_of(frame.f_code, frame.f_lasti, frame.f_lineno)
 
     def _is_own_question(self) -> bool:
         """Whether ctrace asks, not the program."""
@@ -137,15 +161,17 @@ class AskedValues:
         return file.startswith((self._torch_folder, OURS, "<"))
 
 
-def _spot_of(frame: FrameType) -> AskingPlace:
-    file = frame.f_code.co_filename
-    positions = list(frame.f_code.co_positions())
-    at = frame.f_lasti // 2
+def _spot_of(code: CodeType, instruction: int, current: int) -> AskingPlace:
+    """Return the place of an instruction, by its offset in the code and its line."""
+    file = code.co_filename
+    positions = list(code.co_positions())
     # Dynamo's own instructions have the line of the `def` (2.13). The user's next one is where the graph broke.
-    unknown = (None, frame.f_code.co_firstlineno)
-    there = next((each for each in positions[at:] if each[0] not in unknown), (frame.f_lineno, None, None, None))
+    unknown = (None, code.co_firstlineno)
+    there = next(
+        (each for each in positions[instruction // 2 :] if each[0] not in unknown), (current, None, None, None)
+    )
     line, end, column, end_column = there
-    line = line or frame.f_lineno
+    line = line or current
     text = linecache.getline(file, line)
     if column is None or end_column is None or end != line:
         return AskingPlace(file, line, None if column is None else column + 1, text.strip()[:_LONGEST])

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
+from ctrace.inspector.capture.calls.calling import is_stopped
 from ctrace.inspector.capture.calls.model_files import WithoutValues
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -110,6 +111,10 @@ class _FollowedCalls:
         """Record no stop in the block, an eager call that only counts ops."""
         with self._asked.unrecorded():
             yield
+
+    def is_stopped(self, error: BaseException) -> bool:
+        """Whether an exception ends a call because a value does not exist."""
+        return is_stopped(error) or self._asked.reads_memory(error)
 
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""

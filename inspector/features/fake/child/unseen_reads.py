@@ -8,7 +8,7 @@ from typing import Any
 from ctrace.inspector.capture.core.callers import folder_of_torch
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.features.fake.child.asked_values import AskedValues
+from ctrace.inspector.features.fake.child.asked_values import READS_MEMORY, AskedValues
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues
 from ctrace.inspector.features.fake.child.without_storage import storageless
 
@@ -71,8 +71,7 @@ def _located(original: Callable[..., int], values: KnownValues, asked: AskedValu
         except RuntimeError:  # torch's own, of a tensor without memory
             if _is_called_by_torch() or not values.is_ordinary(self):
                 raise
-            todo = "Code that reads memory cannot run under --fake: wrap it in a torch.library.custom_op with a fake."
-            raise asked.stop(asked.spot(), "the address of values that do not exist", todo) from None
+            raise asked.stop(asked.spot(), "the address of values that do not exist", READS_MEMORY) from None
 
     return data_ptr
 

@@ -16,6 +16,7 @@ The program sees its tensors on the GPU; its graphs, which run on the CPU, get t
 is marked, because it means the CPU on a GPU machine, too.
 """
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.callers import GRAPH_FILE
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
@@ -79,8 +81,6 @@ def _is_device(value: Any) -> bool:
 
 _LACKING = re.compile(r"not implemented for '|Could not run '")
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
-_GRAPH = "<eval_with_key>"
-"""Prefix of the file names of torch.fx's generated code (fx/graph_module.py)."""
 
 
 class _Made:
@@ -138,7 +138,7 @@ class StandIns:
         """Return the program's innermost line, or the line from which the running node of `graph` was traced."""
         while frame is not None:
             file = frame.f_code.co_filename
-            if graph is not None and file.startswith(_GRAPH):
+            if graph is not None and file.startswith(GRAPH_FILE):
                 return _of_node(graph, frame.f_lineno)
             if not file.startswith("<") and not self._questions.is_torchs(file):
                 return f"{file}:{frame.f_lineno}"
@@ -160,9 +160,20 @@ def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
             with recorder.watching("ops that only the GPU has"):
                 mode = module.FakeTensorMode
                 patches.enter_context(patched(mode, "dispatch", _again_as_there(mode.dispatch)))
+                module.log.addFilter(_is_no_refusal)
+                patches.callback(module.log.removeFilter, _is_no_refusal)
 
         when("torch._subclasses.fake_tensor", install)
         yield
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """Keep what torch logs about a meta kernel that refuses a tensor on the CPU off the screen: it is asked again.
+
+    An op that is refused a second time raises with the same text.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or _LACKING.search(str(error)) is None
 
 
 def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:

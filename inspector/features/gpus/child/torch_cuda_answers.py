@@ -94,8 +94,12 @@ def _words(file: str, position: tuple[int | None, ...] | None) -> str:
     return words if len(words) <= _LONG else ""
 
 
-_NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
-"""Functions that raise without a GPU: always answered as the target."""
+NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
+"""Functions that raise without a GPU: always answered as the target.
+
+Torch's own code asks them only where there is a GPU (2.13), or in the program's name: while Dynamo traces a call, in a
+guard on `current_device()`, and in a graph, where `get_device_capability()` is a node.
+"""
 
 
 def facts(gpu: TargetGpu) -> Source:
@@ -146,17 +150,18 @@ class DeviceAnswers:
         """Answer one call as the target or as torch does."""
         frame = sys._getframe(3)
         if self._questions.is_torchs(frame.f_code.co_filename):
-            return self.originals[name](*args, **kwargs)
-        as_target = self.as_target or name in _NO_ANSWER
+            return self.answers[name] if name in NO_ANSWER else self.originals[name](*args, **kwargs)
+        as_target = self.as_target or name in NO_ANSWER
         answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
-        shown = gpu_named(answer) if name == "get_device_properties" else answer
-        self._questions.in_frame(frame, f"torch.cuda.{name}()", shown, as_target=as_target)
+        self._questions.in_frame(frame, f"torch.cuda.{name}()", shown_answer(name, answer), as_target=as_target)
         return answer
 
 
-def gpu_named(properties: Any) -> str:
-    """Return the text for a device's properties in the record of an answer."""
-    return f"those of {properties.name}"
+def shown_answer(name: str, answer: Any) -> Any:
+    """Return what the record of an answer of `torch.cuda.<name>` shows: of properties, only whose they are."""
+    if name == "get_device_properties":
+        return f"those of {answer.name}"
+    return answer
 
 
 def answered(name: str, args: Any, kwargs: Any) -> Any:

@@ -17,7 +17,13 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.features.gpus.child.eager_on_cpu import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
-from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions
+from ctrace.inspector.features.gpus.child.torch_cuda_answers import (
+    NO_ANSWER,
+    DeviceAnswers,
+    DeviceQuestions,
+    shown_answer,
+)
+from ctrace.inspector.features.gpus.child.virtual_gpu import GpuProperties
 from ctrace.inspector.knowledge.torch_names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
@@ -36,6 +42,7 @@ def questions(recorder: Recorder, when: When) -> Iterator[None]:
                 for owner, name, make in _hooks(queries):
                     patches.enter_context(patched(owner, name, make(getattr(owner, name))))
                 patches.enter_context(_comparisons(queries))
+                patches.enter_context(_constant_properties())
 
         when("torch._dynamo", install)
         yield
@@ -193,9 +200,23 @@ def _function(original: Callable[..., Any], queries: DeviceQuestions) -> Callabl
         if module in _AVAILABLE and name == "is_available":
             queries.traced(tx, f"{module}.{name}()", True)
             return _constant(True)
+        if module == "torch.cuda" and name in NO_ANSWER and DeviceAnswers.current is not None:
+            queries.traced(tx, f"torch.cuda.{name}()", shown_answer(name, DeviceAnswers.current.answers[name]))
         return original(self, tx, args, kwargs)
 
     return call_function
+
+
+@contextmanager
+def _constant_properties() -> Iterator[None]:
+    """Let Dynamo take a GPU's properties for a constant, as those of torch (2.13, _dynamo/utils.py)."""
+    from torch._dynamo.utils import common_constant_types
+
+    common_constant_types.add(GpuProperties)
+    try:
+        yield
+    finally:
+        common_constant_types.discard(GpuProperties)
 
 
 @contextmanager

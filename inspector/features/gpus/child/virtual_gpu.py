@@ -475,9 +475,15 @@ def _rng_state() -> Any:
         return torch.zeros(16, dtype=torch.uint8)
 
 
-def properties_of(gpu: TargetGpu) -> Any:
+class GpuProperties(SimpleNamespace):
+    """The properties of a GPU, which Dynamo treats as a constant where this class is registered as one."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # a namespace has none, and constants are keys of tables
+
+
+def properties_of(gpu: TargetGpu) -> GpuProperties:
     """Return this GPU's properties with the names and units of `torch.cuda.get_device_properties`."""
-    return SimpleNamespace(
+    return GpuProperties(
         name=gpu.title,
         major=gpu.capability[0],
         minor=gpu.capability[1],
