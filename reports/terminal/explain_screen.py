@@ -412,4 +412,5 @@ def _assumption(each: Assumed, cwd: str) -> str:
     place = fmt.place(each.file, each.line, cwd)
     if each.origin is AssumedFrom.SYMBOL:
         return f"{place} `{each.expression}` has no value; torch carries the symbol {each.value}"
-    return f"{place} `{each.expression}` is {each.value} (--assume)"
+    origin = "small()" if each.origin is AssumedFrom.SMALL_RUN else "--assume"
+    return f"{place} `{each.expression}` is {each.value} ({origin})"

@@ -48,6 +48,25 @@ class Asks(torch.nn.Module):
 model = Asks()
 def inputs(): return (torch.randn(2, 4),)
 """
+ROUTED = """\
+import torch
+from torch import nn
+class Routed(nn.Module):
+    def __init__(self, width=2048):
+        super().__init__()
+        self.expert, self.gate = nn.Linear(width, width), nn.Linear(width, 2)
+    def forward(self, x):
+        picked = self.gate(x).argmax(-1)
+        for index in range(2):
+            rows = (picked == index).nonzero().squeeze(-1)
+            x = x.index_add(0, rows, self.expert(x[rows]))
+        if x.mean() > -100:
+            x = x * 2
+        return x / x.shape.numel()
+model = Routed()
+def inputs(): return (torch.rand(6, 2048),)
+def small(): return Routed(16), (torch.rand(6, 16),)
+"""
 CARRIED = """\
 import torch
 torch._dynamo.config.capture_scalar_outputs = True
@@ -115,6 +134,24 @@ def test_a_branch_on_a_value_stops_there_and_goes_on_as_assumed(explained: Calla
         (8, "True", "user"),
         (8, "False", "user"),
     }
+
+
+def test_what_a_small_model_answers_is_assumed(explained: Callable[..., Result]) -> None:
+    report = explained(ROUTED, "--fake", "--fast", "--assume", "model.py:12=False").report
+    assert (report["stopped"], report["error"], report["problems"]) == (None, None, [])
+    found = [(each["line"], each["value"], each["from"]) for each in report["assumed"]]
+    assert (12, "False", "user") in found  # what the user says comes first
+    rows = [int(value) for line, value, origin in found if (line, origin) == (10, "small_run")]
+    assert rows
+    assert all(0 <= each <= 6 for each in rows)
+    again = explained(ROUTED, "--fake", "--fast", "--assume", "model.py:12=False").report
+    assert again["assumed"] == report["assumed"]
+
+
+def test_a_small_model_that_raises_is_a_problem(explained: Callable[..., Result]) -> None:
+    report = explained(ROUTED.replace("torch.rand(6, 16)", "torch.rand(6, 3)"), "--fake", "--fast").report
+    assert [each for each in report["problems"] if "small() raises RuntimeError" in each["what"]]
+    assert report["stopped"]["line"] == 10
 
 
 def test_a_value_in_the_graph_is_carried_as_a_symbol(explained: Callable[..., Result]) -> None:
@@ -217,6 +254,10 @@ WRONG = {
     "NumPy": (
         "import torch\nmodel = torch.nn.Linear(2, 2)\nw = model.weight.detach().numpy()\ninputs = (torch.rand(2, 2),)\n",
         "as a NumPy array",
+    ),
+    "small makes no inputs": (
+        "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(2, 2),)\ndef small(): return model\n",
+        "small() returns Linear, not a model and its inputs",
     ),
     "real inputs made too early": (
         "import torch\nmodel = torch.nn.Linear(2, 2)\nreal = (0,)\ninputs = (torch.rand(2, 2),)\n",

@@ -1,6 +1,7 @@
 """Answer what the program asks about values that do not exist, or stop the call that asks.
 
-An answer comes from the user (`--assume`), and each is recorded. Without one, the call stops at the line that asks.
+An answer comes from the user (`--assume`) or from a small run, and each is recorded. Without one, the call stops at the
+line that asks.
 """
 
 import linecache
@@ -38,8 +39,42 @@ class AskingPlace(Struct, frozen=True):
     expression: str
 
 
+class SmallAnswers:
+    """What a small model answered, by place and call, in the order of the questions."""
+
+    def __init__(self) -> None:
+        self._calls: list[dict[tuple[str, int, int | None], list[bool | int | float]]] = []
+        self._asked: dict[tuple[str, int, int | None], int] = {}
+
+    def begin(self) -> None:
+        """Begin the next call of the small model."""
+        self._calls.append({})
+
+    def add(self, spot: AskingPlace, value: bool | float) -> None:
+        """Keep an answer of the current call."""
+        self._calls[-1].setdefault(_key(spot), []).append(value)
+
+    def again(self) -> None:
+        """Note that a call of the large model begins: its first question gets the first answer."""
+        self._asked = {}
+
+    def next_at(self, spot: AskingPlace, call: int) -> bool | int | float | None:
+        """Return the next answer at a place in a call, or the last one there; None: nothing was asked there."""
+        key = _key(spot)
+        found = self._calls[min(call, len(self._calls) - 1)].get(key, [])
+        number = self._asked.get(key, 0)
+        self._asked[key] = number + 1
+        if not found:
+            return None
+        return found[min(number, len(found) - 1)]
+
+
+def _key(spot: AskingPlace) -> tuple[str, int, int | None]:
+    return spot.file, spot.line, spot.column
+
+
 class AskedValues:
-    """Answers by the user's assumptions, call by call."""
+    """Answers by the user's assumptions, call by call, and else by those of a small run."""
 
     def __init__(self, recorder: Recorder, assumptions: Sequence[Assumption]) -> None:
         self._recorder = recorder
@@ -48,7 +83,14 @@ class AskedValues:
         self._recorded: set[tuple[Any, ...]] = set()
         self.call = 0
         """The number of the model's call, from 0: each assumption has a value for each call."""
+        self.small: SmallAnswers | None = None
         self._records_stops = True
+
+    def begin(self, call: int) -> None:
+        """Note that a call of the model begins, by its number."""
+        self.call = call
+        if self.small is not None:
+            self.small.again()
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
@@ -126,13 +168,16 @@ class AskedValues:
         return CallStoppedError(f"{spot.file}:{spot.line} asks for {asked}", todo)
 
     def assumed(self, spot: AskingPlace) -> bool | int | float | None:
-        """Return what the user assumes for a place, and record it; None: nothing."""
+        """Return what the user assumes for a place, or what a small run had there, and record it; None: neither."""
         for each in self._assumptions:
             if each.is_at(spot.file, spot.line, spot.column):
                 value = each.values[min(self.call, len(each.values) - 1)]
                 self._record(spot, str(value), AssumedFrom.USER)
                 return value
-        return None
+        found = None if self.small is None else self.small.next_at(spot, self.call)
+        if found is not None:
+            self._record(spot, str(found), AssumedFrom.SMALL_RUN)
+        return found
 
     def _record(self, spot: AskingPlace, value: str, origin: AssumedFrom) -> None:
         key = (spot, value, origin)

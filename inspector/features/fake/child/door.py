@@ -16,6 +16,7 @@ from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.facts.fake_facts import ModelLoaded
 from ctrace.inspector.features.fake.child.asked_values import AskedValues
 from ctrace.inspector.features.fake.child.model_folder import cut_layers, fake_checkpoints, module_of, notes_of
+from ctrace.inspector.features.fake.child.small_run import run_small
 from ctrace.inspector.features.fake.child.storageless_mode import KnownValues, mark_real
 from ctrace.inspector.features.fake.child.symbolic_graphs import symbolic_graphs
 from ctrace.inspector.features.fake.child.unseen_reads import unseen_reads
@@ -82,6 +83,7 @@ class FakeModel(WholeModel):
             for each in modules:
                 without_storage(each)
             mark_real(module, self._values.values)
+            run_small(module, self._values.asked, self._values.values, self._recorder)
         return model
 
     def arguments(self, call: Call) -> Call:
@@ -103,19 +105,20 @@ class _FollowedCalls:
     """Tells the answers which call of the model asks."""
 
     def __init__(self, asked: AskedValues, values: KnownValues) -> None:
-        self._asked = asked
+        self.asked = asked
         self.values = values
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Record no stop in the block, an eager call that only counts ops."""
-        with self._asked.unrecorded():
+        self.asked.begin(self.asked.call)
+        with self.asked.unrecorded():
             yield
 
     def is_stopped(self, error: BaseException) -> bool:
         """Whether an exception ends a call because a value does not exist."""
-        return is_stopped(error) or self._asked.reads_memory(error)
+        return is_stopped(error) or self.asked.reads_memory(error)
 
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""
-        self._asked.call = index
+        self.asked.begin(index)

@@ -188,12 +188,30 @@ class KnownValues:
         return faked.real(self)
 
     def _of_size(self, func: Any, args: Any, kwargs: dict[str, Any], size: int) -> Any:
-        """Return what an op returns whose size depends on values, for a size that the user assumes."""
-        from torch._subclasses import FakeTensorMode
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+        """Return what an op returns whose size depends on values, for an assumed size."""
+        return _Faked(_symbolic_mode(), func, args, kwargs).real(self, size)
 
-        shapes = ShapeEnv(allow_dynamic_output_shape_ops=True, allow_scalar_outputs=True)
-        return _Faked(FakeTensorMode(shape_env=shapes), func, args, kwargs).real(self, size)
+
+def _symbolic_mode() -> Any:
+    """Return a mode in which a size that depends on values is a symbol."""
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return FakeTensorMode(shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True, allow_scalar_outputs=True))
+
+
+def found_size(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int | None:
+    """Return the size of an op's result that depends on values; None: all sizes follow from those of its arguments."""
+    import torch
+    from torch.utils import _pytree
+
+    faked = _Faked(_symbolic_mode(), func, args, kwargs).result
+    for fake, real in zip(_pytree.tree_leaves(faked), _pytree.tree_leaves(result), strict=True):
+        sizes = zip(fake.size(), real.size(), strict=True) if isinstance(fake, torch.Tensor) else ()
+        for symbol, size in sizes:
+            if isinstance(symbol, torch.SymInt):
+                return int(size)
+    return None
 
 
 class _Faked:
