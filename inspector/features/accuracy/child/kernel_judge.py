@@ -338,7 +338,8 @@ def judged_value(
     if not writes:
         known = {each: one for each, one in known.items() if each is not node}
     nodes = needed([node, *writes], known)
-    eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)[node]
+    in_eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)
+    eager = in_eager[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
     pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
     chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
@@ -346,6 +347,10 @@ def judged_value(
         raise NotComputableError("the kernel stores it with another size or dtype")
     if all(_equal(one, other) for one, other in chosen.values()):
         return ValueJudged(Judgement.FINE)
+    decided = {each: in_eager[each] for each in nodes if each is not node and _asks_for_equality(each)}
+    if decided:
+        known = {**known, **decided}
+        nodes = needed([node, *writes], known)
     runs = _Runs(module, nodes, known, node)
     worst = ValueJudged(Judgement.FINE)
     for index, (one, other) in chosen.items():
@@ -353,6 +358,22 @@ def judged_value(
         found = judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
         worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
     return worst
+
+
+_EQUALITIES = ("eq", "ne")
+
+
+def _asks_for_equality(node: Any) -> bool:
+    """Whether a node asks which floating-point values are equal, as the gradient of `amax` does.
+
+    What eager rounded to one value is rarely equal in float64: no maximum is found, and its gradient is divided by 0.
+    So the reference takes eager's answer.
+    """
+    import torch
+
+    is_equality = str(getattr(node.target, "overloadpacket", "")).rpartition(".")[2] in _EQUALITIES
+    values = [each.meta.get("val") for each in node.all_input_nodes]
+    return is_equality and any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in values)
 
 
 _ORDER = {Judgement.FINE: 0, Judgement.UNDECIDED: 1, Judgement.WRONG: 2}

@@ -54,6 +54,24 @@ def test_a_fault_is_wrong(wrong: Any) -> None:
     assert found.error > 10 * found.eager_error
 
 
+def test_where_values_are_equal_is_decided_as_eager_does() -> None:
+    """A gradient of `amax` looks for the maximum that a forward stored; in float64, nothing would be equal to it."""
+
+    def faulty(x: Any, scale: Any, highest: Any, grad: Any) -> Any:
+        picked = x / scale == highest
+        return picked * (grad / picked.sum(-1, keepdim=True)) + (x / scale).exp() * 1.03
+
+    def gradient(x: Any, scale: Any, highest: Any, grad: Any) -> Any:
+        picked = x / scale == highest
+        return picked * (grad / picked.sum(-1, keepdim=True)) + (x / scale).exp()
+
+    x, scale = X + 0.1, torch.linspace(0.7, 1.3, 64)
+    inputs = x, scale, (x / scale).amax(-1, keepdim=True), torch.ones(64, 1)
+    assert judged(gradient, gradient(*inputs) * (1 + 1e-7), *inputs).judgement is Judgement.FINE
+    found = judged(gradient, faulty(*inputs), *inputs)
+    assert (found.judgement, math.isfinite(found.eager_error)) == (Judgement.WRONG, True)
+
+
 def test_another_order_of_additions_is_right() -> None:
     """One term after the other is less exact than the pairs that eager adds, and no error."""
     terms = torch.randn(4, 5000, generator=torch.Generator().manual_seed(1)) + 0.3
