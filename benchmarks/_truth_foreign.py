@@ -144,7 +144,8 @@ _SMALL = {
     "num_attention_heads": 2, "n_head": 2, "num_heads": 2, "n_heads": 2, "encoder_attention_heads": 2,
     "decoder_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 64,
     "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "ffn_dim": 64, "vocab_size": 128, "max_position_embeddings": 64,
-    "image_size": 32, "patch_size": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "max_source_positions": 64, "image_size": 32, "patch_size": 8, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2,
 }  # fmt: skip
 """Values for the attributes that a config of transformers has, for a model that takes seconds."""
 
@@ -160,11 +161,12 @@ def transformers(kind: str) -> tuple[Any, Inputs]:
     torch.manual_seed(_SEED)
     model = library.AutoModel.from_config(config).eval()
     name = model.main_input_name
+    frames = 2 * getattr(config, "max_source_positions", 50)  # what Whisper asks for; others take any number
     made: Inputs = {
         "input_ids": lambda: torch.randint(3, 100, (2, 16)),
         "pixel_values": lambda: torch.rand(2, 3, 32, 32),
         "input_values": lambda: torch.rand(2, 4000),
-        "input_features": lambda: torch.rand(2, 80, 100),
+        "input_features": lambda: torch.rand(2, 80, frames),
     }[name]
     keywords = ["decoder_input_ids"] if getattr(config, "is_encoder_decoder", False) else []
     return model, seeded(lambda: {name: made(), **{each: torch.randint(3, 100, (2, 8)) for each in keywords}})
