@@ -36,6 +36,9 @@ _PREPARES = re.compile(
 )
 """Lines between a mark and its call: memory and, for Triton, the stream (2.11 to 2.13, codegen/wrapper.py)."""
 _CALLS = re.compile(r"^\s*(with |return )")
+_CLEARS = "args.clear()"
+"""The line after which a graph has taken its inputs; a graph without inputs lacks it (2.13, codegen/wrapper.py)."""
+_ENTRY = re.compile(r"^\s*def call\((self, )?args\):$")
 _RENAMES = re.compile(r"^\s*\w+ = \w+$")
 _HOOKS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 _HOOK = "set_kernel_post_grad_provenance_tracing"
@@ -331,10 +334,14 @@ def instrumented(code: str, graph: int) -> str:
     module = "ctrace.inspector.features.accuracy.child.watched_kernels"
     made, marked, renames, name = [], None, False, ""
     launched = {match["name"] for match in _LAUNCH.finditer(code)}
+    lacks_inputs = _CLEARS not in map(str.strip, code.splitlines()) and ":ctrace" in code
     for line in code.splitlines():
         made.append(line)
         indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() == "args.clear()":
+        if lacks_inputs and _ENTRY.match(line):
+            made.append(f"{indent}    from {module} import entered as _entered, called as _called")
+            made.append(f"{indent}    _entered({graph}, [], locals())")
+        elif line.strip() == _CLEARS:
             # The arguments are already unpacked, in order, to the names of the graph's inputs.
             unpacked = made[-2].partition(" = args")[0].strip()
             made.append(f"{indent}from {module} import entered as _entered, called as _called")

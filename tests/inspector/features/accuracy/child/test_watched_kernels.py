@@ -65,6 +65,16 @@ def test_arguments_are_watching_under_the_names_of_the_graph() -> None:
     assert "    _entered(7, [arg0_1, arg1_1], locals())" in instrumented(CODE, 7).splitlines()
 
 
+def test_a_graph_without_inputs_is_entered_too() -> None:
+    code = CODE.replace("    arg0_1, arg1_1 = args\n    args.clear()\n", "")
+    lines = [each.strip() for each in instrumented(code, 7).splitlines()]
+    assert lines[:3] == [
+        "def call(args):",
+        "from ctrace.inspector.features.accuracy.child.watched_kernels import entered as _entered, called as _called",
+        "_entered(7, [], locals())",
+    ]
+
+
 def test_code_without_marks_stays_as_it_is() -> None:
     plain = "def call(self, args):\n    return args\n"
     assert instrumented(plain, 0) == plain
