@@ -193,7 +193,8 @@ class Net(Module):
         ("[None, 1.0]", "for at, gain in enumerate(self.gains): pass", 1),
         ("[None, 1.0]", "for gain in self.gains: pass", 1),
         ("[2.0, 1.0]", "for gain in self.gains: pass", 0),
-        ("[None, 1.0]", "for gain, layer in zip(self.layers, self.gains): pass", 0),
+        ("[2.0, 1.0]", "for gain, layer in zip(self.gains, self.gains): pass", 0),
+        ("[2.0, 1.0]", "for layer, gain in zip(self.layers, self.gains): pass", 1),  # there may be no layers
         ("[]", "gain, _ = self.parts()", 1),
         ("[]", "_, gain = self.parts()", 0),
     ],

@@ -29,6 +29,7 @@ from ctrace.inspector.features.fix.repairs.comparing import (
     checks_of,
     differences,
     ended_check,
+    kept_checks,
     sides_check,
 )
 from ctrace.inspector.features.fix.repairs.finding_differences import (
@@ -292,15 +293,21 @@ class Prover:
         before, failed = self._watched(change, folder)
         if failed is not None:
             return _failed(failed)
-        timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
-        request = replace(self._request, probes=before.probes, against=folder, timed=timed)
-        after = self._runner.observe(change.trial, request)
+        # Options of torch.compile act on no eager call, and two runs of the unchanged program were equal.
+        is_same = change.keeps_eager and not before.compiles and not self._runner.is_program and not folder
+        if is_same:
+            after = before
+        else:
+            timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
+            request = replace(self._request, probes=before.probes, against=folder, timed=timed)
+            after = self._runner.observe(change.trial, request)
         if after.left_out:  # the calls that are missing differ in nothing else
             return _failed(ProofCheck("probes", False, f"the changed target cannot be observed: {after.left_out}"))
         keeps_gradients = not (change.drops_gradients or self._inference)
         every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
         unusual, found = _parted(_accepted(every, before, after))
-        checks = [*checks_of(found, len(before.entries)), *_reach_checks(before, after, change)]
+        compared = kept_checks() if is_same else checks_of(found, len(before.entries))
+        checks = [*compared, *_reach_checks(before, after, change)]
         of_gradients: set[str] = set()
         if found:
             rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
