@@ -498,7 +498,7 @@ class _File:
         made = {last_name(call.func) for call in self._made_of(holder)}
         owners = [owner for _, owner in values if owner]
         line = line or self._uncertain((each for each in owners if each in made or not made), name)
-        line = line or self._set_from_outside(name)
+        line = line or (self._set_from_outside(name) if made else 0)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
         return line or (
             0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)

@@ -398,6 +398,7 @@ STATS = "class Stats:\n    def __init__(self):\n        {}\n\n"
         (net(f"{KEPT}; self.fit(1)", rest="    def fit(self, x):\n        self.stats.gain = x\n\n"), 0),
         (net(KEPT, above=STATS.format("self.gain = 1.0")) + "def fitted(net, x):\n    net.stats.gain = x\n", 0),
         (net("self.stats = stats", given="stats") + "stats = Stats()\nstats.gain = 1.0\n", 0),
+        (net("self.stats = stats", given="stats", rest="    def fit(self, x):\n        self.stats.gain = x\n\n"), 0),
         (net("self.stats = made()") + "def made():\n    stats = Stats()\n    stats.gain = 1.0\n    return stats\n", 0),
     ],
 )
