@@ -195,6 +195,9 @@ class _File:
         self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
         self._loops = [each for each in every if isinstance(each, ast.For | ast.comprehension)]
         self._touched = [name for name, each in self._classes.items() if _has(each, lines)]
+        decorators = [each.name for each in tree.body if isinstance(each, FUNCTIONS) and _has(each, lines)]
+        self._decorated = [name for name, each in self._classes.items() if _is_decorated(each, decorators)]
+        """Classes with methods that a changed function decorates: its `self` is an object of any of them."""
         self._calls = [each for each in every if isinstance(each, ast.Call)]
         self._tables = assigned_values(tree.body)
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
@@ -396,7 +399,8 @@ class _File:
             if kind is not None and _is_optional(kind):
                 return kind.lineno
         return (
-            self._uncertain(self._touched, name)
+            self._uncertain((*self._touched, *self._decorated), name)
+            or self._of_another(name)
             or self._elsewhere(name, [owner for _, owner in values])
             or (
                 0
@@ -412,6 +416,18 @@ class _File:
         if found is None or is_there or found.is_shown(self.held.tests):
             return 0
         return found.line
+
+    def _of_another(self, name: str) -> int:
+        """Return a class with a method that a changed function decorates, without an attribute that another one has."""
+        having, lacking = [], []
+        for each in self._decorated:
+            above = _above(self._classes, [each])
+            is_set = any(owner in above for _, owner in self._attributes.get(name, []))
+            if is_set or any(_defines(one, name) for cls in above for one in self._classes[cls].body):
+                having.append(each)
+            elif all(base in self._classes for base in _bases(above, self._classes)):
+                lacking.append(each)
+        return self._classes[lacking[0]].lineno if having and lacking else 0
 
     def _made_of(self, holder: ast.expr) -> list[ast.Call]:
         """Return the calls that make what an attribute of self holds."""
@@ -698,6 +714,12 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
             kept = args[1] if len(args) > 1 else keyword_of(node, "tensor") or keyword_of(node, "param")
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and kept is not None:
                 yield holder, key.value, kept
+
+
+def _is_decorated(cls: ast.ClassDef, names: Collection[str]) -> bool:
+    """Whether a class has a method that a function of one of these names decorates."""
+    every = (each for method in cls.body if isinstance(method, FUNCTIONS) for each in method.decorator_list)
+    return any(last_name(each.func if isinstance(each, ast.Call) else each) in names for each in every)
 
 
 def _plain_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

@@ -404,3 +404,31 @@ STATS = "class Stats:\n    def __init__(self):\n        {}\n\n"
 )
 def test_an_attribute_that_only_a_later_call_sets(code: str, count: int):
     assert len(asked(code, "self.stats.gain")) == count
+
+
+DECORATOR = """\
+def clipped(forward):
+    def wrapped(self, h):
+        BRANCH
+        return h
+    return wrapped
+
+class Net(Module):
+    gain = 2.0
+
+    @clipped
+    def forward(self, h):
+        return h
+
+class Calm(Module):
+    {}
+
+    @clipped
+    def forward(self, h):
+        return h
+"""
+
+
+@pytest.mark.parametrize(("body", "count"), [("rate = 1.0", 1), ("gain = 1.0", 0)])
+def test_a_decorator_reads_an_attribute_of_each_class_that_it_decorates(body: str, count: int):
+    assert len(asked(DECORATOR.format(body))) == count
