@@ -249,3 +249,5 @@ class Observed(Struct, frozen=True):
     """Why the model cannot be copied, so that each probe gets it as the last one left it; empty: it can."""
     times: tuple[tuple[str, float], ...] = ()
     """Seconds of the fastest of several calls in eager, by name of the call."""
+    compiles: bool = False
+    """Whether eager calls ran code that the program itself compiles, on which options of torch.compile act."""

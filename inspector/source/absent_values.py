@@ -3,14 +3,15 @@
 `torch.where(c, h - self.mean, h)` reads `self.mean` also where the branch before it did not. An object whose mean is
 None, as in a constructor before `fit`, then raises. No call of the proof need have such an object: the calls begin with
 the one that the file made. So the file is read for a None that may get there: through a parameter, a field of a
-configuration, a table, `dict.get`, the end of a function; for attributes that not each way through a constructor sets
-(`certain_attributes.py`), and for classes that make attributes up. Where one is found, the author is asked.
+configuration, a table, `dict.get`, the end of a function, an option of a command line; for attributes that not each way
+through a constructor sets (`certain_attributes.py`), for names that not each way to the statement binds
+(`certain_names.py`), and for classes that make attributes up. Where one is found, the author is asked.
 
 Reads Python without running it.
 """
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.source.attribute_writes import (
     FUNCTIONS,
@@ -22,7 +23,8 @@ from ctrace.inspector.source.attribute_writes import (
     keyword_of,
     last_name,
 )
-from ctrace.inspector.source.certain_attributes import Held, held_at, uncertain_attribute
+from ctrace.inspector.source.certain_attributes import CONSTRUCTORS, Held, blocks_of, held_at, uncertain_attribute
+from ctrace.inspector.source.certain_names import binding_statements, certain_names
 from ctrace.inspector.source.known_values import known_to_be_there
 from ctrace.inspector.source.text import parsed, replaced_lines
 
@@ -37,6 +39,8 @@ _OPTIONS = {
     "bias": ("bias", "affine", "elementwise_affine"),
 }
 """What of a layer is None without one of its options."""
+_OPTION_MAKERS = ("add_argument", "add_option", "option")
+"""What adds an option to a command line: argparse, optparse and click."""
 _OF_THREADS = ("threading.local", "local")
 """What makes an object whose attributes belong to a thread."""
 _OF_SIZES = ("empty", "zeros", "ones", "full", "Tensor", "FloatTensor")
@@ -58,10 +62,15 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
             known = _always_read(_on(old.body, lines)) if old is not None else set()
             known |= known_to_be_there(new, changed)
-            facts.held = held_at(function.body, changed)
-            for node in _reads(_on(function.body, changed)):
+            statements = _on(function.body, changed)
+            bound = certain_names(function.body, changed, facts.has_elements) | _bound_by(statements)
+            bound |= _read_later(function.body, changed) | known
+            for node, statement in _reads(statements):
                 text = ast.unparse(node)
+                facts.held = held_at(function.body, (statement.lineno,))
                 line = facts.absent(node, old or function, 0) if text not in known else 0
+                if not line and isinstance(node, ast.Name) and old is not None and node.id not in bound:
+                    line = facts.unbound(node.id, old)
                 if line:
                     asked[
                         f"Does `{text}` have a value in each call? By line {line} it may be None, empty or missing."
@@ -90,18 +99,49 @@ def _on(body: Iterable[ast.stmt], lines: Collection[int]) -> list[ast.stmt]:
     return found
 
 
-def _reads(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
-    """Yield the names, attributes and items that some statements read."""
+def _reads(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """Yield the names, attributes and items that some statements read, with the innermost statement that does."""
     for statement in body:
-        methods = {id(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call)}
-        for each in ast.walk(statement):
+        own = [below for each in ast.iter_child_nodes(statement) for below in _without_statements(each)]
+        methods = {id(each.func) for each in own if isinstance(each, ast.Call)}
+        for each in own:
             match each:
                 case ast.Attribute(value=value) if id(each) in methods and not is_self(value):
                     continue  # a method of what is read
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
-                    yield each
+                    yield each, statement
                 case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
-                    yield each
+                    yield each, statement
+        for part in blocks_of(statement):
+            yield from _reads(part)
+
+
+def _without_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and what is below it, up to the statements inside of it; nothing of a statement."""
+    if not isinstance(node, ast.stmt):
+        yield node
+        for below in ast.iter_child_nodes(node):
+            yield from _without_statements(below)
+
+
+def _bound_by(body: Iterable[ast.stmt]) -> set[str]:
+    """Return the names that some statements bind themselves."""
+    stored = (each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Name))
+    return {each.id for each in stored if isinstance(each.ctx, ast.Store)}
+
+
+def _read_later(body: list[ast.stmt], lines: Collection[int]) -> set[str]:
+    """Return the names that each call reads behind the changed statements: those must have a value anyhow."""
+    changed = [index for index, each in enumerate(body) if _has(each, lines)]
+    if not changed:
+        return set()
+    rest = body[changed[-1] + 1 :]
+    found = _always_read(rest) - _bound_by(rest)
+    last = body[changed[-1]]
+    if last.lineno not in lines:
+        for part in blocks_of(last):
+            found |= _read_later(part, lines)
+    return found
 
 
 def _always_read(body: list[ast.stmt]) -> set[str]:
@@ -150,10 +190,14 @@ class _File:
 
     def __init__(self, tree: ast.Module, lines: Collection[int]) -> None:
         every = list(ast.walk(tree))
+        self._tree = tree
         self.functions = [each for each in every if isinstance(each, FUNCTIONS)]
         self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
         self._loops = [each for each in every if isinstance(each, ast.For | ast.comprehension)]
         self._touched = [name for name, each in self._classes.items() if _has(each, lines)]
+        decorators = [each.name for each in tree.body if isinstance(each, FUNCTIONS) and _has(each, lines)]
+        self._decorated = [name for name, each in self._classes.items() if _is_decorated(each, decorators)]
+        """Classes with methods that a changed function decorates: its `self` is an object of any of them."""
         self._calls = [each for each in every if isinstance(each, ast.Call)]
         self._tables = assigned_values(tree.body)
         self._owners = {id(method): cls for cls in self._classes.values() for method in cls.body}
@@ -267,6 +311,50 @@ class _File:
                         return _none_in(assigned_values(function.body).get(held))
         return 0
 
+    def unbound(self, name: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+        """Return a line that binds a name of a function or of the file, where not each way to a statement binds it."""
+        outer = [each for each in self.functions if each is not function and _is_below(function, each)]
+        if any(name == each.arg for one in (function, *outer) for each in _every_parameter(one)):
+            return 0
+        binding = list(binding_statements(function.body, name))
+        if binding and not any(map(_is_global(name), ast.walk(function))):
+            shown = [held_at(function.body, (each.lineno,)).tests for each in binding]
+            is_shown = any(bool(tests) and {*tests} <= {*self.held.tests} for tests in shown)
+            return 0 if is_shown else binding[0].lineno
+        for each in outer[::-1]:
+            binding = list(binding_statements(each.body, name))
+            if binding:
+                return 0 if name in certain_names(each.body, (), self.has_elements) else binding[0].lineno
+        return self._unbound_global(name)
+
+    def has_elements(self, source: ast.expr) -> bool:
+        """Whether a loop certainly has a round: what an attribute of self holds was never made empty."""
+        match source:
+            case ast.Call(func=ast.Name(id="enumerate" | "reversed"), args=[inner, *_]):
+                return self.has_elements(inner)
+            case ast.Call(func=ast.Name(id="zip"), args=[_, *_] as args):
+                return all(map(self.has_elements, args))
+            case ast.Attribute(value=owner, attr=name) if is_self(owner):
+                values = [value for value, _ in self._attributes.get(name, [])]
+                return bool(values) and all(map(_is_filled, values))
+        return _is_filled(source)
+
+    def _unbound_global(self, name: str) -> int:
+        """Return a line that gives the file a name, where its load may do without, or a call of a function does it."""
+        body = self._tree.body
+        if name in certain_names(body, ()) or any(
+            alias.name == "*" for each in body if isinstance(each, ast.ImportFrom) for alias in each.names
+        ):
+            return 0
+        setting = [each.lineno for each in binding_statements(body, name)]
+        setting += [
+            each.lineno
+            for one in self.functions
+            if any(map(_is_global(name), ast.walk(one)))
+            for each in binding_statements(one.body, name)
+        ]
+        return setting[0] if setting else 0
+
     def _global(self, name: str) -> int:
         """Return where a name of the module is None, until a function sets it."""
         return max((value.lineno for value in self._tables.get(name, ()) if is_none(value)), default=0)
@@ -311,7 +399,8 @@ class _File:
             if kind is not None and _is_optional(kind):
                 return kind.lineno
         return (
-            self._uncertain(self._touched, name)
+            self._uncertain((*self._touched, *self._decorated), name)
+            or self._of_another(name)
             or self._elsewhere(name, [owner for _, owner in values])
             or (
                 0
@@ -328,6 +417,18 @@ class _File:
             return 0
         return found.line
 
+    def _of_another(self, name: str) -> int:
+        """Return a class with a method that a changed function decorates, without an attribute that another one has."""
+        having, lacking = [], []
+        for each in self._decorated:
+            above = _above(self._classes, [each])
+            is_set = any(owner in above for _, owner in self._attributes.get(name, []))
+            if is_set or any(_defines(one, name) for cls in above for one in self._classes[cls].body):
+                having.append(each)
+            elif all(base in self._classes for base in _bases(above, self._classes)):
+                lacking.append(each)
+        return self._classes[lacking[0]].lineno if having and lacking else 0
+
     def _made_of(self, holder: ast.expr) -> list[ast.Call]:
         """Return the calls that make what an attribute of self holds."""
         match holder:
@@ -338,13 +439,49 @@ class _File:
     def _layer(self, holder: ast.expr, name: str) -> int:
         """Return how a parameter or a buffer of a layer of torch may be None: `nn.Linear(8, 8, bias=bias).bias`."""
         options = _OPTIONS.get(name, ())
-        for call in self._made_of(holder) if options else ():
+        if not options:
+            return 0
+        chosen = self._chosen_layer(holder)
+        if chosen:
+            return chosen
+        for call in self._made_of(holder):
             for each in call.keywords:
                 is_chosen = not isinstance(each.value, ast.Constant) or each.value.value is None
                 if is_chosen and (each.arg is None or each.arg in options):
                     return call.lineno
             if any(isinstance(each, ast.Name) and each.id in options for each in call.args):
                 return call.lineno
+        return 0
+
+    def _chosen_layer(self, holder: ast.expr) -> int:
+        """Return the line by which a caller, a table or a function decides which layer an attribute of self holds.
+
+        One of them may have no such parameter: `nn.Identity()`, or a layer without a bias.
+        """
+        match holder:
+            case ast.Attribute(value=owner, attr=name) if is_self(owner):
+                values = [value for value, _ in self._attributes.get(name, [])]
+            case _:
+                return 0
+        constructors = [each for each in self.functions if each.name == "__init__" and id(each) in self._owners]
+        given = {each.arg for one in constructors for each in _parameters(one)} - {"self"}
+        for value in values:
+            match value:
+                case ast.Call(func=ast.Subscript()) | ast.IfExp():
+                    return value.lineno
+                case ast.Call(func=ast.Name(id=made)) | ast.Name(id=made) if made in given:
+                    return value.lineno
+                case ast.Call(func=called):
+                    made = last_name(called)
+                    returns = [
+                        below
+                        for each in self.functions
+                        if each.name == made
+                        for below in ast.walk(each)
+                        if isinstance(below, ast.Return)
+                    ]
+                    if len({ast.unparse(each.value.func) for each in returns if isinstance(each.value, ast.Call)}) > 1:
+                        return value.lineno
         return 0
 
     def _elsewhere(self, name: str, owners: Iterable[str]) -> int:
@@ -377,10 +514,43 @@ class _File:
         made = {last_name(call.func) for call in self._made_of(holder)}
         owners = [owner for _, owner in values if owner]
         line = line or self._uncertain((each for each in owners if each in made or not made), name)
+        line = line or (self._set_from_outside(name) if made else 0)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
         return line or (
             0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)
         )
+
+    def _set_from_outside(self, name: str) -> int:
+        """Return a line by which a method or a function gives an object of another class an attribute.
+
+        Nothing else in the file gives it: before that call, as before `fit`, the object is without.
+        """
+        if name in TENSOR_ATTRIBUTES or any(_body_values(cls, name) for cls in self._classes.values()):
+            return 0
+        lines = []
+        for function in (None, *self.functions):
+            body = self._tree.body if function is None else function.body
+            for statement in _plain_statements(body):
+                for holder, found, value in _set_in(statement):
+                    if found != name:
+                        continue
+                    if function is None or is_self(holder) or self._is_of_construction(function, holder):
+                        return 0
+                    lines.append(value.lineno)
+        return min(lines, default=0)
+
+    def _is_of_construction(self, function: ast.FunctionDef | ast.AsyncFunctionDef, holder: ast.expr) -> bool:
+        """Whether a function has made the object that it gives an attribute, or runs while it is made."""
+        root = holder
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if isinstance(root, ast.Name) and any(
+            isinstance(value, ast.Call) for value in assigned_values(function.body).get(root.id, [])
+        ):
+            return True
+        constructors = [each for each in self.functions if each.name in CONSTRUCTORS]
+        called = {last_name(each.func) for one in constructors for each in ast.walk(one) if isinstance(each, ast.Call)}
+        return function.name in CONSTRUCTORS or function.name in called
 
     def _stored(self, value: ast.expr, depth: int) -> int:
         holder = next((each for each in self.functions if any(below is value for below in ast.walk(each))), None)
@@ -465,6 +635,8 @@ def _given_none(node: ast.AST) -> Iterator[tuple[str, int]]:
     match node:
         case ast.Call(func=made) if last_name(made) == "namedtuple":
             yield from _late_fields(node)
+        case ast.Call(func=made) if last_name(made) in _OPTION_MAKERS:
+            yield from _optional_options(node)
         case ast.Call(keywords=keywords):
             yield from ((one.arg, one.value.lineno) for one in keywords if one.arg and is_none(one.value))
         case ast.Dict(keys=keys, values=values):
@@ -484,6 +656,32 @@ def _none_fields(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
                     yield name, one.lineno
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_none(value):
                 yield name, one.lineno
+
+
+def _optional_options(call: ast.Call) -> Iterator[tuple[str, int]]:
+    """Yield the option of a command line that a call adds, by the name that its value gets, if it may be None.
+
+    An option that is not required is None where a user leaves it out, unless it has a default, or counts as a flag.
+    """
+    given = {each.arg: each.value for each in call.keywords}
+    words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    action = given.get("action")
+    is_value = action is None or (isinstance(action, ast.Constant) and action.value in ("store", "append", "extend"))
+    is_flag = any(name in given for name in ("is_flag", "count", "flag_value")) or not is_value
+    required = given.get("required")
+    is_required = isinstance(required, ast.Constant) and required.value is True
+    options = [each for each in words if each.startswith("-")]
+    may_be_left_out = bool(options) or (isinstance(given.get("nargs"), ast.Constant) and given["nargs"].value == "?")  # type: ignore[attr-defined]
+    if is_flag or is_required or not may_be_left_out or not is_none(given.get("default", ast.Constant(None))):
+        return
+    named = given.get("dest")
+    if isinstance(named, ast.Constant) and isinstance(named.value, str):
+        names = [named.value]
+    else:
+        plain = [each for each in words if each.isidentifier()]
+        long = [each for each in options if each.startswith("--")]
+        names = plain[:1] or [each.lstrip("-").partition("/")[0].replace("-", "_") for each in (*long, *options)[:1]]
+    yield from ((name, call.lineno) for name in names)
 
 
 def _late_fields(call: ast.Call) -> Iterator[tuple[str, int]]:
@@ -516,6 +714,25 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
             kept = args[1] if len(args) > 1 else keyword_of(node, "tensor") or keyword_of(node, "param")
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and kept is not None:
                 yield holder, key.value, kept
+
+
+def _is_decorated(cls: ast.ClassDef, names: Collection[str]) -> bool:
+    """Whether a class has a method that a function of one of these names decorates."""
+    every = (each for method in cls.body if isinstance(method, FUNCTIONS) for each in method.decorator_list)
+    return any(last_name(each.func if isinstance(each, ast.Call) else each) in names for each in every)
+
+
+def _plain_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a block that have no others inside of them, without those of functions and classes."""
+    for each in body:
+        if isinstance(each, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        inside = [part for part in blocks_of(each) if part]
+        if inside:
+            for part in inside:
+                yield from _plain_statements(part)
+        else:
+            yield each
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -557,6 +774,17 @@ def assigned_values(body: Iterable[ast.stmt]) -> Mapping[str, list[ast.expr]]:
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _every_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    """Return the parameters of a function, with `*args` and `**kwargs`."""
+    rest = [each for each in (function.args.vararg, function.args.kwarg) if each is not None]
+    return [*_parameters(function), *rest]
+
+
+def _is_global(name: str) -> Callable[[ast.AST], bool]:
+    """Return a test for statements that take a name from outside of their function."""
+    return lambda node: isinstance(node, ast.Global | ast.Nonlocal) and name in node.names
 
 
 def _body_values(cls: ast.ClassDef, name: str) -> list[tuple[ast.expr | None, ast.expr | None]]:
@@ -682,6 +910,20 @@ def _is_empty(value: ast.expr) -> bool:
             return last_name(value.func) in _OF_VALUES
         case ast.Call(args=[]):
             return last_name(value.func) in ("Tensor", "UninitializedBuffer", "UninitializedParameter")
+    return False
+
+
+def _is_filled(value: ast.expr) -> bool:
+    """Whether a list or a container of layers is made with elements: by literals, or over a number that is one."""
+    match value:
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            return bool(elts)
+        case ast.ListComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
+            return not loop.ifs and _is_filled(loop.iter)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(number))]):
+            return number > 0
+        case ast.Call(func=called, args=args) if last_name(called) in ("ModuleList", "Sequential", "list", "tuple"):
+            return any(map(_is_filled, args)) or (last_name(called) == "Sequential" and bool(args))
     return False
 
 

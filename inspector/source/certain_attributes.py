@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_self, last_name
 
-_CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
+CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
 _REGISTERING = ("register_buffer", "register_parameter", "register_module", "add_module")
 _SWALLOWING = ("suppress", "raises")
 """Contexts that end without an exception where their block raised one."""
@@ -94,7 +94,7 @@ def _certain(classes: Mapping[str, ast.ClassDef], name: str, depth: int) -> set[
     found = _of_body(cls)
     found |= {one for base in bases for one in _of_bodies(classes, base, depth + 1)}
     methods = {each.name: each for each in cls.body if isinstance(each, FUNCTIONS)}
-    made = [methods[each] for each in _CONSTRUCTORS if each in methods]
+    made = [methods[each] for each in CONSTRUCTORS if each in methods]
     reading = _Reading(classes, name, depth)
     for method in made:
         found |= reading.sets(method)
@@ -169,17 +169,17 @@ class _Reading(Struct, frozen=True):
                 return _both(self._through(yes, known, ends, seen), self._through(no, known, ends, seen))
             case ast.With(items=items, body=inner):
                 after = self._through(inner, known, ends, seen)
-                return known if any(_swallows(item.context_expr) for item in items) else after
+                return known if any(swallows(item.context_expr) for item in items) else after
             case ast.Try():
                 return self._tried(statement, known, ends, seen)
             case ast.Match(cases=cases):
-                after = None if any(map(_takes_all, cases)) else known
+                after = None if any(map(takes_all, cases)) else known
                 for one in cases:
                     after = _both(after, self._through(one.body, known, ends, seen))
                 return after
             case ast.For(body=inner) | ast.While(body=inner):
                 after = self._through(inner, known, ends, seen)
-                return after if after is not None and _runs(statement) else known
+                return after if after is not None and runs(statement) else known
         return known
 
     def _tried(self, node: ast.Try, known: set[str], ends: list[set[str]], seen: tuple[str, ...]) -> set[str] | None:
@@ -220,15 +220,17 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
     return one & other
 
 
-def _swallows(context: ast.expr) -> bool:
+def swallows(context: ast.expr) -> bool:
+    """Whether a context may end without an exception where its block raised one."""
     return isinstance(context, ast.Call) and last_name(context.func) in _SWALLOWING
 
 
-def _takes_all(case: ast.match_case) -> bool:
+def takes_all(case: ast.match_case) -> bool:
+    """Whether a case takes whatever the ones before it left."""
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
-def _runs(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
+def runs(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
     """Whether a loop certainly has a round: over literals, or over a number of times that is one."""
     match loop:
         case ast.While(test=ast.Constant(value=value)):
@@ -286,7 +288,7 @@ def held_at(body: Iterable[ast.stmt], lines: Collection[int]) -> Held:
     for each in body:
         if each.lineno in lines:
             break
-        inside = [part for part in _blocks(each) if any(_has(one, lines) for one in part)]
+        inside = [part for part in blocks_of(each) if any(has_line(one, lines) for one in part)]
         if inside:
             if isinstance(each, ast.If):
                 tests += _parts(each.test if inside[0] is each.body else ast.UnaryOp(ast.Not(), each.test))
@@ -312,14 +314,16 @@ def _methods_called(statement: ast.stmt) -> set[str]:
     return {each.attr for each in calls if isinstance(each, ast.Attribute) and is_self(each.value)}
 
 
-def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a statement that has others inside of it."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body
 
 
-def _has(statement: ast.stmt, lines: Collection[int]) -> bool:
+def has_line(statement: ast.stmt, lines: Collection[int]) -> bool:
+    """Whether a statement, or one inside of it, begins on some lines."""
     return any(isinstance(each, ast.stmt) and each.lineno in lines for each in ast.walk(statement))
 
 
@@ -350,7 +354,7 @@ def _tests(cls: ast.ClassDef, statement: ast.stmt) -> tuple[str, ...]:
     Where `self.wide = wide` stands in the method, `if wide:` tests what `if self.wide:` does later.
     """
     for method in cls.body:
-        if isinstance(method, FUNCTIONS) and _has(method, (statement.lineno,)):
+        if isinstance(method, FUNCTIONS) and has_line(method, (statement.lineno,)):
             tests = held_at(method.body, (statement.lineno,)).tests
             for name in _kept(method):
                 tests = tuple(re.sub(rf"(?<![\w.]){re.escape(name)}\b", f"self.{name}", each) for each in tests)

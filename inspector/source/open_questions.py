@@ -8,6 +8,7 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
   tensor of any device, but a tensor of a GPU cannot be combined with one of the CPU, which shows only on a GPU.
 - an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
+- a number of the model and lengths that callers leave on the CPU: a tensor of a GPU cannot be combined with them.
 - numbers, of which torch.where makes a tensor of the default dtype: it rounds 0.1, not the 0.5 of the objects that run.
 - what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
   numbers.
@@ -46,6 +47,7 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
         asked += function.cut_slices()
         asked += function.made_on_cpu(_modules(new))
         asked += function.chosen_elsewhere()
+        asked += function.numbers_elsewhere()
         asked += function.numbers_selected(new)
     asked += _other_sizes(old, new, added)
     asked += _copies_of_arguments(old, removed)
@@ -113,6 +115,38 @@ class _Changed(Struct, frozen=True):
                             f"Is what callers pass as {names} always on the device of the model? On the CPU, it cannot "
                             f"be selected by `{ast.unparse(test)}` of a GPU."
                         )
+
+    def numbers_elsewhere(self) -> Iterator[str]:
+        """Yield a question for each number of the model, a tensor now, that is combined with what callers pass beside.
+
+        A number can be combined with a tensor of any device. The argument that the model computes with is where the
+        model is; lengths beside it often stay on the CPU, and cannot be combined with a tensor of a GPU.
+        """
+        numbers = {name for name, found in self.values.items() if any(map(self._is_number_of_model, found))}
+        given = _parameters(self.node)
+        beside = {name for name in given if not self.values.get(name)} - _reaching(self.node)
+        if beside == given:
+            return  # whichever argument the model is called with is its input
+        for each in ast.walk(self.node):
+            if not isinstance(each, ast.BinOp):
+                continue
+            for one, other in ((each.left, each.right), (each.right, each.left)):
+                is_number = isinstance(one, ast.Name) and one.id in numbers
+                names = _names(other) - {"torch"}
+                if (is_number or self._is_number_of_model(one)) and names and names <= beside and not _calls(other):
+                    yield (
+                        f"Is what callers pass as {' and '.join(f'`{name}`' for name in sorted(names))} always on the "
+                        f"device of the model? On the CPU, it cannot be combined with `{ast.unparse(one)}` of a GPU."
+                    )
+
+    def _is_number_of_model(self, node: ast.expr) -> bool:
+        """Whether a changed line makes a tensor without a gradient of what the model computes or keeps."""
+        match node:
+            case ast.Call(func=ast.Attribute(attr="to" | "long" | "double" | "reshape" | "clone", value=inner)):
+                return self._is_number_of_model(inner)
+            case ast.Call(func=ast.Attribute(attr="detach", value=inner)) if node.lineno in self.lines:
+                return _is_of_model(inner, self.values, 0)
+        return False
 
     def numbers_selected(self, tree: ast.Module) -> Iterator[str]:
         """Yield a question for each choice by torch.where of two sides in which nothing is certainly a tensor."""
@@ -211,6 +245,31 @@ def _is_of_model(node: ast.expr, values: Values, depth: int) -> bool:
         return True
     names = _names(node) if depth < _DEEPEST else ()
     return any(_is_of_model(value, values, depth + 1) for name in names for value in values.get(name, ()))
+
+
+def _reaching(function: ast.AST) -> set[str]:
+    """Return the names that a function passes to a layer, or combines with a tensor of self: they are on its device."""
+    found: set[str] = set()
+    for each in ast.walk(function):
+        match each:
+            case ast.Call(func=called, args=args, keywords=keywords) if is_self(_root(called)):
+                found |= {name for one in (*args, *(word.value for word in keywords)) for name in _names(one)}
+            case ast.BinOp(left=left, right=right):
+                for one, other in ((left, right), (right, left)):
+                    if isinstance(one, ast.Attribute) and is_self(one.value):
+                        found |= _names(other)
+    return found
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """Return what the attributes and items of an expression are read from."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
+def _calls(node: ast.expr) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 _COMPUTING = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)

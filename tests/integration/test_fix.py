@@ -310,3 +310,36 @@ def test_apply_refuses_an_uncommitted_file_before_it_searches(ctrace: Command):
     assert "REPAIRED" not in ran.out
     assert "observing" not in ran.err
     assert "net.py is not in git yet" in ran.err
+
+
+INDEXED = """\
+import torch
+from torch import nn
+
+
+class Sampler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sigmas", torch.linspace(1.0, 0.1, 8))
+
+    def forward(self, x, step):
+        return x - self.sigmas[step].item() * torch.tanh(x)
+
+
+model = Sampler()
+
+
+def inputs():
+    return torch.randn(2, 3), torch.tensor(2)
+"""
+
+
+def test_what_inductor_refuses_is_not_proved(ctrace: Command):
+    """Dynamo takes the number of an element whose index is a tensor; each call fails in AOTAutograd then."""
+    found = fixed(ctrace, INDEXED, "--only", "capture_scalar_outputs")
+    (repair,) = found["repairs"]
+    assert not repair["proved"]
+    assert repair["why"].startswith("the changed target fails with Inductor: ")
+    compiled = next(each for each in repair["obligations"] if each["name"] == "compiled")
+    assert not compiled["closed"]
+    assert found["combined"] is None

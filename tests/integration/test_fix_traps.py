@@ -90,3 +90,52 @@ def test_a_right_repair_is_proved(trap: Trap, tmp_path: Path, server: ForkServer
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     outcome = proof_of(trap, tmp_path, server)
     assert outcome.proved, outcome.why
+
+
+READ = """\
+import torch
+from torch import nn
+
+
+@torch.compile(backend="eager")
+def doubled(x):
+    return x * 2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("level", torch.tensor(0.5))
+
+    def forward(self, x):
+        return {returned} * self.level.item()
+
+
+model = Net()
+
+
+def inputs():
+    return (torch.randn(4, 3),)
+"""
+OPTION = "from torch import nn\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
+
+
+@pytest.mark.parametrize(
+    ("returned", "runs"), [("x", 2), pytest.param("doubled(x)", 3, marks=pytest.mark.slow)], ids=["eager", "inside"]
+)
+def test_an_option_of_compile_needs_no_eager_call(returned: str, runs: int, tmp_path: Path, server: ForkServer):
+    """A capture and compiled calls are enough, unless eager calls run what the program compiles itself."""
+    path = tmp_path / "net.py"
+    path.write_text(READ.format(returned=returned))
+    file = str(path)
+    with Runner(resolve(file), Options(), 120, SearchBudget(None), server) as runner:
+        session = runner.capture(Trial())
+        prover = Prover(runner, session)
+        assert prover.why_unstable() == ""
+        gone = Counter({key: count for key, count in keys_of(session).items() if key[0] == "break"})
+        changed = NewText(file, path.read_text().replace("from torch import nn\n", OPTION))
+        change = ChangeToProve(trial_with([changed]), gone, keeps_eager=True, names=("capture_scalar_outputs",))
+        before = runner.runs
+        outcome = prover.attempt(change).outcome
+        assert outcome.proved, outcome.why
+        assert runner.runs - before == runs

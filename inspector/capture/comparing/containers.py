@@ -458,14 +458,20 @@ def children(
     if isinstance(value, FIXED) and len(value) <= _LONG:
         yield from ((f"{path}[{index}]", kind, item) for index, item in enumerate(value))
     elif isinstance(value, FunctionType):
-        yield from _around_function(value)
+        yield from around_function(value)
     elif not isinstance(value, _WITHOUT_CLASS) and container is not None:
         yield from ((cls.__qualname__, "method", cls) for cls in type(value).__mro__[:-1])
     else:
         yield from ((path, kind, item) for item in sealed.inside(value))
 
 
-def _around_function(function: FunctionType) -> Iterator[tuple[str, str, Any]]:
+def is_bare(function: FunctionType) -> bool:
+    """Whether a function has neither attributes nor default values."""
+    return not (function.__dict__ or function.__defaults__ or function.__kwdefaults__)
+
+
+def around_function(function: FunctionType) -> Iterator[tuple[str, str, Any]]:
+    """Yield the path, kind and value of what a function refers to: its closure, its module, what it wraps."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield f"{name} of {function.__qualname__}", "closure", cell
     module = sys.modules.get(str(function.__globals__.get("__name__")))

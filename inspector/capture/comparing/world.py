@@ -20,9 +20,11 @@ from ctrace.inspector.capture.comparing.containers import (
     FIXED,
     Container,
     Content,
+    around_function,
     children,
     container_of,
     free_standing,
+    is_bare,
     is_compilers,
 )
 from ctrace.inspector.capture.comparing.sealed import Sealed, sealed
@@ -262,6 +264,10 @@ def _reachable(
             tensors[id(value)] = value
             continue
         if not with_empty and type(value) in _BUILT_IN and not value:
+            continue
+        if not with_empty and type(value) is FunctionType and is_bare(value):
+            # Most of what a model reaches: methods. Without attributes and defaults, they hold what is around them.
+            waiting.extend(each for each in around_function(value) if id(each[2]) not in seen)
             continue
         if (state := sealed(path, value)) is not None:
             hidden.append(state)

@@ -193,7 +193,8 @@ class Net(Module):
         ("[None, 1.0]", "for at, gain in enumerate(self.gains): pass", 1),
         ("[None, 1.0]", "for gain in self.gains: pass", 1),
         ("[2.0, 1.0]", "for gain in self.gains: pass", 0),
-        ("[None, 1.0]", "for gain, layer in zip(self.layers, self.gains): pass", 0),
+        ("[2.0, 1.0]", "for gain, layer in zip(self.gains, self.gains): pass", 0),
+        ("[2.0, 1.0]", "for layer, gain in zip(self.layers, self.gains): pass", 1),  # there may be no layers
         ("[]", "gain, _ = self.parts()", 1),
         ("[]", "_, gain = self.parts()", 0),
     ],
@@ -217,3 +218,217 @@ def test_one_of_several_values(gains: str, bound: str, count: int):
 )
 def test_what_each_object_has(code: str, read: str):
     assert asked(code, read) == ()
+
+
+# Names
+
+
+SHARED = """\
+RATE = 0.5
+
+class Net(Module):
+    def forward(self, h, mode, style=None):
+        {above}
+        BRANCH
+        return h
+"""
+
+
+def above(*lines: str) -> str:
+    return SHARED.format(above="\n        ".join(lines))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        above("if style is not None:", "    gain = style * 2"),
+        above("if mode:", "    gain = 2", "elif style:", "    gain = 1"),
+        above("for layer in self.layers:", "    gain = layer(h)"),
+        above("for gain in self.layers:", "    pass"),
+        above("while mode > 1:", "    gain = 2", "    mode = mode - 1"),
+        above("try:", "    gain = self.gains[mode]", "except KeyError:", "    pass"),
+        above("with suppress(KeyError):", "    gain = self.gains[mode]"),
+        above("match mode:", "    case 1:", "        gain = 2", "    case 2:", "        gain = 3"),
+        above("gain = 2", "if mode:", "    del gain"),
+        above("for layer in range(3):", "    if mode:", "        break", "    gain = 2"),
+    ],
+)
+def test_a_name_that_not_each_way_binds(code: str):
+    (question,) = asked(code, "gain")
+    assert question.startswith("Does `gain` have a value in each call? By line ")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        above("if style is not None:", "    gain = style * 2", "else:", "    gain = 1"),
+        above("if mode:", "    gain = 2", "else:", "    raise ValueError"),
+        above("if mode:", "    return h", "gain = 2"),
+        above("for layer in range(3):", "    gain = layer", "    h = h + gain"),
+        above("while True:", "    gain = 2", "    if mode:", "        break"),
+        above("try:", "    gain = self.gains[mode]", "except KeyError:", "    gain = 1"),
+        above("try:", "    gain = self.gains[mode]", "except KeyError:", "    raise", "finally:", "    mode = 1"),
+        above("with self.lock:", "    gain = 2"),
+        above("match mode:", "    case 1:", "        gain = 2", "    case _:", "        gain = 3"),
+        above("gain: float = 2"),
+        above("first, (gain, *rest) = mode"),
+        above("if (gain := mode) > 1:", "    pass"),
+        above("import gain"),
+        above("from rates import slow as gain"),
+        above("def gain(): pass"),
+        above("if mode:", "    gain = 2").replace("return h", "return h * gain"),  # each call reads it anyhow
+    ],
+)
+def test_a_name_that_each_way_binds(code: str):
+    assert asked(code, "gain") == ()
+
+
+GUARDED = """\
+def forward(h, style=None):
+    if style is not None:
+        gain = style * 2
+    if {test}:
+        {line}
+    return h
+"""
+
+
+@pytest.mark.parametrize(("test", "count"), [("style is not None", 0), ("h.is_cuda", 1)])
+def test_the_test_around_a_name_may_say_that_it_is_bound(test: str, count: int):
+    branch, select = "h = h * gain if h.norm() > 3 else h", "h = torch.where(h.norm() > 3, h * gain, h)"
+    texts = (GUARDED.format(test=test, line=line) for line in (branch, select))
+    assert len(absent_values(*texts)) == count
+
+
+CLOSURE = """\
+def stepper(layer, mode):
+    {above}
+
+    def step(h):
+        BRANCH
+        return h
+
+    return step
+"""
+
+
+@pytest.mark.parametrize(
+    ("bound", "count"), [("if mode: gain = 2", 1), ("gain = 2", 0), ("gain = 2 if mode else 1", 0)]
+)
+def test_a_name_of_the_function_around(bound: str, count: int):
+    assert len(asked(CLOSURE.format(above=bound), "gain")) == count
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("if os.environ.get('TINY') is None:\n    GAIN = 2.0\n", 1),
+        ("if __name__ == '__main__':\n    GAIN = 2.0\n", 1),
+        ("try:\n    from rates import GAIN\nexcept ImportError:\n    pass\n", 1),
+        ("def configure(gain):\n    global GAIN\n    GAIN = gain\n", 1),
+        ("try:\n    from rates import GAIN\nexcept ImportError:\n    GAIN = 1.0\n", 0),
+        ("GAIN = 1.0\ndef configure(gain):\n    global GAIN\n    GAIN = gain\n", 0),
+        ("from rates import *\nif GAIN:\n    GAIN = 2.0\n", 0),
+        ("if TINY:\n    GAIN = 2.0\nelse:\n    GAIN = 1.0\n", 0),
+    ],
+)
+def test_a_name_of_the_file(code: str, count: int):
+    assert len(asked(code + above("pass"), "GAIN")) == count
+
+
+# Options of a command line
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        ("parser.add_argument('--gain', type=float)", 1),
+        ("parser.add_argument('-g', '--gain', default=None)", 1),
+        ("parser.add_argument('-g', dest='gain', type=float)", 1),
+        ("parser.add_argument('gain', nargs='?')", 1),
+        ("parser.add_option('--gain', type='float')", 1),
+        ("click.option('--gain', type=float)", 1),
+        ("parser.add_argument('--gain', type=float, default=1.0)", 0),
+        ("parser.add_argument('--gain', type=float, required=True)", 0),
+        ("parser.add_argument('--gain', action='store_true')", 0),
+        ("parser.add_argument('gain', type=float)", 0),
+        ("parser.add_argument('--other-gain', type=float)", 0),
+    ],
+)
+def test_an_option_without_a_default(made: str, count: int):
+    code = net("self.gain = args.gain", given="args") + f"def options(parser):\n    {made}\n"
+    assert len(asked(code)) == count
+
+
+# Layers that something else chooses
+
+
+TABLE = "NORMS = {'batch': nn.BatchNorm1d, 'none': nn.Identity}\n"
+FACTORY = "def made(kind):\n    if kind:\n        return nn.BatchNorm1d(8)\n    return nn.Identity()\n"
+
+
+@pytest.mark.parametrize(
+    ("constructor", "given", "top", "read", "count"),
+    [
+        ("self.norm = NORMS[kind](8)", "kind", TABLE, "self.norm.running_mean", 1),
+        ("self.norm = made(kind)", "kind", FACTORY, "self.norm.running_mean", 1),
+        ("self.norm = norm", "norm", "", "self.norm.bias", 1),
+        ("self.norm = norm(8)", "norm=nn.BatchNorm1d", "", "self.norm.weight", 1),
+        ("self.norm = nn.BatchNorm1d(8)", "dim", "", "self.norm.running_mean", 0),
+        ("self.norm = norm", "norm", "", "self.norm.shape", 0),
+    ],
+)
+def test_a_layer_that_something_else_chooses(constructor: str, given: str, top: str, read: str, count: int):
+    assert len(asked(net(constructor, given=given, above=top), read)) == count
+
+
+# Attributes that other objects get from outside
+
+
+KEPT = "self.stats = Stats()"
+STATS = "class Stats:\n    def __init__(self):\n        {}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        (net(KEPT, rest="    def fit(self, x):\n        self.stats.gain = x.mean()\n\n"), 1),
+        (net(KEPT) + "def fitted(net, x):\n    net.stats.gain = x.mean()\n    return net\n", 1),
+        (net(f"{KEPT}; self.stats.gain = 1.0", rest="    def fit(self, x):\n        self.stats.gain = x\n\n"), 0),
+        (net(f"{KEPT}; self.fit(1)", rest="    def fit(self, x):\n        self.stats.gain = x\n\n"), 0),
+        (net(KEPT, above=STATS.format("self.gain = 1.0")) + "def fitted(net, x):\n    net.stats.gain = x\n", 0),
+        (net("self.stats = stats", given="stats") + "stats = Stats()\nstats.gain = 1.0\n", 0),
+        (net("self.stats = stats", given="stats", rest="    def fit(self, x):\n        self.stats.gain = x\n\n"), 0),
+        (net("self.stats = made()") + "def made():\n    stats = Stats()\n    stats.gain = 1.0\n    return stats\n", 0),
+    ],
+)
+def test_an_attribute_that_only_a_later_call_sets(code: str, count: int):
+    assert len(asked(code, "self.stats.gain")) == count
+
+
+DECORATOR = """\
+def clipped(forward):
+    def wrapped(self, h):
+        BRANCH
+        return h
+    return wrapped
+
+class Net(Module):
+    gain = 2.0
+
+    @clipped
+    def forward(self, h):
+        return h
+
+class Calm(Module):
+    {}
+
+    @clipped
+    def forward(self, h):
+        return h
+"""
+
+
+@pytest.mark.parametrize(("body", "count"), [("rate = 1.0", 1), ("gain = 1.0", 0)])
+def test_a_decorator_reads_an_attribute_of_each_class_that_it_decorates(body: str, count: int):
+    assert len(asked(DECORATOR.format(body))) == count

@@ -506,3 +506,41 @@ def test_a_choice_of_numbers_is_asked_about(yes: str, no: str, asked: bool):
     lines = f"y = {yes} if h.sum() > 0 else {no}", f"y = torch.where(h.sum() > 0, {yes}, {no})"
     found = open_questions(*(CHOSEN_NUMBERS.format(line=line) for line in lines))
     assert any("two numbers" in each for each in found) is asked
+
+
+# Numbers of the model beside what callers pass
+
+
+HOPS = """\
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x, lengths):
+        hop = self.hop{read}
+        {line}
+"""
+
+
+def about_lengths(line: str) -> tuple[str, ...]:
+    texts = (HOPS.format(read=read, line=line) for read in (".item()", ".detach().clone().reshape(())"))
+    return open_questions(*texts)
+
+
+@pytest.mark.parametrize("line", ["return self.fc(x), lengths / hop", "return self.fc(x), 2 + hop * lengths"])
+def test_lengths_may_stay_on_the_cpu(line: str):
+    (question,) = about_lengths(line)
+    assert "`lengths` always on the device of the model" in question
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return self.fc(x / hop), lengths",
+        "return self.fc(x) / hop",
+        "return self.fc(x), self.embed(lengths) * hop",
+        "return self.fc(x) + self.embed(lengths), lengths / hop",
+        "return x / hop, lengths / hop",  # nothing says which of both is the input
+    ],
+)
+def test_what_the_model_computes_with_is_on_its_device(line: str):
+    assert about_lengths(line) == ()

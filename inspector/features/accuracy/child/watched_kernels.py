@@ -329,23 +329,33 @@ def _finished(graph: WatchedGraph) -> dict[Any, int]:
     return found
 
 
+def _with_clearing(lines: list[str]) -> list[str]:
+    """Let the code of a graph without inputs take none, as other graphs take theirs."""
+    begin = next((at for at, line in enumerate(lines) if _ENTRY.match(line)), None)
+    if begin is None or _CLEARS in map(str.strip, lines) or not any(map(_MARKER.match, lines)):
+        return lines
+    indent = lines[begin].partition("def")[0] + "    "
+    return [*lines[: begin + 1], f"{indent}[] = args", indent + _CLEARS, *lines[begin + 1 :]]
+
+
+def _entering(indent: str, graph: int, inputs: str) -> tuple[str, str]:
+    module = "ctrace.inspector.features.accuracy.child.watched_kernels"
+    return (
+        f"{indent}from {module} import entered as _entered, called as _called",
+        f"{indent}_entered({graph}, [{inputs}], locals())",
+    )
+
+
 def instrumented(code: str, graph: int) -> str:
     """Insert lines that tell of each marked call into the code of a graph."""
-    module = "ctrace.inspector.features.accuracy.child.watched_kernels"
     made, marked, renames, name = [], None, False, ""
     launched = {match["name"] for match in _LAUNCH.finditer(code)}
-    lacks_inputs = _CLEARS not in map(str.strip, code.splitlines()) and ":ctrace" in code
-    for line in code.splitlines():
+    for line in _with_clearing(code.splitlines()):
         made.append(line)
         indent = line[: len(line) - len(line.lstrip())]
-        if lacks_inputs and _ENTRY.match(line):
-            made.append(f"{indent}    from {module} import entered as _entered, called as _called")
-            made.append(f"{indent}    _entered({graph}, [], locals())")
-        elif line.strip() == _CLEARS:
+        if line.strip() == _CLEARS:
             # The arguments are already unpacked, in order, to the names of the graph's inputs.
-            unpacked = made[-2].partition(" = args")[0].strip()
-            made.append(f"{indent}from {module} import entered as _entered, called as _called")
-            made.append(f"{indent}_entered({graph}, [{unpacked}], locals())")
+            made += _entering(indent, graph, made[-2].partition(" = args")[0].strip().removeprefix("[]"))
         elif match := _MARKER.match(line):
             if renames:
                 made.insert(-1, f"{indent}_called({graph}, {marked}, locals())")

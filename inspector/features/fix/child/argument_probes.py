@@ -17,6 +17,9 @@ _MOST_DIMENSIONS = 4
 """Dimensions whose sizes are changed one by one: as many as images in a batch have."""
 _MANY = 1203
 """bfloat16 holds no odd number above 256, so a count of so many elements, or of each fourth one, is rounded."""
+UNEVEN = 257
+"""The least count that bfloat16 rounds: halfway between two of its numbers, where rounding changes most."""
+_MOST_COUNTS = 3
 _MOST_ELEMENTS = 1 << 20
 ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
 """Factors of the inputs where numbers become tensors with a dimension more: which side of a branch is taken decides
@@ -154,8 +157,30 @@ def other_shapes() -> dict[str, Change]:
 
 
 def many() -> dict[str, Change]:
-    """Return probes with so many elements in a dimension that bfloat16 cannot hold their number."""
-    return {f"dimension {at} of {_MANY}": lambda call, at=at: _of_many(call, at) for at in range(_MOST_DIMENSIONS)}  # type: ignore[misc]
+    """Return probes with counts that bfloat16 cannot hold: so many elements in a dimension, or integers of that size.
+
+    Lengths and steps are passed as integers, and each tensor of them alone too: an embedding has no row for such an id.
+    """
+    found: dict[str, Change] = {
+        f"dimension {at} of {_MANY}": lambda call, at=at: _of_many(call, at)  # type: ignore[misc]
+        for at in range(_MOST_DIMENSIONS)
+    }
+    found[f"integers of {UNEVEN}"] = lambda call: _of_count(call)
+    for at in range(_MOST_COUNTS):
+        found[f"integers {at + 1} alone of {UNEVEN}"] = lambda call, at=at: _of_count(call, at)  # type: ignore[misc]
+    return found
+
+
+def _of_count(call: Call, only: int | None = None) -> Call:
+    """Return arguments whose tensors of integers, or one of them, have a count that bfloat16 cannot hold."""
+    import torch
+
+    wide = (torch.int64, torch.int32, torch.int16)
+    found = [each for each in tensors(call) if each.dtype in wide and each.numel()]
+    if not found or (only is not None and (len(found) == 1 or only >= len(found))):
+        raise TargetError("no such integers", "")
+    chosen = {id(each) for each in (found if only is None else found[only : only + 1])}
+    return mapped(call, lambda leaf: torch.full_like(leaf, UNEVEN) if id(leaf) in chosen else leaf)
 
 
 def _of_many(call: Call, dimension: int) -> Call:

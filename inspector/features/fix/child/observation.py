@@ -7,6 +7,7 @@ call of a compiled function that it makes is observed, then odd inputs made from
 import copy
 import functools
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,6 +54,7 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
         left_out=observer.left_out,
         uncopied=observer.uncopied,
         times=observer.times,
+        compiles=not request.compiled and _has_compiled(),
     )
     write(found, request)
 
@@ -68,6 +70,12 @@ def _use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def _has_compiled() -> bool:
+    """Whether Dynamo has looked at any frame in this process (`counters["frames"]`, _dynamo/convert_frame.py, 2.13)."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return dynamo is not None and bool(dynamo.counters["frames"])
 
 
 @contextmanager

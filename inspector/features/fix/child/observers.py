@@ -16,6 +16,7 @@ from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import REDRAWN, Mined
+from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
@@ -111,6 +112,7 @@ def _of_precision() -> dict[str, Observer]:
         for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
             name = f"model in {dtype}{'' if scale == 1.0 else f' times {scale:g}'}"
             found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
+    found[f"model in bfloat16 with integers of {UNEVEN}"] = Observer(_with_counts, _recast("bfloat16", 1.0))
     found["model in float64 with other fractions"] = Observer(_with_fractions, _recast("float64", 1.0), is_crossed=True)
     return found
 
@@ -122,6 +124,18 @@ def _cast(dtype: str) -> Prepare:
         return model.to(getattr(torch, dtype))
 
     return prepare
+
+
+def _with_counts(model: Any) -> Any:
+    """Cast a model to bfloat16 whose buffers of integers have counts that it cannot hold, such as steps so far."""
+    import torch
+
+    leaves = [leaf for leaf in model.buffers() if leaf.dtype in (torch.int64, torch.int32, torch.int16)]
+    if not leaves:
+        raise TargetError("no integers", "")
+    for leaf in leaves:
+        leaf.fill_(UNEVEN)
+    return _cast("bfloat16")(model)
 
 
 def _with_fractions(model: Any) -> Any:

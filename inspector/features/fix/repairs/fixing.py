@@ -29,7 +29,7 @@ from ctrace.inspector.features.fix.repairs.mining import mined, runs_hooks
 from ctrace.inspector.features.fix.repairs.missed_repairs import missed_findings
 from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
-from ctrace.inspector.features.fix.repairs.proving import Attempt, ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.proving import INDUCTOR, Attempt, ChangeToProve, Prover, refused, trial_with
 from ctrace.inspector.features.fix.repairs.repair_result import Combined, CombinedStep, Fixes, ProofOutcome, TriedRepair
 from ctrace.inspector.features.fix.repairs.repair_texts import changed_lines, merged_files, patch_of
 from ctrace.inspector.features.fix.repairs.trial_runs import (
@@ -382,9 +382,11 @@ class Fixing:
         files: tuple[NewText, ...] = ()
         trial = Trial()
         members: list[RepairCandidate] = []
+        chosen: list[tuple[RepairCandidate, Attempt]] = []
         attempt: Attempt | None = None
         fixed: set[str] = set()
         for each, alone in free:
+            pair = each, alone
             if {each.finding} <= fixed or self._budget.is_spent:
                 continue
             both = merged_files(self._files.all(), files, each.files)
@@ -398,6 +400,7 @@ class Fixing:
                 continue
             attempt = current
             members.append(each)
+            chosen.append(pair)
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
             if attempt.session is not None:
@@ -406,6 +409,8 @@ class Fixing:
             return None
         change = self._together(members, files, trial)
         outcome = self._finished(change, attempt.outcome, build=self._choice.build and can_build())
+        if self._has_refused(chosen, outcome):
+            return self._combined()  # of the others
         for each in members:
             outcome = self._with_answers(each, outcome)
         base = self._files.all()
@@ -429,6 +434,27 @@ class Fixing:
                 return found
         self._left_out.append("the repairs were not compiled with Inductor")
         return replace(outcome, note="the budget was spent before Inductor was tried")
+
+    def _has_refused(self, chosen: list[tuple[RepairCandidate, Attempt]], outcome: ProofOutcome) -> bool:
+        """Mark the repairs of a combination that Inductor refuses as not proved; return whether there are any.
+
+        Each was proved with Dynamo alone. One that the unchanged target fails with, too, is not to blame.
+        """
+        why = _refusal(outcome)
+        if not why or self._prover.fails_with_inductor():
+            return False
+        has_refused = False
+        for each, attempt in chosen:
+            if len(chosen) > 1:
+                if self._budget.is_spent:
+                    break
+                alone = self._prover.through_backend(self._change(each), attempt.outcome, build=False)
+                why = _refusal(alone)
+            if why:
+                at = next(index for index, pair in enumerate(self._tried) if pair[1] is attempt)
+                self._tried[at] = each, replace(attempt, outcome=refused(attempt.outcome, why))
+                has_refused = True
+        return has_refused
 
     def _may_combine(self, each: RepairCandidate, alone: Attempt) -> bool:
         return not self._question(each, alone.outcome) and not each.library
@@ -527,6 +553,11 @@ class Fixing:
         if not outcome.proved:
             return (1, 0, 0, -passed, lines)
         return (0, bool(self._question(each, outcome)), bool(each.library), -gain, lines)
+
+
+def _refusal(outcome: ProofOutcome) -> str:
+    """Return why Inductor refuses a repair; empty: it does not, or was not tried."""
+    return next((each.detail for each in outcome.checks if each.name == INDUCTOR and not each.passed), "")
 
 
 def names_of(each: RepairCandidate) -> set[str]:

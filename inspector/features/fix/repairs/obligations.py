@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.trial import ON, Entry, Observed
-from ctrace.inspector.features.fix.repairs.comparing import CallDifference, is_excused
+from ctrace.inspector.features.fix.repairs.comparing import KEPT, CallDifference, is_excused
 from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
 VALUE, DTYPE, OVERFLOW, GRADIENT, IDENTITY, STATE, EXCEPTIONS, EFFECTS, RANDOM, COST, COMPILED = NAMES = (
@@ -92,8 +92,6 @@ _ASKED: Mapping[str, str] = {
 }
 """The obligation that the question of a repair is about; `value` where none is named."""
 
-_KEPT = "no statement of the program changes, only an option of torch.compile"
-
 
 def tried(
     names: Iterable[str],
@@ -131,7 +129,7 @@ def tried(
     repairs = list(names)
     made = []
     for name in NAMES:
-        read = _KEPT if keeps_eager and name != COMPILED else _reading(repairs, name)
+        read = KEPT if keeps_eager and name != COMPILED else _reading(repairs, name)
         if runs_hooks and name in _OF_HOOKS and not keeps_eager:
             read = ""
         if name in differing:

@@ -29,6 +29,7 @@ from ctrace.inspector.features.fix.repairs.comparing import (
     checks_of,
     differences,
     ended_check,
+    kept_checks,
     sides_check,
 )
 from ctrace.inspector.features.fix.repairs.finding_differences import (
@@ -39,7 +40,7 @@ from ctrace.inspector.features.fix.repairs.finding_differences import (
     new_keys,
     words_of,
 )
-from ctrace.inspector.features.fix.repairs.repair_result import Obligation, ProofCheck, ProofOutcome
+from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation, ProofCheck, ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner
 from ctrace.inspector.runs.trial_runner import CALLS
 
@@ -106,6 +107,8 @@ _SHOW_NOTHING = ("both_sides", "calls_ended", "within_rounding")
 """Checks that fail where calls show nothing about the change."""
 _ALIKE = re.compile(r"0x[0-9a-f]+|\d+")
 """What differs between two messages about one failure: addresses, line numbers, seconds."""
+INDUCTOR = "inductor_equal"
+"""The check that compiling with Inductor works, and that its results are those of eager."""
 PROBE_SECONDS = 120.0
 """Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
 
@@ -277,12 +280,18 @@ class Prover:
         try:
             session = self._runner.capture(change.trial, through_backend=True, build=build)
         except FailedTrialError as error:
-            check = ProofCheck("inductor_equal", False, f"the changed target fails with Inductor: {error}")
-            return replace(outcome, checks=(*outcome.checks, check))
+            return refused(outcome, f"the changed target fails with Inductor: {error}")
         known = Counter(_dangers(self._session))
         wrong = [each for each in _dangers(session) if not known[each]]
-        detail = f"compiled by Inductor, {words_of(wrong[0])}" if wrong else f"{session.compared or 0} calls compared"
-        return replace(outcome, checks=(*outcome.checks, ProofCheck("inductor_equal", not wrong, detail)), note=note)
+        if wrong:
+            return replace(refused(outcome, f"compiled by Inductor, {words_of(wrong[0])}"), note=note)
+        check = ProofCheck(INDUCTOR, True, f"{session.compared or 0} calls compared")
+        return replace(outcome, checks=(*outcome.checks, check), note=note)
+
+    def fails_with_inductor(self) -> bool:
+        """Whether the unchanged target fails with Inductor: no repair is to blame then."""
+        self._why_failed("", through_backend=True)
+        return bool(self._failing[True])
 
     def _behavior(self, change: ChangeToProve) -> _Behavior:
         """Observe the calls with and without a change."""
@@ -292,15 +301,21 @@ class Prover:
         before, failed = self._watched(change, folder)
         if failed is not None:
             return _failed(failed)
-        timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
-        request = replace(self._request, probes=before.probes, against=folder, timed=timed)
-        after = self._runner.observe(change.trial, request)
+        # Options of torch.compile act on no eager call, and two runs of the unchanged program were equal.
+        is_same = change.keeps_eager and not before.compiles and not self._runner.is_program and not folder
+        if is_same:
+            after = before
+        else:
+            timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
+            request = replace(self._request, probes=before.probes, against=folder, timed=timed)
+            after = self._runner.observe(change.trial, request)
         if after.left_out:  # the calls that are missing differ in nothing else
             return _failed(ProofCheck("probes", False, f"the changed target cannot be observed: {after.left_out}"))
         keeps_gradients = not (change.drops_gradients or self._inference)
         every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
         unusual, found = _parted(_accepted(every, before, after))
-        checks = [*checks_of(found, len(before.entries)), *_reach_checks(before, after, change)]
+        compared = kept_checks() if is_same else checks_of(found, len(before.entries))
+        checks = [*compared, *_reach_checks(before, after, change)]
         of_gradients: set[str] = set()
         if found:
             rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
@@ -379,6 +394,15 @@ class Prover:
             self._compiled[probes] = self._runner.observe(Trial(), request)
         found = _compiled_differences(before, self._compiled[probes])
         return {(each.entry, each.call, each.kind) for each in found}
+
+
+def refused(outcome: ProofOutcome, why: str) -> ProofOutcome:
+    """Return an outcome without Inductor as that of a repair that Inductor refuses."""
+    closed = tuple(
+        replace(each, closed=False, how=How.TRYING, detail=why) if each.name == obligations.COMPILED else each
+        for each in outcome.obligations
+    )
+    return replace(outcome, checks=(*outcome.checks, ProofCheck(INDUCTOR, False, why)), obligations=closed)
 
 
 def _with_hint(checks: list[ProofCheck], of_gradients: set[str]) -> tuple[ProofCheck, ...]:

@@ -68,8 +68,10 @@ def test_arguments_are_watching_under_the_names_of_the_graph() -> None:
 def test_a_graph_without_inputs_is_entered_too() -> None:
     code = CODE.replace("    arg0_1, arg1_1 = args\n    args.clear()\n", "")
     lines = [each.strip() for each in instrumented(code, 7).splitlines()]
-    assert lines[:3] == [
+    assert lines[:5] == [
         "def call(args):",
+        "[] = args",
+        "args.clear()",
         "from ctrace.inspector.features.accuracy.child.watched_kernels import entered as _entered, called as _called",
         "_entered(7, [], locals())",
     ]

@@ -14,6 +14,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     emptied,
+    many,
     other_dtypes,
     other_kinds,
     other_shapes,
@@ -237,3 +238,32 @@ def test_only_one_of_several_tensors_is_emptied():
     assert [leaf.numel() for leaf in change(Call((X, X.clone()), {})).args] == [0, 6]
     with pytest.raises(TargetError):
         change(Call((X,), {}))
+
+
+# Counts
+
+
+def test_integers_get_a_count_that_bfloat16_rounds():
+    call = Call((torch.tensor([5, 3]), torch.tensor([True]), torch.ones(2), torch.tensor([1])), {})
+    lengths, mask, floats, step = many()["integers of 257"](call).args
+    assert (lengths.tolist(), mask.tolist(), floats.tolist(), step.tolist()) == ([257, 257], [True], [1, 1], [257])
+    alone = many()["integers 2 alone of 257"](call).args
+    assert (alone[0].tolist(), alone[3].tolist()) == ([5, 3], [257])
+    for name, other in (("integers 1 alone of 257", call.args[:1]), ("integers of 257", call.args[1:3])):
+        with pytest.raises(TargetError):
+            many()[name](Call(other, {}))
+
+
+def weighted(self: Any, x: Any, lengths: Any) -> Any:
+    return lengths.max().item() * x
+
+
+def weighted_by_tensor(self: Any, x: Any, lengths: Any) -> Any:
+    return lengths.max().detach() * x
+
+
+def test_a_count_on_the_left_of_16_bits_is_rounded():
+    x = torch.linspace(-1, 1, 24).view(4, 6)
+    probe = "model in bfloat16 on integers of 257"
+    found = differences(*(observed(each, (x, torch.tensor([4, 2])), probe) for each in (weighted, weighted_by_tensor)))
+    assert f"base, {probe}" in {each.entry for each in found}
