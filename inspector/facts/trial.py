@@ -144,6 +144,8 @@ class Mined(Struct, frozen=True):
     further_integers: tuple[int, ...] = ()
     """More numbers of the code, tried as sizes and arguments only."""
     further_fractions: tuple[float, ...] = ()
+    reporting: tuple[str, ...] = ()
+    """Methods that only say what a repair sets by another method, as `get_x` does for `set_x`."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:

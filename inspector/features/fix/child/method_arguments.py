@@ -55,6 +55,8 @@ def _methods_of(cls: type, path: str, mined: Mined) -> Iterator[Method]:
             function = value.fset if isinstance(value, property) else value
             if name.startswith("_") or name == "forward" or not inspect.isfunction(function) or name in found:
                 continue
+            if name in mined.reporting:  # that the repair set what it sets is no difference
+                continue
             found.add(name)
             # What a decorator made calls the method itself, whose code says what it writes.
             plain = inspect.unwrap(function)

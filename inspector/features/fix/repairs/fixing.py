@@ -49,6 +49,9 @@ _MOST_TRIES = 10
 MONKEYPATCH = "monkeypatch"
 """The name of a repair that replaces a package's functions from the user's file."""
 
+_SETS, _SAYS = "set_", "get_"
+"""How the names of two methods begin that set a choice of a library and say it."""
+
 Say = Callable[[str], None]
 
 
@@ -171,7 +174,9 @@ class Fixing:
         for each in waiting:
             for text in each.files if each.kind == "source" else ():
                 changed[text.file].append(text.text)
-        return mined(self._files.all(), changed)
+        set_by = (name for each in waiting for name, _ in each.trial.calls if name.startswith(_SETS))
+        reporting = tuple(dict.fromkeys(f"{_SAYS}{name.removeprefix(_SETS)}" for name in set_by))
+        return replace(mined(self._files.all(), changed), reporting=reporting)
 
     def _advice(self, wanted: set[str]) -> tuple[Suggestion, ...]:
         """Return the advice of `explain`, tried as `explain` tries it if a `wanted` finding has no proved repair.

@@ -270,6 +270,18 @@ def test_more_methods_than_a_proof_calls_leave_those_that_matter():
     assert "base, after unload()" in names
 
 
+def test_a_method_that_says_what_a_repair_sets_is_not_called():
+    said = {name: lambda self: "eager" for name in ("get_kind", "get_size")}
+    for name, method in said.items():
+        method.__name__ = name
+    subject = type("Said", (Plain,), {"forward": lambda self, x: x * 2, **said})()
+    request = ProofRequest("", seconds=600.0, mined=Mined(reporting=("get_kind",), files=(HERE,)))
+    ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+    names = [each.entry.name for each in ModelObserver(Loaded(subject, ways), request, train=False).observe()]
+    assert "base, after get_size()" in names
+    assert "base, after get_kind()" not in names
+
+
 @pytest.mark.parametrize(("name", "has_run"), [("Offset", True), ("Module", False), ("Other", False)])
 def test_a_constructor_has_run_where_a_call_gets_such_an_object(name: str, has_run: bool):
     line = Condition(HERE, 1, "", constructed=name)
