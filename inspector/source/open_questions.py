@@ -9,6 +9,8 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
 - an attribute that has another size in another object: `h + self.slots` has the shape of `h` for one slot only.
 - what a caller passed: `copy.deepcopy` refuses a tensor with an autograd history, `clone` cuts its gradient.
 - a number of the model and lengths that callers leave on the CPU: a tensor of a GPU cannot be combined with them.
+- a layer or a function that a caller chooses: torch.where calls both sides, of which one may be None, or do more than
+  compute.
 - numbers, of which torch.where makes a tensor of the default dtype: it rounds 0.1, not the 0.5 of the objects that run.
 - what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
   numbers.
@@ -49,6 +51,7 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
         asked += function.chosen_elsewhere()
         asked += function.numbers_elsewhere()
         asked += function.numbers_selected(new)
+        asked += function.chosen_by_callers(new)
     asked += _other_sizes(old, new, added)
     asked += _copies_of_arguments(old, removed)
     asked += _arrays_from_callers(old, removed)
@@ -159,6 +162,36 @@ class _Changed(Struct, frozen=True):
                             "torch.where makes a tensor of the default dtype."
                         )
 
+    def chosen_by_callers(self, tree: ast.Module) -> Iterator[str]:
+        """Yield a question for each call, in a side of torch.where, of what a caller passes."""
+        for each in ast.walk(self.node):
+            match each:
+                case ast.Call(func=ast.Attribute(attr="where"), args=[_, yes, no]) if each.lineno in self.lines:
+                    for call in (node for side in (yes, no) for node in ast.walk(side) if isinstance(node, ast.Call)):
+                        if self._is_passed(tree, call.func, 0):
+                            name = ast.unparse(call.func)
+                            yield (
+                                f"Can `{name}` run in each call, whatever a caller chooses for it? torch.where "
+                                "computes both sides; what did not run before may be None, or change something."
+                            )
+
+    def _is_passed(self, tree: ast.Module, node: ast.expr, depth: int) -> bool:
+        """Whether an expression is an argument, or an attribute that keeps one, or an item that an argument selects."""
+        match node:
+            case ast.Name(id=name):
+                values = self.values.get(name, ()) if depth < _DEEPEST else ()
+                return name in _parameters(self.node) or any(
+                    self._is_passed(tree, value, depth + 1) for value in values
+                )
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+                cls = next((each for each in classes if self.node in each.body), None)
+                return cls is not None and name in _kept_arguments(cls)
+            case ast.Subscript(value=held, slice=index):
+                names = _names(index) & _parameters(self.node)
+                return bool(names) or self._is_passed(tree, held, depth)
+        return False
+
     def _has_tensor(self, tree: ast.Module, node: ast.expr, depth: int) -> bool:
         """Whether an expression certainly has a tensor in it: what a call returns, or what some line uses as one."""
         for each in ast.walk(node):
@@ -233,6 +266,19 @@ def _is_used_as_tensor(function: ast.AST, name: str) -> bool:
                 if name in _names(left) | _names(right):
                     return True
     return False
+
+
+def _kept_arguments(cls: ast.ClassDef) -> set[str]:
+    """Return the attributes that a constructor sets to one of its parameters."""
+    found = set()
+    for method in cls.body:
+        if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS:
+            for each in ast.walk(method):
+                match each:
+                    case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                        if isinstance(value, ast.Name) and value.id in _parameters(method):
+                            found.add(name)
+    return found
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -544,3 +544,53 @@ def test_lengths_may_stay_on_the_cpu(line: str):
 )
 def test_what_the_model_computes_with_is_on_its_device(line: str):
     assert about_lengths(line) == ()
+
+
+# Layers and functions that a caller chooses
+
+ROUTED = """\
+import torch
+from torch import nn
+
+def choose(x, first, second):
+    {function}
+
+class Router(nn.Module):
+    def __init__(self, adapter, dim):
+        super().__init__()
+        self.adapter = adapter
+        self.plain = nn.Linear(dim, dim)
+        self.experts = nn.ModuleList([nn.Linear(dim, dim), nn.Linear(dim, dim)])
+
+    def forward(self, x, number):
+        layer = self.experts[number]
+        {method}
+        return y
+"""
+
+
+def about_chosen(*, function: str = "", method: str = "") -> tuple[str, ...]:
+    """Ask about one choice, in a function or in a method, that becomes torch.where."""
+    texts = []
+    for choice in ("{} if x.sum() > 0 else {}", "torch.where(x.sum() > 0, {}, {})"):
+        names = {"function": function, "method": method}
+        sides = {key: choice.format(*value.split("|")) if value else "x" for key, value in names.items()}
+        texts.append(ROUTED.format(function=f"return {sides['function']}", method=f"y = {sides['method']}"))
+    return open_questions(*texts)
+
+
+def test_functions_that_a_caller_chooses_are_asked_about():
+    first, second = about_chosen(function="first(x)|second(x)")
+    assert first.startswith("Can `first` run in each call, whatever a caller chooses for it?")
+    assert second.startswith("Can `second` run in each call")
+
+
+@pytest.mark.parametrize("called", ["self.adapter", "layer", "self.experts[number]"])
+def test_a_layer_that_a_caller_chooses_is_asked_about(called: str):
+    (question,) = about_chosen(method=f"{called}(x)|self.plain(x)")
+    assert question.startswith(f"Can `{called}` run in each call")
+
+
+def test_layers_that_the_class_makes_and_methods_of_arguments_are_not():
+    assert about_chosen(method="self.plain(x)|self.experts[0](x)") == ()
+    assert about_chosen(method="x.relu()|torch.tanh(x)") == ()
