@@ -175,7 +175,8 @@ def test_trials_draw_the_numbers_of_the_run(ctrace: Command, other: str):
     assert len(first) > 2
     assert all(len(numbers) >= 2 and numbers[:2] == first[0][:2] for numbers in first)
     assert first[0][0] != first[0][1]
-    assert drawn_in(ctrace)[0][0] != first[0][0]
+    if not other:  # the command draws the seed, before it is known where its captures run
+        assert drawn_in(ctrace)[0][0] != first[0][0]
 
 
 def drawn_in(ctrace: Command) -> list[list[str]]:

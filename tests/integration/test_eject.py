@@ -114,15 +114,10 @@ def test_caches_stay_on_and_an_edited_kernel_is_compiled_again(ctrace: Command, 
     (tmp_path / "model.py").write_text(MODEL.format(device=device))
     done = ctrace("kernels", "eject", "gelu", "-o", "ops", "--of", "model.py")
     assert done.code == 0, done.err
-    environment = {
-        **os.environ,
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
-    }
+    (tmp_path / "cached.py").write_text(CACHED)
 
     def compile_in_a_process() -> list[float]:
-        script = [sys.executable, "-c", CACHED]
-        done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+        done = ctrace.python("cached.py", TORCHINDUCTOR_FX_GRAPH_CACHE="1")
         assert done.returncode == 0, done.stderr[-3000:]
         return list(json.loads(done.stdout))
 

@@ -45,10 +45,10 @@ warm process has fewer; and code generated in a fork of its own, which takes a c
 _WHERE = ("rank", "frame_id", "frame_compile_id", "attempt", "has_payload", "stack")
 
 
-def recorded(ctrace: Command) -> Counter[str]:
+def recorded(ctrace: Command, *options: str) -> Counter[str]:
     """Return how many records of each kind the log of a capture has, but for those that vary."""
     ctrace.write("net.py", BROKEN_AND_RECOMPILED)
-    ran = ctrace("kernels", "net.py", "--train", "--json")
+    ran = ctrace("kernels", "net.py", "--train", "--json", *options)
     assert ran.code == 0, ran.err
     (log,) = (ctrace.folder / ".ctrace").glob("*/trace.log")
     kinds = Counter(kind_of(line) for line in log.read_text().splitlines() if line.startswith("V"))
@@ -61,8 +61,11 @@ def kind_of(line: str) -> str:
     return f"{kind} {header[kind]['name']}" if kind == "artifact" else kind
 
 
-def test_a_warm_capture_records_what_a_new_process_does(tmp_path: Path, ctrace: Command) -> None:
+@pytest.mark.parametrize("options", [(), ("--target", "h100")], ids=["cpu", "target"])
+def test_a_warm_capture_records_what_a_new_process_does(
+    tmp_path: Path, ctrace: Command, options: tuple[str, ...]
+) -> None:
     (tmp_path / "new").mkdir()
-    warm, new = recorded(ctrace), recorded(Command(tmp_path / "new"))
+    warm, new = recorded(ctrace, *options), recorded(Command(tmp_path / "new"), *options)
     assert warm["artifact ctrace_kernel"] > 1
     assert warm == new

@@ -4,8 +4,8 @@ To import both takes four of the five seconds of a small model's capture. So a s
 `WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. So do
 measurements, the processes that try a kernel, and the process in which `ctrace repro` tries candidates. The capture is
 real; only its process did not start anew. A new process still runs whatever could observe the difference:
-files that ctrace would not fork either (`inspector/runs/suitable.py`), captures for a target GPU, and captures
-with other variables that torch reads while it is imported.
+files that ctrace would not fork either (`inspector/runs/suitable.py`), and captures with other variables that torch
+reads while it is imported. `tests/integration/test_warm.py` compares captures of both kinds.
 """
 
 import json
@@ -33,8 +33,9 @@ from ctrace.inspector.runs.fork_client import ForkServer
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
 _LATE: tuple[str, ...] = (
-    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM",
-    "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
+    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "GROUP_", "KINETO_LOG_LEVEL", "LINES", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "MASTER_", "NO_COLOR", "PYTEST_", "RANK", "ROLE_", "TERM", "TORCHELASTIC_", "WORLD_SIZE", "TORCHINDUCTOR_AUTOGRAD_",
+    "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
 """The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
 _LOGS = ("TORCH_LOGS", "TORCH_TRACE")
@@ -313,8 +314,6 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _why_new_process(request: CaptureRequest) -> str:
-    if request.options.target is not None:
-        return "it presents another GPU to torch from the start"
     return _why_not_read(request)
 
 

@@ -37,7 +37,10 @@ def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
             with recorder.watching("whether Dynamo takes Triton kernels"):
                 # Dynamo calls this for each kernel (_dynamo/variables/builder.py), from 2.15 on with `include_cpu`.
                 package = support.has_triton_package
-                patches.enter_context(patched(support, "has_triton", functools.cache(lambda **_: package())))
+                takes_kernels: Any = functools.cache(lambda **_: package())
+                # What imported the original earlier still asks that one, which caches its answer, too.
+                takes_kernels.__wrapped__ = support.has_triton
+                patches.enter_context(patched(support, "has_triton", takes_kernels))
 
         def install(jit: ModuleType) -> None:
             with recorder.watching("kernels that run without a GPU"):

@@ -541,8 +541,10 @@ def _forget() -> None:
     for module, names in _CACHED.items():
         for name in names:
             cached: Any = getattr(importlib.import_module(module), name, None)
-            if hasattr(cached, "cache_clear"):
-                cached.cache_clear()
+            while cached is not None:  # also what a hook replaced: Inductor may have imported it before
+                if hasattr(cached, "cache_clear"):
+                    cached.cache_clear()
+                cached = getattr(cached, "__wrapped__", None)
     from torch._inductor.runtime.hints import DeviceProperties
 
     create: Any = DeviceProperties.create
