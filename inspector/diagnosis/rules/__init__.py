@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     construct_rules.detached,
     construct_rules.made_with_gradients,
     construct_rules.new_views,
+    construct_rules.old_reductions,
     construct_rules.symbolic_conditions,
     output_rules.clocks,
     output_rules.counters,

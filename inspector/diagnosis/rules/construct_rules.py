@@ -173,6 +173,39 @@ _OF_SHAPES = frozenset(("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_"
 """Methods that have a counterpart which returns a view, of those that torch tags `inplace_view` (2.13)."""
 
 
+def old_reductions(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer `reduction` in place of size_average and reduce, of which a loss of torch computes it in each call."""
+    for cause in scene.causes:
+        yield from islice(_rewritten(scene, cause, _with_reduction, 86), 1)
+
+
+def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line) if _NO_TENSOR in broken.gb else None
+    for call in ast.walk(statement) if statement is not None else ():
+        old = {each.arg: each.value for each in getattr(call, "keywords", ()) if each.arg in _OLD_REDUCTIONS}
+        if not isinstance(call, ast.Call) or not old:
+            continue
+        values = {name: value.value for name, value in old.items() if isinstance(value, ast.Constant)}
+        if len(values) < len(old):
+            continue
+        averages, reduces = (True if values.get(name) is None else values[name] for name in _OLD_REDUCTIONS)
+        reduction = ("mean" if averages else "sum") if reduces else "none"
+        kept = [each for each in call.keywords if each.arg not in (*_OLD_REDUCTIONS, "reduction")]
+        arguments = [*(source_of(text, each) for each in (*call.args, *kept)), f'reduction="{reduction}"']
+        new = f"{source_of(text, call.func)}({', '.join(arguments)})"
+        advice = (
+            f"write `{shortened(new)}`{in_library(broken.file)}: torch makes the same of "
+            f"{' and '.join(old)}, and warns of the old names, which Dynamo does not trace."
+        )
+        yield _Rewrite(call, new, advice)
+
+
+_NO_TENSOR = "GB0208"
+"""The id of a break for a function of torch that returns no tensor, here `legacy_get_string` of nn/_reduction.py."""
+_OLD_REDUCTIONS = ("size_average", "reduce")
+"""Arguments of losses that `reduction` replaces; None counts as True (2.13, nn/_reduction.py)."""
+
+
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)

@@ -186,6 +186,31 @@ def test_another_statement_stays(line: str):
     assert not list(construct_rules.new_views(scene(ran(text, broken(3, "GB0148", called="")))))
 
 
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("nn.MSELoss(size_average=False)(y, t)", 'nn.MSELoss(reduction="sum")(y, t)'),
+        ("F.l1_loss(y, t, size_average=True)", 'F.l1_loss(y, t, reduction="mean")'),
+        ("F.nll_loss(y, t, ignore_index=0, reduce=False)", 'F.nll_loss(y, t, ignore_index=0, reduction="none")'),
+        ("F.kl_div(y, t, None, reduce=None, size_average=False)", 'F.kl_div(y, t, None, reduction="sum")'),
+        ('F.mse_loss(y, t, size_average=False, reduction="none")', 'F.mse_loss(y, t, reduction="sum")'),
+    ],
+)
+def test_reduction_takes_the_place_of_old_names(line: str, new: str):
+    text = f"from torch import nn\ndef forward(self, y, t):\n    return {line}"
+    (found,) = construct_rules.old_reductions(scene(ran(text, broken(3, "GB0208", called=""))))
+    assert edited(found) == [f"return {new}"]
+    assert not list(construct_rules.old_reductions(scene(ran(text, broken(3, "GB0007", called="")))))
+
+
+@pytest.mark.parametrize(
+    "line", ["F.mse_loss(y, t, size_average=self.mean)", "F.mse_loss(y, t)", "torch.get_rng_state()"]
+)
+def test_a_reduction_that_is_not_written_down_stays(line: str):
+    text = f"from torch import nn\ndef forward(self, y, t):\n    return {line}"
+    assert not list(construct_rules.old_reductions(scene(ran(text, broken(3, "GB0208", called="")))))
+
+
 class TestEditOfLibrary:
     def test_it_is_no_advice_unless_a_trial_confirmed_it(self):
         text = (
