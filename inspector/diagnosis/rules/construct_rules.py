@@ -5,7 +5,7 @@ Advice on breaks in torch's modules: wrappers, optimizers and quantized layers, 
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -182,28 +182,35 @@ def old_reductions(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
     statement = statement_at(text, broken.line) if _NO_TENSOR in broken.gb else None
     for call in ast.walk(statement) if statement is not None else ():
-        old = {each.arg: each.value for each in getattr(call, "keywords", ()) if each.arg in _OLD_REDUCTIONS}
-        if not isinstance(call, ast.Call) or not old:
+        if not isinstance(call, ast.Call):
             continue
-        values = {name: value.value for name, value in old.items() if isinstance(value, ast.Constant)}
-        if len(values) < len(old):
+        old = [each for each in call.keywords if each.arg in _OLD_REDUCTIONS]
+        if not old or not all(isinstance(each.value, ast.Constant) for each in old):
             continue
-        averages, reduces = (True if values.get(name) is None else values[name] for name in _OLD_REDUCTIONS)
-        reduction = ("mean" if averages else "sum") if reduces else "none"
         kept = [each for each in call.keywords if each.arg not in (*_OLD_REDUCTIONS, "reduction")]
-        arguments = [*(source_of(text, each) for each in (*call.args, *kept)), f'reduction="{reduction}"']
+        arguments = [*(source_of(text, each) for each in (*call.args, *kept)), f'reduction="{_reduction(old)}"']
         new = f"{source_of(text, call.func)}({', '.join(arguments)})"
+        names = " and ".join(str(each.arg) for each in old)
         advice = (
-            f"write `{shortened(new)}`{in_library(broken.file)}: torch makes the same of "
-            f"{' and '.join(old)}, and warns of the old names, which Dynamo does not trace."
+            f"write `{shortened(new)}`{in_library(broken.file)}: torch makes the same of {names}, and warns of the "
+            "old names, which Dynamo does not trace."
         )
         yield _Rewrite(call, new, advice)
+
+
+def _reduction(old: Iterable[ast.keyword]) -> str:
+    """Return what torch makes of old names, which are constants: False or 0 says something, None is the default, True."""
+    values = {each.arg: each.value.value for each in old if isinstance(each.value, ast.Constant)}
+    refused = {name for name, value in values.items() if value is not None and not value}
+    if "reduce" in refused:
+        return "none"
+    return "sum" if refused else "mean"
 
 
 _NO_TENSOR = "GB0208"
 """The id of a break for a function of torch that returns no tensor, here `legacy_get_string` of nn/_reduction.py."""
 _OLD_REDUCTIONS = ("size_average", "reduce")
-"""Arguments of losses that `reduction` replaces; None counts as True (2.13, nn/_reduction.py)."""
+"""Arguments of losses that `reduction` replaces (2.13, nn/_reduction.py)."""
 
 
 def _variables(text: str) -> Iterator[ast.Call]:

@@ -190,6 +190,7 @@ def test_another_statement_stays(line: str):
     ("line", "new"),
     [
         ("nn.MSELoss(size_average=False)(y, t)", 'nn.MSELoss(reduction="sum")(y, t)'),
+        ("nn.MSELoss(size_average=0)(y, t)", 'nn.MSELoss(reduction="sum")(y, t)'),
         ("F.l1_loss(y, t, size_average=True)", 'F.l1_loss(y, t, reduction="mean")'),
         ("F.nll_loss(y, t, ignore_index=0, reduce=False)", 'F.nll_loss(y, t, ignore_index=0, reduction="none")'),
         ("F.kl_div(y, t, None, reduce=None, size_average=False)", 'F.kl_div(y, t, None, reduction="sum")'),
