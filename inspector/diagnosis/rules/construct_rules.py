@@ -199,7 +199,7 @@ def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
 
 
 def _reduction(old: Iterable[ast.keyword]) -> str:
-    """Return what torch makes of old names, which are constants: False or 0 says something, None is the default, True."""
+    """Return what torch makes of old names with constants: False or 0 says something, None is the default, True."""
     values = {each.arg: each.value.value for each in old if isinstance(each.value, ast.Constant)}
     refused = {name for name, value in values.items() if value is not None and not value}
     if "reduce" in refused:
