@@ -26,14 +26,19 @@ class Search {
     this.run();
   }
 
+  words() {
+    return this.field.value.trim().toLowerCase();
+  }
+
   later() {
     clearTimeout(this.timer);
+    if (this.words() === this.searched) return; // a space changes no result, and must not take the focus from one
     this.timer = setTimeout(() => this.run(), 120);
   }
 
   async run() {
     const turn = (this.turn = (this.turn || 0) + 1);
-    const words = this.field.value.trim().toLowerCase();
+    const words = (this.searched = this.words());
     fill(this.found);
     if (!words) { fill(this.state, SEARCH_HINT); return; }
     let count = 0;

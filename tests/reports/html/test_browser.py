@@ -82,7 +82,7 @@ def test_search_from_the_keyboard(opened: Any):
     page = report.go("summary")
     page.keyboard.press("/")
     page.keyboard.type("def ")
-    page.wait_for_selector(".found a")
+    page.wait_for_selector('.found mark:text-is("def")')  # not the results of fewer letters
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector(".page.code")
