@@ -90,7 +90,7 @@ Assume = Annotated[
         "--assume",
         metavar="PLACE=VALUES",
         help="With --fake or --world, what an expression is that has no value, call by call: "
-        '"model.py:31:12=True,False".',
+        '"model.py:31:12=True,False". With --fake, def small() in the model file answers the others.',
     ),
 ]
 Layers = Annotated[

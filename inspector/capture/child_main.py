@@ -225,7 +225,7 @@ def _run_model(
     reporting = _Reporting(recorder, "load", request.path)
     # `start.loading` is outermost: if a new process would load the model differently, not even a failure may be
     # reported.
-    with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
+    with start.loading(request), reporting, fake.stopping(), loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
             seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)), fake.made)

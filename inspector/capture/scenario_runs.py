@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, auto
 from os import _exit as end_process
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ctrace.inspector.capture.calls.call_parts import compiled
-from ctrace.inspector.capture.calls.calling import CallResults, called
+from ctrace.inspector.capture.calls.calling import CallResults, CallStoppedError, called
 from ctrace.inspector.capture.calls.compiler_names import check_backend, check_mode
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
@@ -227,12 +227,14 @@ class _Runs:
         if self._without_values is not None:
             self._without_values.call(index)
         try:
-            return called(self._compiled, call, way, train=self._options.train, counting=counting)
-        except Exception as error:
-            if self._without_values is None or not self._without_values.is_stopped(error):
-                raise
-            self._stopped = error
+            with self._stopping():
+                return called(self._compiled, call, way, train=self._options.train, counting=counting)
+        except CallStoppedError as stop:
+            self._stopped = stop
             return None, None
+
+    def _stopping(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._without_values is None else self._without_values.stopping()
 
     def _called_eagerly(
         self, name: str, index: int, call: Call, way: Way, counting: Callable[[], Any], *, is_first: bool
@@ -242,12 +244,11 @@ class _Runs:
         Return None if the call stopped for lack of a value: the compiled call goes as far as its graphs do.
         """
         libraries = LibraryState() if is_first or self._keeps_libraries else None
+        unrecorded = nullcontext() if self._without_values is None else self._without_values.counting()
         try:
-            with nullcontext() if self._without_values is None else self._without_values.counting():
+            with unrecorded, self._stopping():
                 before = self._dangers.before(name, index, call, way, counting)
-        except EagerError as error:
-            if self._without_values is None or not self._without_values.is_stopped(error.__cause__ or error):
-                raise
+        except CallStoppedError:
             return None
         if libraries is not None and self._keeps_libraries:
             self._restore(libraries)

@@ -32,6 +32,7 @@ from msgspec import Struct
 from ctrace.inspector.source.absent_values import absent_values, assigned_values
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, family, is_self, keyword_of, last_name
 from ctrace.inspector.source.autocast_sides import autocast_sides
+from ctrace.inspector.source.certain_attributes import CONSTRUCTORS
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 Values = Mapping[str, list[ast.expr]]
@@ -272,7 +273,7 @@ def _kept_arguments(cls: ast.ClassDef) -> set[str]:
     """Return the attributes that a constructor sets to one of its parameters."""
     found = set()
     for method in cls.body:
-        if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS:
+        if isinstance(method, FUNCTIONS) and method.name in CONSTRUCTORS:
             for each in ast.walk(method):
                 match each:
                     case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
@@ -405,8 +406,6 @@ def _is_factory(call: ast.expr | None) -> bool:
 
 # Other objects, and callers
 
-_CONSTRUCTORS = ("__init__", "__new__")
-
 
 def _other_sizes(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
     """Yield a question for each attribute in a changed operation whose size an argument of the class decides."""
@@ -469,7 +468,7 @@ def _is_named(node: ast.expr) -> bool:
 def _sized(cls: ast.ClassDef) -> Iterator[str]:
     """Yield the attributes that a constructor makes by a call with one of its parameters in it."""
     for method in cls.body:
-        if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS:
+        if isinstance(method, FUNCTIONS) and method.name in CONSTRUCTORS:
             parameters = _parameters(method)
             for each in ast.walk(method):
                 match each:
@@ -498,7 +497,7 @@ def _copies_of_arguments(tree: ast.Module, lines: Collection[int]) -> Iterator[s
 def _set_by_caller(tree: ast.Module, name: str) -> int:
     """Return the line where a method keeps its argument in an attribute, or in an item of it; 0: none does."""
     for method in ast.walk(tree):
-        if not isinstance(method, FUNCTIONS) or method.name in _CONSTRUCTORS:
+        if not isinstance(method, FUNCTIONS) or method.name in CONSTRUCTORS:
             continue
         parameters = _parameters(method)
         for each in ast.walk(method):
@@ -786,7 +785,7 @@ def _made_by_constructors(old: ast.Module, new: ast.Module, lines: Collection[in
     before = {name for each in ast.walk(old) for name in _set_by_constructor(each)}
     for cls in (each for each in ast.walk(new) if isinstance(each, ast.ClassDef)):
         for method in cls.body:
-            for each in ast.walk(method) if isinstance(method, FUNCTIONS) and method.name in _CONSTRUCTORS else ():
+            for each in ast.walk(method) if isinstance(method, FUNCTIONS) and method.name in CONSTRUCTORS else ():
                 match each:
                     case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                         is_new = each.lineno in lines and name not in before
@@ -805,7 +804,7 @@ def _made_by_constructors(old: ast.Module, new: ast.Module, lines: Collection[in
 
 
 def _set_by_constructor(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, FUNCTIONS) and node.name in _CONSTRUCTORS:
+    if isinstance(node, FUNCTIONS) and node.name in CONSTRUCTORS:
         for each in ast.walk(node):
             if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and is_self(each.value):
                 yield each.attr

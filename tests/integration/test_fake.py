@@ -255,6 +255,11 @@ WRONG = {
         "import torch\nmodel = torch.nn.Linear(2, 2)\nw = model.weight.detach().numpy()\ninputs = (torch.rand(2, 2),)\n",
         "as a NumPy array",
     ),
+    "an extension": (
+        "import torch\nmodel = torch.nn.Linear(2, 2)\ntorch._C._to_dlpack(model.weight.detach())\n"
+        "inputs = (torch.rand(2, 2),)\n",
+        "model.py:3 asks for the memory of values that do not exist",
+    ),
     "small makes no inputs": (
         "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(2, 2),)\ndef small(): return model\n",
         "small() returns Linear, not a model and its inputs",
@@ -274,6 +279,18 @@ def test_a_file_that_needs_values_gets_two_lines(ctrace: Command, text: str, wha
     lines = [line for line in done.err.splitlines() if not line.startswith(("|", "output of"))]
     assert what in lines[-2]
     assert lines[-1].startswith("  ")
+
+
+def test_memory_names_the_line_of_an_extension(ctrace: Command) -> None:
+    """It made a traceback of torch's, which speaks of tracing into a custom kernel."""
+    text = (
+        "import torch\nlayer = torch.nn.Linear(4, 4)\ndef model(x):\n    torch._C._to_dlpack(layer(x).detach())\n"
+        "    return layer(x)\ndef inputs(): return (torch.rand(2, 4),)\n"
+    )
+    (ctrace.folder / "model.py").write_text(text)
+    done = ctrace("memory", "model.py", "--fake")
+    assert (done.code, len(done.err.splitlines())) == (2, 2), done.err
+    assert "model.py:4 asks for the memory of values that do not exist" in done.err
 
 
 def test_inputs_that_the_file_marks_as_real_have_values(explained: Callable[..., Result]) -> None:

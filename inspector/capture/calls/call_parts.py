@@ -40,6 +40,10 @@ class WholeModel:
         """Return a context for everything that loads and calls the model."""
         return nullcontext()
 
+    def stopping(self) -> AbstractContextManager[None]:
+        """Return a context that raises CallStoppedError for any exception which a missing value is the cause of."""
+        return nullcontext()
+
     def made(self, model: Any, _module: Any) -> Any:
         """Return the model to call in place of the one that the file made."""
         return model

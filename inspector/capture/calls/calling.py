@@ -58,15 +58,18 @@ class CallStoppedError(Exception):
         self.todo = todo
 
 
-def is_stopped(error: BaseException | None) -> bool:
-    """Whether an exception comes from a call that stopped, also if the program caught that and raised another."""
+def with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those that it was raised from or while handling."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, CallStoppedError):
-            return True
+        yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return False
+
+
+def stop_in(error: BaseException | None) -> CallStoppedError | None:
+    """Return the stop that an exception comes from, also if the program caught that and raised another; None: none."""
+    return next((each for each in with_causes(error) if isinstance(each, CallStoppedError)), None)
 
 
 class CallResults(Struct, frozen=True):

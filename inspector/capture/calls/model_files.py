@@ -56,13 +56,13 @@ class WithoutValues(Protocol):
     """What knows which values do not exist; features/fake/child/door.py has it."""
 
     def counting(self) -> AbstractContextManager[None]:
-        """Return a context for an eager call that only counts ops, so that it does not matter where it stops."""
+        """Return a context for an eager call that only counts ops, so that no stop in it is recorded."""
 
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""
 
-    def is_stopped(self, error: BaseException) -> bool:
-        """Whether an exception ends a call because a value does not exist."""
+    def stopping(self) -> AbstractContextManager[None]:
+        """Return a context that raises CallStoppedError for any exception which a missing value is the cause of."""
 
 
 def _unchanged(model: Any, _module: ModuleType) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.call_tensors import tensors
-from ctrace.inspector.capture.calls.calling import CallResults, called, is_stopped
+from ctrace.inspector.capture.calls.calling import CallResults, called, stop_in
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.snapshots import copy_of, taken
@@ -158,7 +158,7 @@ class Eager:
                 raise
             except Exception as error:
                 failed = error
-                if is_stopped(error):
+                if stop_in(error) is not None:
                     break
             else:
                 # Learned by the first call that succeeds: afterwards, the way that works is tried at once.
@@ -168,7 +168,7 @@ class Eager:
                 if gc.isenabled() and _resident() - before >= _GROWN:
                     gc.collect()
                 return run
-        if (arithmetic is not None and arithmetic.is_other) or is_stopped(failed):
+        if (arithmetic is not None and arithmetic.is_other) or stop_in(failed) is not None:
             raise EagerError from failed
         # Not inside the except block: the exception that the model raises would get this one as its context.
         assert failed is not None

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.calls.calling import CallStoppedError, with_causes
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
@@ -22,7 +22,7 @@ from ctrace.inspector.runs.options import Assumption
 
 _LONGEST = 200
 _NO_ADDRESS = "Cannot access data pointer of Tensor"
-"""What torch says to code that asks for the memory of a tensor that has none (2.13, c10/core/StorageImpl.cpp)."""
+"""What torch says to code that asks for the memory of a tensor that has none (2.13, a text of libc10)."""
 READS_MEMORY = (
     "Code that reads memory cannot run under --fake: make it a torch.library.custom_op, and register_fake its shapes."
 )
@@ -136,24 +136,18 @@ class AskedValues:
         todo = f'Register the shapes of its results: @torch.library.register_fake("{name}").'
         return self.stop(self.spot(), f"what {name} returns: it has no fake kernel", todo)
 
-    def reads_memory(self, error: BaseException) -> bool:
-        """Whether an exception is torch's refusal to give compiled code the address of values that do not exist.
+    def stop_of_reader(self, error: BaseException) -> CallStoppedError | None:
+        """Return a stop for torch's refusal to give compiled code the address of values that do not exist.
 
-        It comes from an extension that the program calls, and the call stops there.
+        An extension that the program calls asks for it; the call stops there. None: the exception has another cause.
         """
-        if not isinstance(error, RuntimeError) or _NO_ADDRESS not in str(error):
-            return False
-        at = error.__traceback__
-        inner = None
-        while at is not None:
-            if not self._is_passed(at.tb_frame.f_code.co_filename):
-                inner = at
-            at = at.tb_next
-        if inner is None:
-            return False
-        spot = _spot_of(inner.tb_frame.f_code, inner.tb_lasti, inner.tb_lineno)
-        self.stop(spot, f"the memory of values that do not exist, in `{spot.expression}`", READS_MEMORY)
-        return True
+        found = (each for each in with_causes(error) if isinstance(each, RuntimeError) and _NO_ADDRESS in str(each))
+        refusal = next(found, None)
+        own = [at for at in _tracebacks(refusal) if not self._is_passed(at.tb_frame.f_code.co_filename)]
+        if not own:
+            return None
+        spot = _spot_of(own[-1].tb_frame.f_code, own[-1].tb_lasti, own[-1].tb_lineno)
+        return self.stop(spot, f"the memory of values that do not exist, in `{spot.expression}`", READS_MEMORY)
 
     def carried(self, spot: AskingPlace, symbol: str) -> None:
         """Record that torch carries a value as a symbol."""
@@ -204,6 +198,14 @@ class AskedValues:
 
     def _is_passed(self, file: str) -> bool:
         return file.startswith((self._torch_folder, OURS, "<"))
+
+
+def _tracebacks(error: BaseException | None) -> Iterator[TracebackType]:
+    """Yield the places that an exception has come through, the innermost last; nothing without one."""
+    at = None if error is None else error.__traceback__
+    while at is not None:
+        yield at
+        at = at.tb_next
 
 
 def _spot_of(code: CodeType, instruction: int, current: int) -> AskingPlace:

@@ -1,14 +1,14 @@
 """How the core reaches a model without weights: load it, and follow its calls."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
-from ctrace.inspector.capture.calls.calling import is_stopped
+from ctrace.inspector.capture.calls.calling import stop_in
 from ctrace.inspector.capture.calls.model_files import WithoutValues
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -57,6 +57,10 @@ class FakeModel(WholeModel):
             if self._options.fake:
                 self._begin()
             yield
+
+    def stopping(self) -> AbstractContextManager[None]:
+        """Raise CallStoppedError for any exception which a missing value is the cause of."""
+        return _stopping(lambda: None if self._values is None else self._values.asked)
 
     def _begin(self) -> None:
         asked = AskedValues(self._recorder, tuple(map(parse_assumption, self._options.assume)))
@@ -115,10 +119,23 @@ class _FollowedCalls:
         with self.asked.unrecorded():
             yield
 
-    def is_stopped(self, error: BaseException) -> bool:
-        """Whether an exception ends a call because a value does not exist."""
-        return is_stopped(error) or self.asked.reads_memory(error)
+    def stopping(self) -> AbstractContextManager[None]:
+        """Raise CallStoppedError for any exception which a missing value is the cause of."""
+        return _stopping(lambda: self.asked)
 
     def call(self, index: int) -> None:
         """Note that a compiled call of a scenario begins."""
         self.asked.begin(index)
+
+
+@contextmanager
+def _stopping(asked: Callable[[], AskedValues | None]) -> Iterator[None]:
+    """Raise a stop in place of what it causes; a model on the meta device has `asked` only once it is made."""
+    try:
+        yield
+    except Exception as error:
+        values = asked()
+        stop = None if values is None else stop_in(error) or values.stop_of_reader(error)
+        if stop is None or stop is error:
+            raise
+        raise stop from error

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.calls.call_parts import WholeModel, roots
 from ctrace.inspector.capture.calls.call_tensors import tensors
-from ctrace.inspector.capture.calls.calling import CallStoppedError
+from ctrace.inspector.capture.calls.calling import stop_in
 from ctrace.inspector.capture.calls.model_files import Loaded, entered_by_call, load
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
@@ -61,6 +61,7 @@ class ModelCalls:
             self._fake = child_door("fake").FakeModel(self.options, Recorder(TraceLog(None)))
         with ExitStack() as stack:
             stack.enter_context(self._fake.active())
+            stack.enter_context(self._fake.stopping())
             stack.enter_context(self.tracked.active())
             seed()  # models draw their weights as they are made
             self._loaded = load(self._capture, preloaded, made=self._fake.made)
@@ -222,12 +223,8 @@ def _optimizer(file: Any, model: Any) -> Any:
 
 def stopped(error: BaseException) -> TargetError | None:
     """Return what to say if a call stopped because a value does not exist."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, CallStoppedError):
-            return TargetError(f"{seen}, without weights", seen.todo)
-        seen = seen.__cause__ or seen.__context__
-    return None
+    stop = stop_in(error)
+    return None if stop is None else TargetError(f"{stop}, without weights", stop.todo)
 
 
 class MeasuredPeak(Struct, frozen=True):
