@@ -17,13 +17,14 @@ from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
 from ctrace.inspector.capture.comparing.dangers import Before, Dangers
 from ctrace.inspector.capture.comparing.eager import Around, Eager, EagerError
 from ctrace.inspector.capture.comparing.library_state import LibraryState
+from ctrace.inspector.capture.comparing.result_digest import result_of
 from ctrace.inspector.capture.core.exception_text import message, type_name
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo import eager_backend as backends
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.run_events import CallBegan
-from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioDone, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import EagerResult, Outcome, ScenarioDone, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.capture_request import Options
 
@@ -111,6 +112,8 @@ class _Runs:
         self._calls = calls
         self._compares = compares
         self._without_values = loaded.without_values
+        self._eager_results: dict[str, EagerResult] = {}
+        """By scenario, what its first eager call returned."""
         self._stopped: Exception | None = None
         """What stopped the last call, for lack of a value."""
         self._recorder = recorder
@@ -250,6 +253,8 @@ class _Runs:
                 before = self._dangers.before(name, index, call, way, counting)
         except CallStoppedError:
             return None
+        if before.eager is not None and self._without_values is None and name not in self._eager_results:
+            self._eager_results[name] = result_of(index, before.eager)
         if libraries is not None and self._keeps_libraries:
             self._restore(libraries)
         # What the call has filled cannot be emptied with certainty, so a new process starts with the compiled call.
@@ -297,6 +302,7 @@ class _Runs:
             call_seconds=seconds,
             training=training,
             unused_grad=unused_grad,
+            eager_result=self._eager_results.get(name),
         )
         verdict = self._dangers.verdict(name)
         if verdict is not None:

@@ -15,6 +15,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
+from ctrace.inspector.diagnosis.trial_results import same_results
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
@@ -29,7 +30,7 @@ _WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
 
 
 def combined(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Offer one trial of the most promising change for each cause; leave out a change whose own trial raised."""
+    """Offer one trial of the most promising change for each cause; leave out what raised or changed results alone."""
     parts = list(_parts(scene, candidates))
     if len(parts) < _LEAST:
         return
@@ -52,8 +53,8 @@ def _parts(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[C
     taken: list[Trial] = []
     for each in sorted(candidates, key=lambda candidate: -candidate.worth):
         tried = scene.tried(each.trial)
-        has_raised = tried is not None and tried.counts is None
-        if not each.short or each.trial is None or has_raised or set(each.causes) <= covered:
+        is_refuted = tried is not None and (tried.counts is None or tried.same_results is False)
+        if not each.short or each.trial is None or is_refuted or set(each.causes) <= covered:
             continue
         if any(_includes(known, each.trial) for known in taken):
             covered |= set(each.causes)
@@ -118,17 +119,17 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         if each is None:
             break
         if not done and _may_go_on(session):
-            done.append(_tried(UNCHANGED, attempt, through_backend=False))
+            done.append(_tried(session, UNCHANGED, attempt, through_backend=False))
             yield done[-1]
         assert each.trial is not None
         # A run that raised may do so after Dynamo, which a trial without the backend would not show.
         through_backend = each.needs_backend or session.failure is not None
-        done.append(_tried(each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
+        done.append(_tried(session, each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
         yield done[-1]
         if done[-1].settled and _judged(each, _scene(replace(session, trials=tuple(done)))).holds:
             break
     if not done and _may_go_on(session):
-        yield _tried(UNCHANGED, attempt, through_backend=False)
+        yield _tried(session, UNCHANGED, attempt, through_backend=False)
 
 
 def _may_go_on(session: Session) -> bool:
@@ -221,7 +222,7 @@ def _questions_about(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
     return open_questions(text, "\n".join(lines))
 
 
-def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:
+def _tried(before: Session, trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:
     began = time.monotonic()
     try:
         session = attempt(trial, through_backend)
@@ -247,6 +248,7 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: b
         calls=session.calls,
         outlook=outlook,
         compile_seconds=times,
+        same_results=same_results(before, session) if trial.edits else None,
         settled=settled,
     )
 
@@ -276,7 +278,7 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
     tried = scene.tried(candidate.trial)
     if tried is None:
         return _Judged(candidate, None, None)
-    if tried.counts is None:
+    if tried.counts is None or tried.same_results is False:
         return _Judged(candidate, False, None)
     effect = Effect(counts(scene.session), tried.counts)
     if candidate.saves_time:
@@ -404,10 +406,10 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
     change = found.change or found.trial
     apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None
     tried, before = scene.tried(found.trial), later_calls_of(scene.session.trials)
-    calls = later = compile_time = None
+    calls = later = compile_time = same = None
     new_breaks: tuple[str, ...] = ()
     if tried is not None:
-        calls, new_breaks = tried.calls, scene.new_breaks(tried)
+        calls, new_breaks, same = tried.calls, scene.new_breaks(tried), tried.same_results
         if before is not None and tried.outlook is not None:
             later = before.recompiles, tried.outlook.recompiles
         if found.saves_time:
@@ -425,6 +427,7 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
         ends_failure=bool(each.holds) and scene.session.failure is not None,
         compile_time=compile_time,
         new_breaks=new_breaks,
+        same_results=same,
         optional=each.holds is None and bool(found.causes) and set(found.causes) <= _expected(scene),
     )
 

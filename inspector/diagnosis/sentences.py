@@ -46,8 +46,9 @@ def checked(suggestion: Suggestion) -> str:
         before, after = suggestion.compile_time
         return f"checked: compile time {before:.1f} s → {after:.1f} s"
     if suggestion.checked and suggestion.effect is not None:
-        found = effect(suggestion.effect, suggestion.new_breaks)
-        return f"checked: {found or _later_effect(suggestion)}"
+        found = effect(suggestion.effect, suggestion.new_breaks) or _later_effect(suggestion)
+        # Said only where it is known: a model that draws random numbers need not return the same twice.
+        return f"checked: {found}, same results in eager" if suggestion.same_results else f"checked: {found}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT
     if is_general:
         return "general advice, not checked on this model"

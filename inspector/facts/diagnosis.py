@@ -243,7 +243,7 @@ LAST_RESORT = "last_resort"
 class Suggestion(Struct, frozen=True):
     """A change that removes one or several root causes."""
 
-    JSON: ClassVar[str] = "text causes checked effect general apply calls rule|null_if_empty"
+    JSON: ClassVar[str] = "text causes checked effect general apply calls rule|null_if_empty same_results"
     text: str
     causes: tuple[str, ...] = ()
     """Ids of its root causes."""
@@ -268,6 +268,8 @@ class Suggestion(Struct, frozen=True):
     """Where the graph breaks in its trial and did not without the change, such as `/home/me/net.py:8`."""
     compile_time: tuple[float, float] | None = None
     """Seconds of compile time without and with the change, for advice that is about it; None: not measured."""
+    same_results: bool | None = None
+    """Whether the model returns the same in eager with its edits; None: it has none, or that is not known."""
 
 
 class Diagnosis(Struct, frozen=True):

@@ -64,6 +64,27 @@ class Comparison(Struct, frozen=True):
     """Why there was no reference although one was needed."""
 
 
+class ResultPart(Struct, frozen=True):
+    """An output of a call, or all its inputs or gradients, in numbers that tell two programs apart."""
+
+    where: str
+    """`output`, `inputs` or `gradients`."""
+    numbers: tuple[str, ...] = ()
+    """Sum, Euclidean norm and the sum of every other element, as text: JSON has no infinity. Empty: not computed."""
+    is_number: bool = False
+    """Whether it is a Python number, not a tensor."""
+
+
+class EagerResult(Struct, frozen=True):
+    """What the first eager call of a scenario returned."""
+
+    call: Integer
+    """The call's number in the scenario, from 0."""
+    drew: bool
+    """Whether it drew random numbers, so that another program need not return the same."""
+    parts: tuple[ResultPart, ...] = ()
+
+
 class ScenarioDone(Record, frozen=True, kw_only=True):
     """The calls of a scenario ended; the fields are those of `Scenario` and `Comparison`."""
 
@@ -82,6 +103,7 @@ class ScenarioDone(Record, frozen=True, kw_only=True):
     call_seconds: Number | None = None
     training: bool | None = None
     unused_grad: bool | None = None
+    eager_result: EagerResult | None = None
 
 
 class DangerFound(Record, frozen=True, kw_only=True):

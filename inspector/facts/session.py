@@ -28,7 +28,7 @@ from ctrace.inspector.facts.outcome import Failure as Failure
 from ctrace.inspector.facts.outcome import FailurePhase as FailurePhase
 from ctrace.inspector.facts.outcome import Target as Target
 from ctrace.inspector.facts.passes import Attention, Pass
-from ctrace.inspector.facts.scenario_facts import Comparison, Outcome, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Comparison, EagerResult, Outcome, ScenarioKind
 from ctrace.inspector.facts.shape_facts import Shaped
 from ctrace.inspector.facts.stored import HasText, Text
 from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
@@ -97,6 +97,8 @@ class Scenario(Struct, frozen=True):
     """Whether the model was in training mode; None: not known, as in a program."""
     unused_grad: bool | None = None
     """Whether calls recorded gradients of parameters although no backward ran; None: not known."""
+    eager_result: EagerResult | None = None
+    """What its first eager call returned; None: there was none, or its results were not read."""
 
 
 class Coverage(Struct, frozen=True):

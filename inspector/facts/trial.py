@@ -106,6 +106,8 @@ class Tried(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """The counts after all its calls; `counts` are those after two calls in each scenario."""
     compile_seconds: Number | None = None
     """The compile time of a trial that is about it; None for any other."""
+    same_results: bool | None = None
+    """Whether edits leave the results of the first eager calls as they were; None: no edits, or not known."""
     settled: bool = False
     """Whether what was left of breaks and recompilations needs no change."""
 

@@ -138,6 +138,7 @@ def scenario_of(done: ScenarioDone) -> Scenario:
         training=done.training,
         unused_grad=done.unused_grad,
         comparison=_comparison(done),
+        eager_result=done.eager_result,
     )
 
 

@@ -37,6 +37,7 @@ def test_prints_have_one_cause_and_checked_advice(ctrace: Command) -> None:
     assert (best["checked"], best["causes"]) == (True, [cause["id"]])
     assert best["effect"]["graphs"] == [0, 1]
     assert best["effect"]["breaks"][1] == 0
+    assert best["same_results"] is True
     assert (ctrace.folder / "model.py").read_text() == MODEL
 
 

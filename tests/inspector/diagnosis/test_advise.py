@@ -10,7 +10,8 @@ from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Counts, Effect
-from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Session
+from ctrace.inspector.facts.scenario_facts import EagerResult, ResultPart
+from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.trial import Trial, Tried
 from tests.support.sessions import MODEL, bare_break
 
@@ -93,6 +94,39 @@ def test_refuted_advice_is_not_shown() -> None:
         advice = diagnose(tried(session, result)).advice
         assert text not in [each.text for each in advice]
         assert all(each.checked is not False for each in advice)
+
+
+def returning(session: Session, *numbers: str, drew: bool = False) -> Session:
+    part = ResultPart("output", numbers)
+    return replace(session, scenarios=(Scenario("base", 2, eager_result=EagerResult(0, drew, (part,))),))
+
+
+@pytest.mark.parametrize(
+    ("after", "is_same"),
+    [
+        (("1.5", "2", "0.5"), True),
+        (("1.500001", "2", "0.5"), True),  # float32 rounds
+        (("1.501", "2", "0.5"), None),  # bfloat16 may
+        (("3.5", "4", "0.5"), False),
+        (("nan", "nan", "nan"), False),
+        ((), None),
+    ],
+)
+def test_an_edit_that_changes_results_is_no_advice(after: tuple[str, ...], is_same: bool | None) -> None:
+    before = returning(printing(1), "1.5", "2", "0.5")
+    (done,) = trials(before, lambda _trial, _through_backend: returning(printing(0), *after))
+    assert done.same_results is is_same
+    advice = diagnose(replace(before, trials=(done,))).advice
+    text = planned(before)[0].text
+    assert [(each.checked, each.same_results) for each in advice if each.text == text] == (
+        [] if is_same is False else [(True, is_same)]
+    )
+
+
+def test_results_of_models_that_draw_numbers_are_not_compared() -> None:
+    before = returning(printing(1), "1.5", "2", "0.5", drew=True)
+    (done,) = trials(before, lambda _trial, _through_backend: returning(printing(0), "7", "7", "7"))
+    assert done.same_results is None
 
 
 def test_advice_that_helped_goes_before_what_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
