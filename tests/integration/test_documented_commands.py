@@ -1,9 +1,11 @@
 """Every command of README and docs really runs: as it is written, as the equivalent in INSTEAD, or NOT_RUN says why."""
 
+import fcntl
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -222,10 +224,22 @@ FIRST = [
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None) -> dict[str, Ran]:
-    """Run all commands in one process."""
-    folder = tmp_path_factory.mktemp("documented").resolve()
-    documented.make(folder)
+    """Run all commands in one process, once for all workers: one may have taken over some of another's tests."""
+    base = tmp_path_factory.getbasetemp().resolve()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "documented"
     commands = [each for each in sorted(COMMANDS, key=_order) if each not in NOT_RUN]
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / documented.RESULTS).exists():
+            shutil.rmtree(folder, ignore_errors=True)  # another worker may have failed there
+            folder.mkdir()
+            _run_all(commands, folder, warm_server)
+        found = msgspec.json.decode((folder / documented.RESULTS).read_bytes(), type=list[Ran])
+    return dict(zip(commands, found[len(FIRST) :], strict=True))
+
+
+def _run_all(commands: list[str], folder: Path, warm_server: WarmServer | None) -> None:
+    documented.make(folder)
     words = [[_folder(each), *shlex.split(INSTEAD.get(each, each))] for each in commands]
     variables = {} if warm_server is None else warm_server.variables
     subprocess.run(
@@ -237,8 +251,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None
         text=True,
         check=True,
     )
-    found = msgspec.json.decode((folder / documented.RESULTS).read_bytes(), type=list[Ran])
-    return dict(zip(commands, found[len(FIRST) :], strict=True))
 
 
 _LATE = (
