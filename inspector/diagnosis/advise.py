@@ -290,7 +290,7 @@ def _judged(candidate: Candidate, scene: DiagnosisScene) -> _Judged:
         return _Judged(replace(candidate, causes=tuple(dict.fromkeys((*raised, *candidate.causes)))), True, effect)
     later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
-    helps = _is_better_place(effect, tried.trial, scene) if tried.trial.parts else effect.helps
+    helps = _is_better_place(effect, tried, scene) if tried.trial.parts else effect.helps
     is_later = later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks
     if is_later and (helps or not tried.trial.parts):
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
@@ -315,16 +315,20 @@ _MANY_TIMES = 4
 """A whole that becomes so many times the graphs of its parts is a loop around a network: a choice, not measured."""
 
 
-def _is_better_place(effect: Effect, trial: Trial, scene: DiagnosisScene) -> bool:
+def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
-    If most ops are left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler
-    does, and where they hold most parameters: then they are the network, and the ops that are left out are cheap.
+    Where nothing of the whole is compiled, parts are better as soon as they compile and hit no limit. If most ops are
+    left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler does, and where
+    they hold most parameters: then they are the network, and the ops that are left out are cheap.
     """
     before, after = effect.before, effect.after
+    hits_limit = tried.outlook is not None and tried.outlook.limit_hit
+    if effect.is_first and after.breaks <= before.breaks and not hits_limit:
+        return True
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    is_network = before.graphs >= _MANY_TIMES * after.graphs and _holds_parameters(trial, scene)
+    is_network = before.graphs >= _MANY_TIMES * after.graphs and _holds_parameters(tried.trial, scene)
     return helps and (effect.keeps_most or is_network)
 
 
@@ -433,11 +437,17 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
 
 
 def _gain(each: _Judged | Suggestion) -> int:
-    """Return how much a trial saved; 0 if it did not run or did not help."""
+    """Return how much a trial saved; 0 if it did not run or did not help.
+
+    Where nothing was compiled, what compiles anything goes first, by the share of ops in graphs: one break less in a
+    function that stays eager changes nothing for the user.
+    """
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    if holds and each.effect is not None:
-        return max(each.effect.gain, 1)
-    return 0
+    if not holds or each.effect is None:
+        return 0
+    if each.effect.is_first:
+        return each.effect.before.total + 1 + int(each.effect.after.coverage or 0)
+    return max(each.effect.gain, 1)
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:

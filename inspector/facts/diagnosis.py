@@ -181,14 +181,18 @@ class Effect(Struct, frozen=True):
         """
         if self.after.breaks > self.before.breaks or self._covers(less=True):
             return False
-        first = self.before.graphs == 0 < self.after.graphs
-        return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self.covers_more)
+        return self.gain > 0 or self.is_first or (self.after.breaks < self.before.breaks and self.covers_more)
 
     @property
     def saves(self) -> bool:
         """Whether a graph or recompilation is gone, or more ops are compiled; one break less is not enough."""
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
-        return graphs + recompiles > 0 or self.covers_more or self.before.graphs == 0 < self.after.graphs
+        return graphs + recompiles > 0 or self.covers_more or self.is_first
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was compiled without the change, and something is with it."""
+        return self.before.graphs == 0 < self.after.graphs
 
     @property
     def covers_more(self) -> bool:

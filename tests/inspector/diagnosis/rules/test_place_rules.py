@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.attribute_changes import apply_of, compile_state
 from ctrace.inspector.facts.diagnosis import ApplyKind, Counts
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.session import Coverage, Graph, Session
-from ctrace.inspector.facts.trial import Part, Trial
+from ctrace.inspector.facts.trial import LaterCalls, Part, Trial
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, ran, with_trial
 
 TEXT = """\
@@ -75,6 +75,14 @@ def test_a_small_part_without_the_parameters_is_never_offered() -> None:
     run = tried_with(47, 20.0)
     empty = tuple(replace(each, parameters=0) for each in PARTS)
     assert "model.field" not in diagnose(replace(run, parts=empty)).advice[0].text
+
+
+@pytest.mark.parametrize(("hits_limit", "is_first"), [(False, True), (True, False)])
+def test_where_nothing_was_compiled_parts_go_first_even_if_they_recompile(hits_limit: bool, is_first: bool) -> None:
+    whole = replace(solver(0), coverage=Coverage(100, 0))
+    run = with_trial(whole, FIELD, Counts(2, 0, 1, 23.0))
+    tried = replace(run.trials[0], compiled=(f"{FILE}:6",), outlook=LaterCalls(10, 2, 1, hits_limit))
+    assert ("model.field" in diagnose(replace(run, trials=(tried,))).advice[0].text) is is_first
 
 
 def test_a_part_that_no_call_reached_is_not_named() -> None:
