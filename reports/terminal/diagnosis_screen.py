@@ -167,11 +167,16 @@ def _with_torchs_words(why: str, letters: int) -> str:
 
 
 def _bounded(text: str, letters: int) -> str:
-    """Keep the whole sentences that fit; cut the first one only if it does not fit."""
+    """Keep the whole sentences that fit; cut the first one only if it does not fit.
+
+    A sentence in parentheses or in code, such as the message of an exception, ends no sentence of ours.
+    """
     line = fmt.one_line(text)
     if fmt.width(line) <= letters:
         return line
-    ends = [at.end() for at in _SENTENCE_END.finditer(line) if fmt.width(line[: at.end()]) <= letters]
+    starts = [line[: at.end()] for at in _SENTENCE_END.finditer(line)]
+    whole = [each for each in starts if each.count("(") <= each.count(")") and each.count("`") % 2 == 0]
+    ends = [len(each) for each in whole if fmt.width(each) <= letters]
     if ends:
         return line[: ends[-1]].rstrip()
     return fmt.cut(line, letters)

@@ -223,8 +223,18 @@ def _original_error(failure: Failure) -> str:
     """Return the name of the error that Dynamo wraps; if it wraps none, of the error itself."""
     inner = _WRAPPED.search(failure.message) or _RAISED.search(failure.message)
     if inner:
-        return f"{inner['type']} ({inner['what'][:140]})"
+        return f"{inner['type']} ({_first_sentence(inner['what'])})"
     return failure.type
+
+
+def _first_sentence(message: str) -> str:
+    """Return the first sentence of an exception's message, and say where it is cut."""
+    first = re.split(r"(?<=[^.])\.(?= |$)", message, maxsplit=1)[0]
+    return first if len(first) <= _LONG_MESSAGE else f"{first[: _LONG_MESSAGE - 1]}…"
+
+
+_LONG_MESSAGE = 140
+"""Advice names an exception beside what to change, in about three lines of 80 columns."""
 
 
 def _keep_out(scene: DiagnosisScene, cause: RootCause) -> str:
@@ -301,14 +311,15 @@ def _kept_out_calls(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     for package in list(packages)[:_MOST_PACKAGES]:
         for file, text in scene.session.listings.items():
             torch = scene.torch_name(file)
-            statements = _statements_calling(scene, text, package) if torch and scene.is_users(file) else []
+            statements = _statements_calling(scene, file, text, package) if torch and scene.is_users(file) else []
             changes = [change for each in statements if (change := _in_eager_only(text, each, torch)) is not None]
             edits = line_edits(file, text, changes) if changes else ()
             if not edits:
                 continue
             more = f" ({len(changes)} places)" if len(changes) > 1 else ""
+            called = "this call" if _is_torch(package) else f"the call of {package}"
             advice = (
-                f"{_base(file)}:{changes[0][0].lineno}: keep the call of {package} out of the graph{more}: "
+                f"{_base(file)}:{changes[0][0].lineno}: keep {called} out of the graph{more}: "
                 f"`{changes[0][1]}`. It raises {_original_error(failure)} when it is compiled, and then runs eagerly."
             )
             yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=92, only_checked=True)
@@ -317,14 +328,27 @@ def _kept_out_calls(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
 _MOST_PACKAGES = 2
 
 
-def _statements_calling(scene: DiagnosisScene, text: str, package: str) -> list[ast.stmt]:
-    """Return the statements of functions that call a module or a function of a package."""
+def _is_torch(package: str) -> bool:
+    """Whether a package, with or without its version, is torch."""
+    return package.partition(" ")[0] == "torch"
+
+
+def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: str) -> list[ast.stmt]:
+    """Return the statements that call a module or a function of a package, in functions that the model ran.
+
+    Of torch itself only calls of functions count: nearly all statements call one of its layers.
+    """
     tree = parsed(text)
-    modules = {each.path.rpartition(".")[2] for each in scene.session.parts if package_of(each.file) == package}
+    of_package = [each.path for each in scene.session.parts if package_of(each.file) == package]
+    modules = set() if _is_torch(package) else {each.rpartition(".")[2] for each in of_package}
     imported = set(_imported(tree, package)) if tree is not None else set()
+    ran = {each.line for each in scene.session.functions if each.file == file}
     found: dict[int, ast.stmt] = {}
     for function in ast.walk(tree) if tree is not None else ():
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
+            continue
+        # The line of a code object is that of its first decorator.
+        if ran and min((function, *function.decorator_list), key=lambda node: node.lineno).lineno not in ran:
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             match call.func:

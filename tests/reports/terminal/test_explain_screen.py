@@ -17,6 +17,7 @@ from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.features.time.events import Failed
 from ctrace.inspector.features.time.measuring import speed_of
 from ctrace.inspector.runs.load import load_log
+from ctrace.reports.terminal.diagnosis_screen import _bounded
 from ctrace.reports.terminal.explain_screen import explain_screen, speed
 from tests.support import sessions, timings
 from tests.support.compared import NOTHING_COMPARED, RIGHT, WRONG
@@ -290,3 +291,9 @@ def test_why_nothing_was_measured() -> None:
     assert speed_of(measured(setup(), stopped="timed out after 60 s")).why == (
         "the measurement was stopped: timed out after 60 s"
     )
+
+
+def test_a_sentence_of_somebody_elses_message_ends_none_of_ours() -> None:
+    text = "Keep it out: `f(x. y)`. It raises RuntimeError (No match. Perhaps one is unused? a. b) when compiled. The rest."
+    assert _bounded(text, 60) == "Keep it out: `f(x. y)`."
+    assert _bounded(text, 107) == text.removesuffix(" The rest.")

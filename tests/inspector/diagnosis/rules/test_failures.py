@@ -8,7 +8,7 @@ from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.scenario_facts import Outcome
-from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
+from ctrace.inspector.facts.session import Failure, FailurePhase, Function, Scenario, Session
 from ctrace.inspector.facts.trial import Part, Trial, Tried
 
 FILE = "/home/user/model.py"
@@ -97,6 +97,36 @@ def test_the_users_call_of_a_package_that_raises_is_tried_in_eager() -> None:
     called = CALLER.replace("self.vq(x)", "quantize(x)")
     assert "lambda: quantize(x)" in planned(failed_in_package(called))[0].text
     assert not planned(failed_in_package(CALLER.replace("self.vq(x)", "self.other(x)")))
+
+
+TORCH = "/env/lib/python3.11/site-packages/torch/_inductor/pattern_matcher.py"
+MIXED = (
+    "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        order = torch.randperm(4)\n"
+    "        return self.net(x[order])\n\n\ndef inputs():\n    return (torch.randn(4, 8),)\n"
+)
+
+
+def test_of_torch_itself_only_a_function_that_the_model_called_is_kept_out() -> None:
+    failure = Failure(FailurePhase.RUN, "BackendCompilerFailed", BACKEND, TORCH, 7)
+    found = Session(
+        failure=failure,
+        scenarios=(Scenario("base", calls=1, outcome=Outcome.COMPILE_FAILED),),
+        listings={FILE: MIXED},
+        parts=(Part("model", "Net", FILE, 5, 7), Part("model.net", "Conv2d", TORCH, 20, 30)),
+        functions=(Function("Net.forward", FILE, 5),),
+    )
+    (candidate,) = planned(found)
+    assert candidate.trial is not None
+    assert [(each.line, each.text.strip()) for each in candidate.trial.edits] == [
+        (6, "order = torch.compiler.disable(lambda: torch.randperm(4))()")
+    ]
+    assert candidate.text.startswith("model.py:6: keep this call out of the graph: ")
+
+
+def test_of_a_long_message_the_first_sentence_is_said() -> None:
+    message = "got RuntimeError('Not all found in match.kwargs. Perhaps one is unused?')"
+    text = diagnose(failed("y = x.expand(3)", message)).advice[0].text
+    assert "raises RuntimeError (Not all found in match.kwargs) when it is compiled" in text
 
 
 def test_without_a_trial_the_failure_still_says_what_to_do_at_the_call() -> None:
