@@ -155,6 +155,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     for first, *others in steps(session):
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
     yield from _of_comprehensions(session)
+    yield from _of_generator_expressions(session)
     yield from _of_objects_in_the_way(session)
     yield from _of_generation(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
@@ -258,6 +259,16 @@ _NOT_REMADE = "GB0092"
 
 def _is_in_the_way(found: Break) -> bool:
     return _NOT_REMADE in found.gb
+
+
+def _of_generator_expressions(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a generator expression to the break that leaves its function in eager: in a graph it is a part of that."""
+    eager = {(each.file, each.line): each.break_index for each in session.skips if each.break_index is not None}
+    for index, each in enumerate(session.skips):
+        around = functions_at(session.listings.get(each.file, ""), each.line) if each.function == "<genexpr>" else []
+        at = eager.get((each.file, around[-1].lineno)) if around else None
+        if at is not None:
+            yield Symptom(Finding.BREAK, at), Symptom(Finding.SKIP, index)
 
 
 def _of_objects_in_the_way(session: Session) -> Iterator[tuple[Symptom, Symptom]]:

@@ -284,6 +284,15 @@ def test_a_comprehension_that_breaks_alone_follows_from_the_break_around_it() ->
     assert only.line == 4
 
 
+def test_a_generator_expression_of_a_function_in_eager_follows_from_the_break_there() -> None:
+    text = "def forward(self, x):\n    y = self.rnn(x)\n    return sum(i for i in y.tolist())"
+    broken_there = Skip("forward", FILE, 1, "it breaks in a comprehension", break_index=0, rule="unresumable")
+    alone = Skip("<genexpr>", FILE, 3, "a generator", rule="generator")
+    (cause,) = root_causes(ran(text, broken(2), skips=(broken_there, alone)))
+    assert (cause.line, len(cause.symptoms)) == (2, 3)
+    assert len(root_causes(ran(text, broken(2), skips=(alone,)))) == 2
+
+
 def test_an_object_that_cannot_be_made_again_follows_from_the_break_at_its_line() -> None:
     text = "def forward(self, x):\n    for layer in self.layers:\n        if x.sum() > 0:\n            return x"
     alone = broken(3, "GB0092", cost=Cost(9))
