@@ -375,6 +375,10 @@ def _facts(graph: Any) -> Iterator[tuple[str, BufferFact]]:
     """Yield what Inductor knows of each buffer of a graph whose code was generated."""
     from torch._inductor import ir
 
+    for operation in graph.operations:
+        inner = getattr(operation, "subgraph", None)  # the graph of `invoke_subgraph` is a function of the wrapper
+        if inner is not None and inner.graph is not None:
+            yield from _facts(inner.graph)
     for name, buffer in graph.name_to_buffer.items():
         origin, op = _origin(buffer)
         layout = getattr(buffer, "layout", None)
