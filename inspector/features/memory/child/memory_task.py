@@ -26,6 +26,7 @@ from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.isolation.profiled_memory import ProfiledPeak, profiled_peak
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.memory_facts import (
     AliveMemory,
@@ -52,7 +53,7 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
     timeline_of,
 )
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
-from ctrace.inspector.features.memory.child.tried_options import OptionTrials, flops
+from ctrace.inspector.features.memory.child.tried_options import OptionTrials, copied_bytes, flops
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options
@@ -234,6 +235,8 @@ def _answered(request: MemoryRequest, preloaded: Preloaded) -> FoundMemory | Run
     try:
         if request.fit:
             return _ModelMemory(request).fitting(preloaded)
+        if request.measures:
+            return _measured_program(request, preloaded)
         if request.capture.kind == "program":
             return _ProgramMemory(request).answered(preloaded)
         return _ModelMemory(request).answered(preloaded)
@@ -335,8 +338,10 @@ class _ModelMemory(_Memory):
                 if self._records_graphs():
                     compiled = replace(compiled, found=self._with_cuda_graphs(compiled.found))
                 peak = self._ledger.peak(self._ledger.device())
-                kept = compiled.found.peak.bytes - peak.bytes
-                trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs), kept=kept)
+                copied = copied_bytes(self._graphs.graphs) if self._records_graphs() else None
+                kept = compiled.found.peak.bytes - peak.bytes - (copied or 0)
+                total = flops(self._graphs.graphs)
+                trials = OptionTrials(self._calls, self._compiled, peak, total, kept=kept, copied=copied)
                 growth = self._growth(model) if self._request.calls else None
             found = replace(with_eager(compiled, eager), held=self._kept(self._calls.tracked))
             if growth is not None:
@@ -502,7 +507,7 @@ class _ModelMemory(_Memory):
         arguments: dict[str, Any] = {"dynamic": self._options.dynamic, "fullgraph": self._options.fullgraph}
         if mode is not None:
             arguments["mode"] = mode
-        return torch.compile(self._calls.model, **arguments)
+        return torch.compile(self._calls.compiled_part, **arguments)
 
 
 def _with_libraries(alive: Sequence[AliveMemory], size: int) -> tuple[AliveMemory, ...]:
@@ -577,6 +582,41 @@ class _ProgramMemory(_Memory):
     def _growth(self) -> tuple[CallGrowth, ...]:
         """Return what was alive after each step of an optimizer, else each backward, else each call of a graph."""
         return next((each.sampled() for each in self._growths.values() if len(each.calls) > 1), ())
+
+
+def _measured_program(request: MemoryRequest, preloaded: Preloaded) -> RunMemory:
+    """Run a program and follow nothing, and measure the peak of all that it allocates.
+
+    Raises:
+        TaskError: the program fails, or nothing measures it.
+    """
+    profiled = ProfiledPeak()
+    with watch_imports() as when, ExitStack() as active:
+
+        def begin(_torch: ModuleType) -> None:
+            nonlocal profiled
+            if request.measures == "cpu":
+                profiled = active.enter_context(profiled_peak())
+
+        when("torch", begin)
+        ended = ending_of(lambda: run_program(request.capture, preloaded))
+    if ended != ENDED_WELL:
+        raise TaskError(f"the run with built kernels ended with {ended}", "first run it in plain Python")
+    peak = profiled.bytes if request.measures == "cpu" else _gpu_peak()
+    if peak is None:
+        nothing = {"cpu": "torch's profiler recorded no allocations"}
+        why = nothing.get(request.measures, "it uses several GPUs, and each has its peak at another time")
+        raise TaskError(why, "drop --build")
+    return RunMemory(FoundMemory(MemoryPeak(peak, measured=True, part="program", at=""), None))
+
+
+def _gpu_peak() -> int | None:
+    """Return the peak of the one GPU that a program used; None: it used several, whose peaks are at different times."""
+    import torch
+
+    peaks = [torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count())]
+    used = [each for each in peaks if each]
+    return used[0] if len(used) == 1 else None
 
 
 def _largest_first(held: tuple[HeldMemory, ...]) -> tuple[HeldMemory, ...]:
