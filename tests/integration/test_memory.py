@@ -112,6 +112,46 @@ def test_a_program_is_measured_and_takes_no_other_inputs(ctrace: Command) -> Non
     ]
 
 
+def test_a_program_that_raises_has_the_numbers_of_what_ran(ctrace: Command) -> None:
+    ctrace.write("train.py", PROGRAM + "raise ValueError('no more data')\n")
+    result = ctrace("memory", "train.py", "--build", "--json")
+    assert result.code == 3
+    ended = "ended with ValueError: no more data"
+    assert result.report["program"] == "ValueError: no more data"
+    assert result.report["problems"] == [
+        f"train.py {ended}: the numbers are of what ran until then",
+        f"the run with built kernels {ended}: the peaks are computed",
+    ]
+    assert result.report["peak"]["measured"] is False
+
+
+CAT = """\
+import torch
+
+class Decoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = torch.nn.Linear(32, 32)
+        self.seen = None
+
+    def forward(self, x):
+        k = self.key(x).detach()
+        self.seen = k if self.seen is None else torch.cat([self.seen, k])
+        return (x @ self.seen.t()).sum()
+
+model = Decoder()
+
+def inputs():
+    return (torch.randn(64, 32),)
+"""
+
+
+def test_a_cache_that_each_call_makes_longer_is_named(ctrace: Command) -> None:
+    ctrace.write("model.py", CAT)
+    held = ctrace("memory", "model.py", "--calls", "3", "--json").report["held"]
+    assert [(each["holder"], each["holder_line"], each["count"]) for each in held] == [("model.seen", 11, 1)]
+
+
 SEQUENTIAL = """\
 import torch
 

@@ -8,7 +8,7 @@ Follow the memory of one rank of a job: what the virtual rank refuses ends the t
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -40,6 +40,7 @@ from ctrace.inspector.facts.memory_facts import (
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
+from ctrace.inspector.features.memory.child.allocator_history import AllocatorHistory
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
@@ -47,6 +48,7 @@ from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
 from ctrace.inspector.features.memory.child.storage_ledger import (
     CodeOrigin,
     Ledger,
+    TrackedStorage,
     alive_of,
     saved_of,
     source_line,
@@ -215,6 +217,8 @@ class SizeSearch:
         return peak <= self._limit
 
 
+_EXPLAINED = 0.02
+"""The share of a measured peak that may belong to no line."""
 _LIBRARIES = "kept by libraries"
 _COPIES = "copies of inputs for CUDA graphs"
 _LEFT_OUT = (
@@ -319,6 +323,8 @@ class _ModelMemory(_Memory):
         self._graphs.entered = self._calls.tracked.lines.entered
         self._graphs.caller = self._calls.tracked.lines.of_graph
         self._model: Any = None
+        self._before: dict[TrackedStorage, int] = {}
+        """What was alive before the step that was measured last."""
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
         """Take the steps, and say what was alive."""
@@ -461,12 +467,16 @@ class _ModelMemory(_Memory):
         self._calls.forget()
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
-        peak = self._compiled_peak(found.device)
+        is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
+        history = AllocatorHistory() if found.device == "cuda" and not is_recorded else None
+        with nullcontext() if history is None else history.of_built_code():
+            peak = self._compiled_peak(found.device, history)
         if eager is None or peak is None or found.eager_peak is None:
             why = "torch's profiler recorded no allocations: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
-        is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
         alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
+        if history is not None:
+            alive = self._explained(alive, peak, history)
         problems = found.problems
         if peak.pools:
             # The allocator counts what a step that records has in a pool: on an H200 (2.11), the copies of inputs.
@@ -483,19 +493,35 @@ class _ModelMemory(_Memory):
             problems=problems,
         )
 
-    def _compiled_peak(self, device: str) -> MeasuredPeak | None:
-        return self._peak_measured(self._compiled(self._options.mode), device)
+    def _explained(
+        self, alive: tuple[AliveMemory, ...], peak: MeasuredPeak, history: AllocatorHistory
+    ) -> tuple[AliveMemory, ...]:
+        """Return what is alive at a measured peak: as it was computed, or where that explains too little, as recorded.
 
-    def _peak_measured(self, model: Any, device: str) -> MeasuredPeak | None:
+        What is computed has shapes and more kinds; what the allocator recorded has the workspaces of libraries.
+        """
+        unknown = abs(peak.bytes - sum(each.bytes for each in alive))
+        if unknown <= _EXPLAINED * peak.bytes or history.peak is None:
+            return alive
+        recorded = history.alive(self._before, self._ledger, self._calls.tracked.lines.is_users)
+        recorded = _with_libraries(recorded, peak.others)
+        is_better = abs(peak.bytes - sum(each.bytes for each in recorded)) < unknown
+        return recorded if is_better else alive
+
+    def _compiled_peak(self, device: str, history: AllocatorHistory | None = None) -> MeasuredPeak | None:
+        return self._peak_measured(self._compiled(self._options.mode), device, history)
+
+    def _peak_measured(self, model: Any, device: str, history: AllocatorHistory | None = None) -> MeasuredPeak | None:
         self._calls.step(model)
         self._calls.forget()
-        before = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
+        self._before = {stored: size for stored, size in self._ledger.alive().items() if stored.device == device}
+        recorded = None if history is None else history.recorded()
 
         def run() -> None:
             with self._ledger.closed():
                 self._calls.step(model)
 
-        peak = measured_peak(run, device, before)
+        peak = measured_peak(run, device, sum(self._before.values()), recorded)
         for each in self._ledger.ended_inside():
             self._ledger.end(each)
         return peak
@@ -549,6 +575,8 @@ class _ProgramMemory(_Memory):
             raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
         run = self._run_memory()
         problems = (*run.found.problems, *rank.problems)
+        if ended != ENDED_WELL:
+            problems = (*problems, f"{name} ended with {ended}: the numbers are of what ran until then")
         if not run.found.graphs and not self._request.is_eager:
             problems = (*problems, f"{name} compiled nothing with Inductor: all of it runs in eager")
         found = replace(run.found, problems=problems, program=ended)

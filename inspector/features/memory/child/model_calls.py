@@ -6,7 +6,7 @@ Measure the peak of a step that runs built kernels: by the allocator of a GPU, o
 import gc
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -334,13 +334,16 @@ class MeasuredPeak(Struct, frozen=True):
     """What lies in the private pools of CUDA graphs."""
 
 
-def measured_peak(run: Callable[[], None], device: str, before: int) -> MeasuredPeak | None:
+def measured_peak(
+    run: Callable[[], None], device: str, before: int, recorded: AbstractContextManager[None] | None = None
+) -> MeasuredPeak | None:
     """Measure a step; None: nothing measures it.
 
     Args:
         run: takes the step.
         device: the type of device that counts.
         before: what is alive before the step, as the ledger has it.
+        recorded: records what a GPU allocates; None: nothing does.
     """
     import torch
 
@@ -353,7 +356,8 @@ def measured_peak(run: Callable[[], None], device: str, before: int) -> Measured
     torch.cuda.synchronize()
     others = max(int(torch.cuda.memory_allocated()) - before, 0)
     torch.cuda.reset_peak_memory_stats()
-    run()
+    with recorded or nullcontext():
+        run()
     torch.cuda.synchronize()
     return MeasuredPeak(int(torch.cuda.max_memory_allocated()), others, _pool_bytes())
 
