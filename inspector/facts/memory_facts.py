@@ -85,7 +85,8 @@ class MemoryOption(Struct, frozen=True):
     """A change that may lower the peak."""
 
     JSON: ClassVar[str] = (
-        "name text file=file|relative line peak_bytes extra_flops tried measured statement why_not computed_bytes"
+        "name text file=file|relative line peak_bytes extra_flops tried measured statement why_not computed_bytes "
+        "gradient_change"
     )
     name: str
     text: str
@@ -104,6 +105,9 @@ class MemoryOption(Struct, frozen=True):
     """What is computed for the peak with it, beside a measured one."""
     why_not: str = ""
     """Why it was not tried, or how it failed."""
+    gradient_change: Number | None = None
+    """How far the gradients are from eager's with it, as a share of their norm; None: it rounds nothing, or not known.
+    """
 
 
 class CallGrowth(Struct, frozen=True):

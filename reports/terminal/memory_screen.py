@@ -166,6 +166,8 @@ def _option(each: MemoryOption, found: FoundMemory, cwd: str) -> Iterator[Render
     cost = ""
     if each.extra_flops and found.flops:
         cost = f", +{each.extra_flops / found.flops:.0%} FLOPs"
+    if each.gradient_change is not None:
+        cost += f", gradients change by {each.gradient_change:.2g} of their norm"
     if after < (1 - _LITTLE) * before:
         yield hanging(f"{each.text}{at}: peak {change}{cost}", "green")
     else:

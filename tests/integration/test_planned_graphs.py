@@ -48,5 +48,11 @@ def test_inputs_are_copied_and_neither_parameters_nor_results_of_another_graph()
     assert copied(TwoParts(), x, by) == [(128 * 32 + 64) * 4, 0]  # the copy of an expanded input has its strides
 
 
+def test_inputs_that_are_marked_static_are_not_copied():
+    x, by = torch.randn(128, 32), torch.randn(64)
+    torch._dynamo.mark_static_address(x)
+    assert copied(TwoParts(), x, by) == [64 * 4, 0]
+
+
 def test_code_that_writes_to_an_input_becomes_no_cuda_graph():
     assert copied(Counting(), torch.randn(8), torch.zeros(8)) == [0]

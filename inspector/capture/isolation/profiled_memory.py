@@ -14,25 +14,40 @@ _PROFILER_BEGINS = b"USDT:"
 """Kineto marks so where a profile begins and ends (2.13, SyncActivityProfilerHandler.cpp)."""
 
 
+class ProfiledPeak:
+    """The most bytes that were allocated in a block beyond those before it; None: the profiler recorded nothing."""
+
+    bytes: int | None = None
+
+
 def cpu_peak(run: Callable[[], Any]) -> int | None:
-    """Return the bytes at the peak of a call beyond those before it, from the allocations that the profiler records."""
+    """Return the bytes at the peak of a call beyond those before it."""
+    with profiled_peak() as peak:
+        run()
+    return peak.bytes
+
+
+@contextmanager
+def profiled_peak() -> Iterator[ProfiledPeak]:
+    """Find the peak of a block, from the allocations that the profiler records; it is known once the block ends."""
     from torch.profiler import ProfilerActivity, profile
 
+    peak = ProfiledPeak()
     with (
         _without_lines(_FREED_EARLIER, _PROFILER_BEGINS),
         profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
     ):
-        run()
+        yield peak
     kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
     if kineto is None:
-        return None
+        return
     # Events of several threads may not be in the order of time.
     changes = [(event.start_ns(), event.nbytes()) for event in kineto.events() if event.name() == "[memory]"]
     now = most = 0
     for _, size in sorted(changes, key=lambda change: change[0]):
         now += size
         most = max(most, now)
-    return most
+    peak.bytes = most
 
 
 @contextmanager

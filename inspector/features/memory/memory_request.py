@@ -35,6 +35,8 @@ class MemoryRequest(Struct, frozen=True):
     """The functions that are compiled otherwise: file, first line and name."""
     without_gradients: bool = False
     """Whether to run a program under `torch.no_grad()`."""
+    measures: str = ""
+    """The type of device on which to measure the peak of a program, with built kernels; empty: it is computed."""
 
 
 class SavedAt(Struct, frozen=True):

@@ -53,7 +53,11 @@ def memory_of(
     if isinstance(found, ProgramTarget):
         if options != _of_program(options) or calls or tries_options:
             what = f"{target} is a program: it makes its own inputs and calls torch.compile itself"
-            raise TargetError(what, "use only --world and --timeout with it, or name a model: file.py:name")
+            todo = "use only --build, --world and --timeout with it, or name a model: file.py:name"
+            raise TargetError(what, todo)
+        if options.build and options.world is not None:
+            what = "--build and --world exclude each other for a program: a rank without the others runs no collective"
+            raise TargetError(what, f"drop --build: ctrace memory {target} --world {options.world}")
         check_options(found, options)
         return _program_memory(found, options, timeout=timeout, observe=observe, output=output, say=say)
     check_options(found, options)
@@ -74,7 +78,9 @@ def memory_of(
 
 def _of_program(options: Options) -> Options:
     """Return the options that a program takes: it makes its own inputs, and compiles by itself."""
-    return Options(world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume)
+    return Options(
+        build=options.build, world=options.world, mesh=options.mesh, rank=options.rank, assume=options.assume
+    )
 
 
 def _rank_variables(options: Options) -> dict[str, str]:
@@ -113,6 +119,15 @@ def _program_memory(
     say("running the program in eager")
     eager = run(MemoryRequest(capture, is_eager=True, entered=compiled.entered), subprocess.DEVNULL, _EAGER)
     found_memory = replace(with_eager(compiled, eager), program=compiled.found.program)
+    if options.build:
+        say("measuring both peaks")
+        request = MemoryRequest(capture, measures=compiled.found.device)
+        try:
+            peaks = [run(request, subprocess.DEVNULL, each).found.peak for each in ({}, _EAGER)]
+            found_memory = _measured(found_memory, *peaks)
+        except TaskError as error:
+            why = f"{error.what}: the peaks are computed"
+            found_memory = replace(found_memory, problems=(*found_memory.problems, why))
     idle = next((each for each in compiled.found.alive if each.kind == "saved"), None)
     if compiled.backwards or idle is None:
         return found_memory
@@ -122,6 +137,19 @@ def _program_memory(
     except TaskError as error:  # the program asks for a gradient in another way
         return replace(found_memory, options=(_without_gradients(idle, None, error.what),))
     return replace(found_memory, options=(_without_gradients(idle, peak.bytes),))
+
+
+def _measured(found: FoundMemory, peak: MemoryPeak, eager: MemoryPeak) -> FoundMemory:
+    """Put measured peaks beside the computed ones, which say where."""
+    assert found.eager_peak is not None
+    return replace(
+        found,
+        peak=replace(found.peak, bytes=peak.bytes, measured=True),
+        computed_peak=found.peak,
+        eager_peak=replace(found.eager_peak, bytes=eager.bytes, measured=True),
+        computed_eager_peak=found.eager_peak,
+        unattributed_bytes=peak.bytes - sum(each.bytes for each in found.alive),
+    )
 
 
 def _without_gradients(idle: AliveMemory, peak: int | None, why_not: str = "") -> MemoryOption:
@@ -167,13 +195,16 @@ def fit_of(
         raise TargetError(f"--fit {what}: not known", "write batch, or an input and a dimension of it, such as 0.1")
     require("fake", "--fit")
     if options.world is not None:
-        what = "--fit and --world exclude each other: the search runs without weights, and a collective reads its input"
         raise TargetError(
-            what, f"search on one process, or follow one size: ctrace memory {target} --world {options.world}"
+            "--fit and --world exclude each other: the search runs without weights, and a collective reads its input",
+            f"search on one process, or follow one size: ctrace memory {target} --world {options.world}",
         )
     found = resolve(target, (), has_inputs=bool(options.inputs))
     if isinstance(found, ProgramTarget):
-        raise TargetError(f"{target} is a program: it makes its own inputs", "name a model: file.py:name")
+        raise TargetError(
+            f"--fit changes the inputs of a model, and {target} is a program, which makes its own",
+            f'name the model in it and an input: ctrace memory {target}:NAME --input "float32[8,128]" --fit {what}',
+        )
     options = replace(options, fake=True, target=None)
     check_options(found, options)
     path = None if found.path is None else str(found.path)
@@ -205,7 +236,8 @@ def with_memory(
 
     def follow() -> FoundMemory:
         if isinstance(resolved, ProgramTarget):
-            return _program_memory(resolved, _of_program(options), timeout=timeout, observe=observe, output=devnull)
+            asked = replace(_of_program(options), build=measures)
+            return _program_memory(resolved, asked, timeout=timeout, observe=observe, output=devnull)
         path = None if resolved.path is None else str(resolved.path)
         asked = replace(options, provoke=False, trace_only=False, build=measures)
         capture = CaptureRequest("model", path, resolved.module, resolved.name, (), asked, log="")

@@ -5,6 +5,7 @@ Find what keeps a tensor alive: a path of names from the user's modules, and the
 
 import ast
 import functools
+import itertools
 import os
 import sys
 import types
@@ -33,6 +34,8 @@ class TensorHolder(NamedTuple):
     """The last name, by which code refers to it."""
     by_graph: bool = False
     """Whether a graph of autograd holds it, and the path leads to a tensor with that graph."""
+    container: "TensorHolder | None" = None
+    """What has the object that holds it as an element: `records` of `records[3].output`."""
 
 
 def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) -> dict[int, TensorHolder]:
@@ -62,7 +65,8 @@ def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) 
         for saved in saved_tensors(value):
             key = _key(saved)
             if key in storages:
-                found.setdefault(key, TensorHolder(holder.text, holder.name, by_graph=True))
+                container = None if holder.container is None else holder.container._replace(by_graph=True)
+                found.setdefault(key, holder._replace(by_graph=True, container=container))
     return found
 
 
@@ -92,7 +96,9 @@ def _holder(path: _Path) -> TensorHolder:
     """Name the last thing on a path that has a name: a tensor in `model.kept[3]` is held by `model.kept`."""
     while len(path) > 1 and not path[-1].name:
         path = path[:-1]
-    return TensorHolder("".join(each.text for each in path), path[-1].name)
+    elements = [index for index, each in enumerate(path) if each.text.startswith("[")]
+    container = _holder(path[: elements[-1]]) if elements else None
+    return TensorHolder("".join(each.text for each in path), path[-1].name, container=container)
 
 
 def _reachable(namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, _Path]]:
@@ -160,8 +166,11 @@ def _attributes(names: Mapping[str, Any]) -> Iterator[tuple[Any, _Step]]:
 
 def line_that_adds(name: str, files: set[str]) -> tuple[str, int] | None:
     """Return the only line of some files that adds something to what has a name; None: there is none, or several."""
-    found = [(file, line) for file in sorted(files) for line in _adding_lines(name, _parsed(file))]
-    return found[0] if len(found) == 1 else None
+    for lines in (_adding_lines, _replacing_lines):
+        found = [(file, line) for file in sorted(files) for line in lines(name, _parsed(file))]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
 @functools.cache
@@ -181,6 +190,14 @@ def _adding_lines(name: str, module: ast.Module) -> Iterator[int]:
                 yield each.lineno
             case ast.AugAssign(target=target) if _named(target, name):
                 yield each.lineno
+
+
+def _replacing_lines(name: str, module: ast.Module) -> Iterator[int]:
+    """Yield the lines that make a new value of an old one, such as `self.cache = torch.cat([self.cache, k])`."""
+    for each in ast.walk(module):
+        if isinstance(each, ast.Assign) and any(_named(target, name) for target in each.targets):
+            parts = (part for part in ast.walk(each.value) if isinstance(part, ast.expr))
+            yield from [each.lineno] * any(_named(part, name) for part in parts)
 
 
 def _is_element(target: ast.expr, name: str) -> bool:
@@ -209,6 +226,10 @@ def namespaces_of(is_users: Callable[[str], bool]) -> dict[str, Mapping[str, Any
 _STATM = Path("/proc/self/statm")
 _MOST_HELD = 50
 _MOST_CALLS = 200
+_MOST_SIZES = 7
+"""The calls before the last one whose lines are compared with each other."""
+_GROWS = 3
+"""The least calls after which a tensor that is larger each time is one that grows."""
 
 
 class GrowingCalls:
@@ -222,12 +243,20 @@ class GrowingCalls:
         self._begins = [ledger.count]
         """How many storages there were when each call began."""
         self.calls: list[CallGrowth] = []
+        self._sizes: list[dict[tuple[str | None, int | None], int]] = []
+        """The bytes of each line that were alive after each of the last calls."""
 
     def after_call(self) -> None:
         """Note what is alive after a call."""
         host = host_bytes()
         change = None if host is None or self._host is None else host - self._host
-        self.calls.append(CallGrowth(len(self.calls) + 1, self._ledger.total() - self._alive, change))
+        alive = self._ledger.alive()
+        self.calls.append(CallGrowth(len(self.calls) + 1, sum(alive.values()) - self._alive, change))
+        sizes: dict[tuple[str | None, int | None], int] = {}
+        for stored, size in alive.items():
+            place = stored.origin[:2]
+            sizes[place] = sizes.get(place, 0) + size
+        self._sizes = [*self._sizes[-_MOST_SIZES:], sizes]
         self._begins.append(self._ledger.count)
 
     def sampled(self) -> tuple[CallGrowth, ...]:
@@ -247,9 +276,38 @@ class GrowingCalls:
         grouped: dict[tuple[Any, ...], list[TrackedStorage]] = {}
         for each, address in left.items():
             grouped.setdefault((each.origin[:2], holders.get(address)), []).append(each)
-        several = {key: some for key, some in grouped.items() if len(set(map(self._call_of, some))) > 1}
-        found = [_held(some, holder, files) for (_, holder), some in several.items()]
+        found = [_held(some, holder, files) for holder, some in self._kept(grouped)]
         return tuple(sorted(found, key=lambda each: -each.bytes)[:_MOST_HELD])
+
+    def _kept(
+        self, grouped: Mapping[tuple[Any, TensorHolder | None], list[TrackedStorage]]
+    ) -> Iterator[tuple[TensorHolder | None, list[TrackedStorage]]]:
+        """Yield what holds tensors of several calls, or a tensor that grows; the keys are places and holders."""
+        alone: dict[tuple[Any, TensorHolder | None], list[tuple[TensorHolder | None, list[TrackedStorage]]]] = {}
+        for (place, holder), some in grouped.items():
+            if self._are_of_several_calls(some):
+                yield holder, some
+            else:
+                container = None if holder is None else holder.container
+                alone.setdefault((place, container), []).append((holder, some))
+        for (place, container), groups in alone.items():
+            together = [each for _, some in groups for each in some]
+            if container is not None and self._are_of_several_calls(together):
+                yield container, together  # each call adds an object to it, which holds one
+            else:
+                yield from (each for each in groups if self._grows(place, each[0]))
+
+    def _are_of_several_calls(self, some: list[TrackedStorage]) -> bool:
+        return len(set(map(self._call_of, some))) > 1
+
+    def _grows(self, place: tuple[str | None, int | None], holder: TensorHolder | None) -> bool:
+        """Whether a line holds more after each call, in tensors that replace each other, such as a cache of `cat`.
+
+        What a program has in a plain variable does not count: its inputs may become longer, too.
+        """
+        sizes = [each.get(place, 0) for each in self._sizes]
+        is_kept = holder is not None and not holder.text.isidentifier()
+        return is_kept and len(sizes) >= _GROWS and all(one < two for one, two in itertools.pairwise(sizes))
 
     def _call_of(self, stored: TrackedStorage) -> int:
         """Return the number of the call that made a storage; 0: it is older than the first one."""

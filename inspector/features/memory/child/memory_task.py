@@ -8,7 +8,7 @@ Follow the memory of one rank of a job: what the virtual rank refuses ends the t
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,7 @@ from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.isolation.profiled_memory import ProfiledPeak, profiled_peak
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.memory_facts import (
     AliveMemory,
@@ -39,6 +40,7 @@ from ctrace.inspector.facts.memory_facts import (
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
+from ctrace.inspector.features.memory.child.allocator_history import AllocatorHistory
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
@@ -46,13 +48,14 @@ from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
 from ctrace.inspector.features.memory.child.storage_ledger import (
     CodeOrigin,
     Ledger,
+    TrackedStorage,
     alive_of,
     saved_of,
     source_line,
     timeline_of,
 )
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
-from ctrace.inspector.features.memory.child.tried_options import OptionTrials, flops
+from ctrace.inspector.features.memory.child.tried_options import OptionTrials, copied_bytes, flops
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options
@@ -214,6 +217,8 @@ class SizeSearch:
         return peak <= self._limit
 
 
+_EXPLAINED = 0.02
+"""The share of a measured peak that may belong to no line."""
 _LIBRARIES = "kept by libraries"
 _COPIES = "copies of inputs for CUDA graphs"
 _LEFT_OUT = (
@@ -234,6 +239,8 @@ def _answered(request: MemoryRequest, preloaded: Preloaded) -> FoundMemory | Run
     try:
         if request.fit:
             return _ModelMemory(request).fitting(preloaded)
+        if request.measures:
+            return _measured_program(request, preloaded)
         if request.capture.kind == "program":
             return _ProgramMemory(request).answered(preloaded)
         return _ModelMemory(request).answered(preloaded)
@@ -316,6 +323,8 @@ class _ModelMemory(_Memory):
         self._graphs.entered = self._calls.tracked.lines.entered
         self._graphs.caller = self._calls.tracked.lines.of_graph
         self._model: Any = None
+        self._before: dict[TrackedStorage, int] = {}
+        """What was alive before the step that was measured last."""
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
         """Take the steps, and say what was alive."""
@@ -335,8 +344,10 @@ class _ModelMemory(_Memory):
                 if self._records_graphs():
                     compiled = replace(compiled, found=self._with_cuda_graphs(compiled.found))
                 peak = self._ledger.peak(self._ledger.device())
-                kept = compiled.found.peak.bytes - peak.bytes
-                trials = OptionTrials(self._calls, self._compiled, peak, flops(self._graphs.graphs), kept=kept)
+                copied = copied_bytes(self._graphs.graphs) if self._records_graphs() else None
+                kept = compiled.found.peak.bytes - peak.bytes - (copied or 0)
+                total = flops(self._graphs.graphs)
+                trials = OptionTrials(self._calls, self._compiled, peak, total, kept=kept, copied=copied)
                 growth = self._growth(model) if self._request.calls else None
             found = replace(with_eager(compiled, eager), held=self._kept(self._calls.tracked))
             if growth is not None:
@@ -456,12 +467,16 @@ class _ModelMemory(_Memory):
         self._calls.forget()
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
-        peak = self._compiled_peak(found.device)
+        is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
+        history = AllocatorHistory() if found.device == "cuda" and not is_recorded else None
+        with nullcontext() if history is None else history.of_built_code():
+            peak = self._compiled_peak(found.device, history)
         if eager is None or peak is None or found.eager_peak is None:
             why = "torch's profiler recorded no allocations: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
-        is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
         alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
+        if history is not None:
+            alive = self._explained(alive, peak, history)
         problems = found.problems
         if peak.pools:
             # The allocator counts what a step that records has in a pool: on an H200 (2.11), the copies of inputs.
@@ -478,19 +493,35 @@ class _ModelMemory(_Memory):
             problems=problems,
         )
 
-    def _compiled_peak(self, device: str) -> MeasuredPeak | None:
-        return self._peak_measured(self._compiled(self._options.mode), device)
+    def _explained(
+        self, alive: tuple[AliveMemory, ...], peak: MeasuredPeak, history: AllocatorHistory
+    ) -> tuple[AliveMemory, ...]:
+        """Return what is alive at a measured peak: as it was computed, or where that explains too little, as recorded.
 
-    def _peak_measured(self, model: Any, device: str) -> MeasuredPeak | None:
+        What is computed has shapes and more kinds; what the allocator recorded has the workspaces of libraries.
+        """
+        unknown = abs(peak.bytes - sum(each.bytes for each in alive))
+        if unknown <= _EXPLAINED * peak.bytes or history.peak is None:
+            return alive
+        recorded = history.alive(self._before, self._ledger, self._calls.tracked.lines.is_users)
+        recorded = _with_libraries(recorded, peak.others)
+        is_better = abs(peak.bytes - sum(each.bytes for each in recorded)) < unknown
+        return recorded if is_better else alive
+
+    def _compiled_peak(self, device: str, history: AllocatorHistory | None = None) -> MeasuredPeak | None:
+        return self._peak_measured(self._compiled(self._options.mode), device, history)
+
+    def _peak_measured(self, model: Any, device: str, history: AllocatorHistory | None = None) -> MeasuredPeak | None:
         self._calls.step(model)
         self._calls.forget()
-        before = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
+        self._before = {stored: size for stored, size in self._ledger.alive().items() if stored.device == device}
+        recorded = None if history is None else history.recorded()
 
         def run() -> None:
             with self._ledger.closed():
                 self._calls.step(model)
 
-        peak = measured_peak(run, device, before)
+        peak = measured_peak(run, device, sum(self._before.values()), recorded)
         for each in self._ledger.ended_inside():
             self._ledger.end(each)
         return peak
@@ -502,7 +533,7 @@ class _ModelMemory(_Memory):
         arguments: dict[str, Any] = {"dynamic": self._options.dynamic, "fullgraph": self._options.fullgraph}
         if mode is not None:
             arguments["mode"] = mode
-        return torch.compile(self._calls.model, **arguments)
+        return torch.compile(self._calls.compiled_part, **arguments)
 
 
 def _with_libraries(alive: Sequence[AliveMemory], size: int) -> tuple[AliveMemory, ...]:
@@ -544,6 +575,8 @@ class _ProgramMemory(_Memory):
             raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
         run = self._run_memory()
         problems = (*run.found.problems, *rank.problems)
+        if ended != ENDED_WELL:
+            problems = (*problems, f"{name} ended with {ended}: the numbers are of what ran until then")
         if not run.found.graphs and not self._request.is_eager:
             problems = (*problems, f"{name} compiled nothing with Inductor: all of it runs in eager")
         found = replace(run.found, problems=problems, program=ended)
@@ -577,6 +610,41 @@ class _ProgramMemory(_Memory):
     def _growth(self) -> tuple[CallGrowth, ...]:
         """Return what was alive after each step of an optimizer, else each backward, else each call of a graph."""
         return next((each.sampled() for each in self._growths.values() if len(each.calls) > 1), ())
+
+
+def _measured_program(request: MemoryRequest, preloaded: Preloaded) -> RunMemory:
+    """Run a program and follow nothing, and measure the peak of all that it allocates.
+
+    Raises:
+        TaskError: the program fails, or nothing measures it.
+    """
+    profiled = ProfiledPeak()
+    with watch_imports() as when, ExitStack() as active:
+
+        def begin(_torch: ModuleType) -> None:
+            nonlocal profiled
+            if request.measures == "cpu":
+                profiled = active.enter_context(profiled_peak())
+
+        when("torch", begin)
+        ended = ending_of(lambda: run_program(request.capture, preloaded))
+    if ended != ENDED_WELL:
+        raise TaskError(f"the run with built kernels ended with {ended}", "first run it in plain Python")
+    peak = profiled.bytes if request.measures == "cpu" else _gpu_peak()
+    if peak is None:
+        nothing = {"cpu": "torch's profiler recorded no allocations"}
+        why = nothing.get(request.measures, "it uses several GPUs, and each has its peak at another time")
+        raise TaskError(why, "drop --build")
+    return RunMemory(FoundMemory(MemoryPeak(peak, measured=True, part="program", at=""), None))
+
+
+def _gpu_peak() -> int | None:
+    """Return the peak of the one GPU that a program used; None: it used several, whose peaks are at different times."""
+    import torch
+
+    peaks = [torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count())]
+    used = [each for each in peaks if each]
+    return used[0] if len(used) == 1 else None
 
 
 def _largest_first(held: tuple[HeldMemory, ...]) -> tuple[HeldMemory, ...]:

@@ -6,7 +6,7 @@ Measure the peak of a step that runs built kernels: by the allocator of a GPU, o
 import gc
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -35,6 +35,25 @@ from ctrace.inspector.runs.capture_request import CaptureRequest
 Model = Callable[..., Any]
 
 
+class StepResults(Struct, frozen=True):
+    """What a step returns and leaves, copied."""
+
+    outputs: list[Any]
+    gradients: list[Any]
+    inputs: list[Any]
+    """The arguments after the step."""
+
+    def equals(self, other: "StepResults") -> bool:
+        """Whether all tensors are the same, bit for bit but for NaN."""
+        import torch
+
+        some, others = ((*each.outputs, *each.gradients, *each.inputs) for each in (self, other))
+        return len(some) == len(others) and all(
+            one.shape == two.shape and one.dtype == two.dtype and torch.allclose(one, two, 0.0, 0.0, equal_nan=True)
+            for one, two in zip(some, others, strict=True)
+        )
+
+
 class ModelCalls:
     """A model, the way to call it, and the ledger of all that it allocates."""
 
@@ -45,6 +64,9 @@ class ModelCalls:
         self._capture = capture
         self._optimizer: Any = None
         self._loss: Callable[..., Any] | None = None
+        self._whole: Model | None = None
+        self.has_static_inputs = False
+        """Whether each call's tensors are marked as lying where those of the last call did."""
         self._fake: WholeModel = WholeModel()
         self._loaded: Loaded | None = None
 
@@ -69,7 +91,8 @@ class ModelCalls:
                 self.model.train()
             file = self._loaded.module
             loss = getattr(file, "loss", None)
-            self._loss = loss if callable(loss) else None
+            if callable(loss) and self.options.train:
+                self._loss = _of_outputs(loss) if _takes_one(loss) else loss
             if self.options.train:
                 self._optimizer = _optimizer(file, self.model)
             mark_parameters(self.ledger, self.parameters())
@@ -82,6 +105,33 @@ class ModelCalls:
         """The model as its file makes it."""
         assert self._loaded is not None
         return self._loaded.model
+
+    @property
+    def compiled_part(self) -> Model:
+        """What is compiled: the model, or with its loss."""
+        return self._whole or self.model
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the file computes the loss of what the model returns, outside of what is compiled."""
+        return self._loss is not None
+
+    @contextmanager
+    def with_loss(self) -> Iterator[None]:
+        """Let what is compiled in the block return the loss of the file."""
+        loss, model = self._loss, self.model
+        if loss is None:
+            yield
+            return
+
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            return loss(model(*args, **kwargs), *args, **kwargs)
+
+        self._whole, self._loss = whole, None
+        try:
+            yield
+        finally:
+            self._whole, self._loss = None, loss
 
     @property
     def is_fake(self) -> bool:
@@ -124,7 +174,37 @@ class ModelCalls:
             stored = self.ledger.of(each)
             if stored is None or "parameter" not in stored.kinds:
                 self.ledger.add(each, self.tracked.lines.here(None), "input", "input")
+        if self.has_static_inputs:
+            import torch
+
+            for each in tensors(call):
+                torch._dynamo.mark_static_address(each)
         return call
+
+    def results(self, model: Model, number: int = 0) -> "StepResults":
+        """Take a step without the optimizer, and copy its results.
+
+        Args:
+            model: what to call.
+            number: seeds the generators for the step; the inputs are the same for any.
+        """
+        outputs: list[Any] = []
+
+        def kept(*args: Any, **kwargs: Any) -> Any:
+            found = model(*args, **kwargs)
+            outputs.extend(_copies(found))
+            return found
+
+        self.forget()
+        seed()
+        call = self.call()
+        seed(number)
+        with self.without_optimizer():
+            self.step(kept, call)
+        leaves = [each for each in (*self.parameters(), *tensors(call)) if each.is_leaf and each.grad is not None]
+        results = StepResults(outputs, _copies([each.grad for each in leaves]), _copies(tensors(call)))
+        self.forget()
+        return results
 
     def forget(self) -> None:
         """Free the gradients, and what only cycles of objects hold."""
@@ -177,12 +257,7 @@ class ModelCalls:
         from torch.utils import _pytree
 
         if self._loss is not None:
-            try:
-                inspect.signature(entered_by_call(self._loss)).bind(outputs)
-            except TypeError:
-                loss = self._loss(outputs, *call.args, **call.kwargs)
-            else:
-                loss = self._loss(outputs)
+            loss = self._loss(outputs, *call.args, **call.kwargs)
             if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
                 what = "--train: `loss` of the file returns no scalar tensor that requires a gradient"
                 raise TargetError(what, "write loss(outputs), or drop --train")
@@ -200,6 +275,28 @@ class ModelCalls:
         if len(single) == 1:
             return single[0]
         return sum(each.sum() for each in leaves)
+
+
+def _copies(tensors: Any) -> list[Any]:
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [each for each in _pytree.tree_leaves(tensors) if isinstance(each, torch.Tensor)]
+    return [each.detach().clone() for each in plain_tensors(leaves)]
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with one argument."""
+    try:
+        inspect.signature(entered_by_call(function)).bind(None)
+    except TypeError:
+        return False
+    return True
+
+
+def _of_outputs(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loss that takes the inputs of the model, too, and uses none of them."""
+    return lambda outputs, *_args, **_kwargs: loss(outputs)
 
 
 def _optimizer(file: Any, model: Any) -> Any:
@@ -237,13 +334,16 @@ class MeasuredPeak(Struct, frozen=True):
     """What lies in the private pools of CUDA graphs."""
 
 
-def measured_peak(run: Callable[[], None], device: str, before: int) -> MeasuredPeak | None:
+def measured_peak(
+    run: Callable[[], None], device: str, before: int, recorded: AbstractContextManager[None] | None = None
+) -> MeasuredPeak | None:
     """Measure a step; None: nothing measures it.
 
     Args:
         run: takes the step.
         device: the type of device that counts.
         before: what is alive before the step, as the ledger has it.
+        recorded: records what a GPU allocates; None: nothing does.
     """
     import torch
 
@@ -256,7 +356,8 @@ def measured_peak(run: Callable[[], None], device: str, before: int) -> Measured
     torch.cuda.synchronize()
     others = max(int(torch.cuda.memory_allocated()) - before, 0)
     torch.cuda.reset_peak_memory_stats()
-    run()
+    with recorded or nullcontext():
+        run()
     torch.cuda.synchronize()
     return MeasuredPeak(int(torch.cuda.max_memory_allocated()), others, _pool_bytes())
 

@@ -90,7 +90,7 @@ class PlannedGraph:
         """The user's line of the last call: a graph of modules of torch alone, such as a Sequential, has no other."""
         code, _ = graph.codegen()
         text = code.value if hasattr(code, "value") else str(code)
-        self._facts = dict(_facts(graph))
+        self._facts = dict(facts_of(graph))
         self._module = torch.fx.GraphModule(graph.module, _copied(graph.module.graph))
         self._interpreter = torch.fx.Interpreter(self._module)
         self._inputs = [each.name for each in self._module.graph.nodes if each.op == "placeholder"]
@@ -371,10 +371,14 @@ def _number(value: Any, numbers: Mapping[str, int]) -> int | None:
         return None
 
 
-def _facts(graph: Any) -> Iterator[tuple[str, BufferFact]]:
+def facts_of(graph: Any) -> Iterator[tuple[str, BufferFact]]:
     """Yield what Inductor knows of each buffer of a graph whose code was generated."""
     from torch._inductor import ir
 
+    for operation in graph.operations:
+        inner = getattr(operation, "subgraph", None)  # the graph of `invoke_subgraph` is a function of the wrapper
+        if inner is not None and inner.graph is not None:
+            yield from facts_of(inner.graph)
     for name, buffer in graph.name_to_buffer.items():
         origin, op = _origin(buffer)
         layout = getattr(buffer, "layout", None)

@@ -108,6 +108,10 @@ def flops_of(node: Any) -> float:
             lambda each: each.meta.get("val") if isinstance(each, torch.fx.Node) else each, (node.args, node.kwargs)
         )
         return float(flop_registry[packet](*args, **kwargs, out_val=value))
+    inner = [getattr(node.graph.owning_module, each.target) for each in node.all_input_nodes if each.op == "get_attr"]
+    modules = [each for each in inner if isinstance(each, torch.fx.GraphModule)]
+    if modules:  # such as `invoke_subgraph`; of the branches of a `cond`, the larger one
+        return max(sum(flops_of(each) for each in module.graph.nodes) for module in modules)
     first = value[0] if isinstance(value, list | tuple) and value else value
     if not isinstance(first, torch.Tensor) or getattr(node.target, "is_view", False):
         return 0.0

@@ -380,7 +380,7 @@ def _group(kind: str, some: list[tuple[TrackedStorage, int]]) -> AliveMemory:
         file=file,
         line=line,
         function=function,
-        shape=next(iter(shapes)) if len(shapes) == 1 else None,
+        shape=next(iter(shapes)) if len(shapes) == 1 and dtypes else None,
         dtype=", ".join(dtypes),
         count=len(some),
         source=source_line(file, line),

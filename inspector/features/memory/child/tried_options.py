@@ -10,11 +10,13 @@ checkpoint lets the backward compute them again.
 
 import functools
 import inspect
+import math
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -86,6 +88,14 @@ def chunked_cross_entropy(used: list[int]) -> Iterator[None]:
 
 _BUDGETS = (0.8, 0.5, 0.3, 0.1)
 _MOST_GROUPS = 2
+_AMPLIFIES = 1
+"""How many times larger logits have to be than the hidden states and weights that they are made of, to be chunked.
+Inductor's own limit is 8 (2.13, _inductor/config.py), which the head of a large language model does not reach."""
+_LITTLE = 0.01
+"""The share of the peak below which a change does not help."""
+_LARGE = 1 << 20
+"""The least bytes of a saved tensor that is worth a smaller dtype: sums and norms of rows, which are smaller, stay."""
+_MOST_NAMES = 3
 _MOST_MEASURED = 3
 """Changes that are built, until one lowers the measured peak: each takes a whole compilation."""
 
@@ -103,16 +113,38 @@ class OptionCandidate(Struct, frozen=True):
     """Whether what it computes again runs in compiled graphs."""
     used: list[int] | None = None
     """Grows when the step uses the change; None: any step does."""
+    rounds: bool = False
+    """Whether it changes gradients by rounding: then by how much is told."""
+    is_silent: bool = False
+    """Whether nothing is said of it where it does not lower the peak."""
 
 
 class OptionTrials:
     """Takes a step under each change."""
 
     def __init__(
-        self, calls: ModelCalls, compiled: Callable[[], Any], peak: AliveMoment, flops: float, *, kept: int = 0
+        self,
+        calls: ModelCalls,
+        compiled: Callable[[], Any],
+        peak: AliveMoment,
+        flops: float,
+        *,
+        kept: int = 0,
+        copied: int | None = None,
     ) -> None:
-        """Compare with the peak of the compiled step; `kept` are the bytes that libraries keep beside all tensors."""
+        """Compare with the peak of the compiled step.
+
+        Args:
+            calls: the model.
+            compiled: compiles it.
+            peak: that of the compiled step.
+            flops: what the step computes in compiled graphs.
+            kept: the bytes that libraries keep beside all tensors.
+            copied: the bytes of the inputs that CUDA graphs copy; None: none is recorded.
+        """
         self._kept = kept
+        self._copied = copied
+        self._deadline = math.inf
         self._calls = calls
         self._compiled = compiled
         self._peak = peak
@@ -133,17 +165,18 @@ class OptionTrials:
             measured: builds the model and measures its peak, for the best changes; None: nothing is built.
             measured_before: the measured peak without a change, in bytes.
         """
-        deadline = time.monotonic() + budget
+        self._deadline = time.monotonic() + budget
         found: list[MemoryOption] = []
         candidates: dict[str, OptionCandidate] = {}
         for each in self._candidates():
             candidates[each.text] = each
-            if time.monotonic() > deadline:
+            if time.monotonic() > self._deadline:
                 found.append(_untried(each, f"the {budget:g} s for trials were over"))
                 continue
             print(f"ctrace: trying {each.text}", file=sys.stderr, flush=True)
             option = self._try(each)
-            if each.used is None or each.used:
+            helps = option.peak_bytes is not None and option.peak_bytes < self._before * (1 - _LITTLE)
+            if (each.used is None or each.used) and (helps or not each.is_silent):
                 found.append(option)
         found.sort(key=lambda each: (each.peak_bytes is None, each.peak_bytes or 0))
         in_vain: list[MemoryOption] = []
@@ -186,12 +219,15 @@ class OptionTrials:
                 ledger.begin()
                 self._calls.step(model)
                 peak = ledger.peak(self._device).bytes + self._kept
+                if self._copied is not None:
+                    peak += copied_bytes(graphs.graphs)
+            extra = max(flops(graphs.graphs) - self._flops, 0.0) if candidate.counts_flops else None
+            changed = self._gradient_change(candidate, model) if candidate.rounds and not self._calls.is_fake else None
         except Exception as error:
             return _untried(candidate, kind_and_message(error).splitlines()[0][:200], tried=True)
         finally:
             self._calls.forget()
             ledger.set_aside(before)
-        extra = max(flops(graphs.graphs) - self._flops, 0.0) if candidate.counts_flops else None
         return MemoryOption(
             candidate.name,
             candidate.text,
@@ -203,7 +239,31 @@ class OptionTrials:
             tried=True,
             measured=False,
             statement=candidate.statement,
+            gradient_change=changed,
         )
+
+    @property
+    def _before(self) -> int:
+        """The computed peak without a change."""
+        return self._peak.bytes + self._kept + (self._copied or 0)
+
+    def _gradient_change(self, candidate: OptionCandidate, model: Any) -> float | None:
+        """Return how far the gradients of a compiled step are from eager's, as a share of their norm.
+
+        None: not known, as the model computes with random numbers, which compiled code draws in another way.
+        """
+        eager, other = (self._calls.results(self._calls.model, number) for number in (0, 1))
+        if not eager.equals(other):
+            return None
+        with candidate.made(), PlannedGraphs(self._calls.ledger).active():
+            found = self._calls.results(model)
+        if len(found.gradients) != len(eager.gradients):
+            return None
+        pairs = [(one.double(), two.double()) for one, two in zip(eager.gradients, found.gradients, strict=True)]
+        norm = math.sqrt(sum(float(one.square().sum()) for one, _ in pairs))
+        if not norm or not math.isfinite(norm):
+            return None
+        return math.sqrt(sum(float((one - two).square().sum()) for one, two in pairs)) / norm
 
     def _candidates(self) -> Iterator[OptionCandidate]:
         import torch
@@ -229,6 +289,15 @@ class OptionTrials:
                 made = functools.partial(of_autograd.patch, donated_buffer=True)
                 yield OptionCandidate("donated_buffer", setting, setting, made)
             yield from self._smaller_dtype()
+        if trains or not any("saved" in each.kinds for each in self._peak.alive):
+            yield from self._in_place()
+        if self._copied:
+            yield OptionCandidate(
+                "static_inputs",
+                "mark the inputs static, and write each batch into them: CUDA graphs copy none",
+                "torch._dynamo.mark_static_address(x)  # once; then x.copy_(batch)",
+                self._static_inputs,
+            )
         optimizer = self._calls.optimizer
         if optimizer is not None and any("gradient" in each.kinds for each in self._peak.alive):
             yield OptionCandidate(
@@ -257,7 +326,34 @@ class OptionTrials:
                 "call the model under torch.autocast in bfloat16: results of matrix products take half, rounded",
                 statement,
                 functools.partial(torch.autocast, self._device, dtype=torch.bfloat16),
+                rounds=True,
             )
+        alive = self._peak.alive.items()
+        if any("saved" in each.kinds and each.dtype == "float32" and size >= _LARGE for each, size in alive):
+            yield from self._smaller_saved()
+
+    @staticmethod
+    def _smaller_saved() -> Iterator[OptionCandidate]:
+        """Yield bfloat16 for what is saved alone, by a pass that rounds to any type, fp8 if it is not told one."""
+        from torch._inductor import config
+
+        name = "activation_quantization_aten_pass"  # 2.11 to 2.13, _functorch/partitioners.py
+        setting = {
+            "quant_type": "torch.bfloat16",
+            "allowed_dtypes": "torch.float32",
+            "size_in_mb": _LARGE >> 20,
+            "use_scaling": False,
+            "exclude_primals": True,
+        }
+        options = {**config.post_grad_fusion_options, name: setting}
+        yield OptionCandidate(
+            "saved_dtype",
+            f"save float32 tensors of {_LARGE >> 20} MiB or more in bfloat16, rounded, and compute as before",
+            f'torch._inductor.config.post_grad_fusion_options["{name}"] = {setting}',
+            functools.partial(config.patch, post_grad_fusion_options=options),
+            counts_flops=False,
+            rounds=True,
+        )
 
     @contextmanager
     def _in_backward(self) -> Iterator[None]:
@@ -280,10 +376,67 @@ class OptionTrials:
         for parameter, optimizer in alone:
             whole.state[parameter] = optimizer.state[parameter]
 
+    def _in_place(self) -> Iterator[OptionCandidate]:
+        """Yield `inplace=True` for each module and function that takes it and whose step stays the same, bit for bit.
+
+        Compiled code makes no copy that in-place code saves, but code that stays eager does, and graphs that change
+        their inputs: so nothing is said where the compiled peak stays.
+        """
+        calls, ledger = self._calls, self._calls.ledger
+        if calls.is_fake:  # no values to compare
+            return
+        accepted = list(_modules_in_place(calls.model))
+        if time.monotonic() < self._deadline:
+            before = set(ledger.alive())
+            accepted = self._accepted(accepted)
+            gains = accepted and self._eager_peak(accepted) < self._eager_peak([]) * (1 - _LITTLE)
+            calls.forget()
+            ledger.set_aside(before)
+            accepted = accepted if gains else []
+        if not accepted:
+            return
+        names = [each.text for each in accepted]
+        some = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
+        yield OptionCandidate(
+            "in_place", f"in place: {some}", "inplace=True", functools.partial(_all_of, accepted), is_silent=True
+        )
+
+    def _accepted(self, units: list["_InPlace"]) -> list["_InPlace"]:
+        """Return those with which eager's results, gradients and inputs stay the same; none, if they differ anyway."""
+        called: set[str] = set()
+        with _noting_calls(called):
+            original = self._calls.results(self._calls.model)
+        units = [*units, *_functions_in_place(called)]
+        if not units or not self._calls.results(self._calls.model).equals(original):
+            return []
+
+        def works(some: list[_InPlace]) -> bool:
+            try:
+                with _all_of(some):
+                    return self._calls.results(self._calls.model).equals(original)
+            except RuntimeError:  # autograd needs what was overwritten, or a view is written to
+                return False
+
+        if works(units):
+            return units
+        accepted: list[_InPlace] = []
+        for each in units:
+            if time.monotonic() < self._deadline and works([*accepted, each]):
+                accepted.append(each)
+        return accepted
+
+    def _eager_peak(self, units: list["_InPlace"]) -> int:
+        with _all_of(units):
+            self._calls.forget()
+            self._calls.ledger.begin()
+            self._calls.step(self._calls.model)
+        return self._calls.ledger.peak(self._device).bytes
+
     def _chunked_losses(self) -> Iterator[OptionCandidate]:
         """Yield the loss in parts, if the step has a tensor with a large vocabulary."""
         if not self._has_vocabulary:
             return
+        yield from self._chunked_head()
         used: list[int] = []
         yield OptionCandidate(
             "chunked_loss",
@@ -294,6 +447,41 @@ class OptionTrials:
             counts_flops=False,
             used=used,
         )
+
+    def _chunked_head(self) -> Iterator[OptionCandidate]:
+        """Yield the logits in parts, with their loss, if this torch can."""
+        from torch._inductor import config
+
+        if not hasattr(config, "auto_chunker"):
+            return
+        name = "torch._inductor.config.auto_chunker"
+        statement = f"{name}.enable, {name}.amplify_ratio_threshold = True, {_AMPLIFIES}"
+        text = "head and loss together in parts of the rows: the logits are never whole"
+        if self._calls.has_own_loss:
+            statement += "; step = torch.compile(lambda *inputs: loss(model(*inputs)))"
+            text = f"compile the loss, too: {text}"
+        used: list[int] = []
+        made = functools.partial(self._chunked_heads, used)
+        yield OptionCandidate("chunked_head", text, statement, made, used=used)
+
+    @contextmanager
+    def _chunked_heads(self, used: list[int]) -> Iterator[None]:
+        """Let Inductor compute a matrix product with a large result, and what follows, part by part."""
+        from torch._inductor import config, metrics
+
+        before = metrics.num_auto_chunking
+        settings = {"auto_chunker.enable": True, "auto_chunker.amplify_ratio_threshold": _AMPLIFIES}
+        with config.patch(settings), self._calls.with_loss():
+            yield
+        used.extend([1] * (metrics.num_auto_chunking - before))
+
+    @contextmanager
+    def _static_inputs(self) -> Iterator[None]:
+        self._calls.has_static_inputs = True
+        try:
+            yield
+        finally:
+            self._calls.has_static_inputs = False
 
     def _checkpoints(self) -> Iterator[OptionCandidate]:
         """Yield the largest groups of equal modules, each to be computed again in the backward."""
@@ -314,6 +502,102 @@ class OptionTrials:
 def flops(graphs: list[PlannedGraph]) -> float:
     """Count the operations of all calls of graphs."""
     return sum(graph.calls * sum(flops_of(node) for node in graph.graph.nodes) for graph in graphs)
+
+
+class _InPlace(NamedTuple):
+    """What can work in place."""
+
+    text: str
+    made: Callable[[], AbstractContextManager[Any]]
+
+
+@contextmanager
+def _all_of(units: list[_InPlace]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for each in units:
+            stack.enter_context(each.made())
+        yield
+
+
+def _modules_in_place(model: Any) -> Iterator[_InPlace]:
+    """Yield the modules that have `inplace` and do not use it; those that differ only in a number are one."""
+    found: dict[str, list[Any]] = {}
+    for root, module in roots(model).items():
+        for path, each in module.named_modules():
+            if getattr(each, "inplace", None) is False:
+                name = re.sub(r"\.\d+\b", ".*", f"{root}.{path}" if path else root)
+                found.setdefault(f"{name} ({type(each).__name__})", []).append(each)
+    for text, modules in found.items():
+        yield _InPlace(text, functools.partial(_set_in_place, modules))
+
+
+@contextmanager
+def _set_in_place(modules: list[Any]) -> Iterator[None]:
+    for each in modules:
+        each.inplace = True
+    try:
+        yield
+    finally:
+        for each in modules:
+            each.inplace = False
+
+
+def _functions_in_place(called: set[str]) -> Iterator[_InPlace]:
+    """Yield the functions of `torch.nn.functional` that can work in place and were called without saying it."""
+    for name, function in _with_in_place():
+        if name in called:
+            made = functools.partial(_replaced, {name: functools.partial(function, inplace=True)})
+            yield _InPlace(f"torch.nn.functional.{name}", made)
+
+
+def _with_in_place() -> Iterator[tuple[str, Callable[..., Any]]]:
+    from torch.nn import functional
+
+    for name, function in sorted(vars(functional).items()):
+        is_public = inspect.isfunction(function) and not name.startswith("_")
+        if is_public and "inplace" in inspect.signature(function).parameters:
+            yield name, function
+
+
+@contextmanager
+def _noting_calls(called: set[str]) -> Iterator[None]:
+    """Note the functions that could work in place and are called without saying whether."""
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            called.add(name)
+            return function(*args, **kwargs)
+
+        return noting
+
+    with _replaced({name: noted(name, function) for name, function in _with_in_place()}):
+        yield
+
+
+@contextmanager
+def _replaced(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Replace functions of `torch.nn.functional`, for calls that do not say whether they work in place."""
+    from torch.nn import functional
+
+    def unless_said(original: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+        position = list(inspect.signature(original).parameters).index("inplace")
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            is_said = "inplace" in kwargs or len(args) > position
+            return (original if is_said else other)(*args, **kwargs)
+
+        return function
+
+    with ExitStack() as stack:
+        for name, other in functions.items():
+            replacement = unless_said(getattr(functional, name), other)
+            stack.enter_context(patched(functional, name, replacement))
+        yield
+
+
+def copied_bytes(graphs: list[PlannedGraph]) -> int:
+    """Return what CUDA graphs of the graphs that ran would copy."""
+    return sum(graph.copied_bytes for graph in graphs if graph.calls)
 
 
 def _untried(candidate: OptionCandidate, why: str, *, tried: bool = False) -> MemoryOption:

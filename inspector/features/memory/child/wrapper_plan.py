@@ -7,6 +7,7 @@ wrapper.py, `AllocateLine`, `FreeIfNotReusedLine`, `ReuseLine`), and `call` then
     cpp_fused_relu_0(primals_1, buf0)                             a kernel runs
     buf1 = extern_kernels.convolution(...)                        an operator of a library allocates its result
     buf2 = buf0; del buf0  # reuse                                a buffer is used again
+    buf3 = subgraph_0(subgraph_0_args)                            another function of the wrapper runs
     del primals_1                                                 what nobody else holds is freed
     return (buf2, reinterpret_tensor(buf1, ...), primals_3)
 
@@ -158,10 +159,18 @@ class _Run:
         self._by = ""
         self.steps: list[Step] = []
 
-    def called(self, name: str, arguments: list[Any]) -> list[Any]:
-        """Carry out a function of the wrapper, and return what it returns."""
+    def called(self, name: str, arguments: list[Any], held_by: tuple[dict[str, Any], str] | None = None) -> list[Any]:
+        """Carry out a function of the wrapper, and return what it returns.
+
+        Args:
+            name: the function.
+            arguments: what it gets.
+            held_by: the names of the caller, and the one of the list of arguments; None: it has no name.
+        """
         names: dict[str, Any] = {}
         self._set(names, self._functions[name].args.args[-1].arg, arguments)
+        if held_by is not None:
+            self._drop(*held_by)
         result = self._body(self._functions[name].body, names)
         kept = list(result or ())
         for each in kept:
@@ -285,11 +294,19 @@ class _Run:
             owner = of.value if isinstance(of, ast.Attribute) else of
             return self._value(owner, names)
         if isinstance(value.func, ast.Subscript) and ast.unparse(value.func.value) == "self.partitions":
-            return self.called(f"partition_{ast.unparse(value.func.slice)}", self._tuple(value.args[0], names))
-        if last.startswith("partition_") and last in self._functions:
-            return self.called(last, self._tuple(value.args[0], names))
+            return self._part_called(f"partition_{ast.unparse(value.func.slice)}", value.args[0], names)
+        if last in self._functions and len(value.args) == 1:
+            return self._part_called(last, value.args[0], names)
         self._by = name
         return self._made(target, names)
+
+    def _part_called(self, function: str, given: ast.expr, names: dict[str, Any]) -> list[Any]:
+        """Carry out a partition, or a graph inside of the graph, such as that of a nested compile region.
+
+        It empties the list that it gets: what nobody else holds is freed inside.
+        """
+        values = self._tuple(given, names)
+        return self.called(function, values, (names, given.id) if isinstance(given, ast.Name) else None)
 
     def _allocated(self, value: ast.Call, names: dict[str, Any], target: str) -> PlannedBuffer:
         if len(value.args) < 3:

@@ -141,6 +141,39 @@ def test_parts_of_a_graph_are_carried_out() -> None:
     assert done.results[0] is done.steps[0].buffer
 
 
+def test_a_graph_inside_of_a_graph_is_carried_out_and_frees_what_it_gets() -> None:
+    text = (
+        "def subgraph_0(args):\n"
+        "    subgraph_0_a, = args\n"
+        "    args.clear()\n"
+        "    subgraph_0_buf0 = empty_strided_cpu((64, ), (1, ), torch.float32)\n"
+        "    cpp_fused_0(subgraph_0_a, subgraph_0_buf0)\n"
+        "    del subgraph_0_a\n"
+        "    subgraph_0_buf1 = empty_strided_cpu((8, ), (1, ), torch.float32)\n"
+        "    cpp_fused_1(subgraph_0_buf0, subgraph_0_buf1)\n"
+        "    del subgraph_0_buf0\n"
+        "    return (subgraph_0_buf1, )\n"
+        "def call(args):\n"
+        "    a, = args\n"
+        "    args.clear()\n"
+        "    buf0 = [None] * 1\n"
+        "    subgraph_0_args = [a]\n"
+        "    del a\n"
+        "    buf0 = subgraph_0(subgraph_0_args)\n"
+        "    buf1 = buf0[0]\n"
+        "    del buf0\n"
+        "    return (buf1, )\n"
+    )
+    done = WrapperPlan(text, SIZES.__getitem__).carried_out(((32, True, 0),), lambda *_: None)
+    assert [(step.name, step.change) for step in done.steps] == [
+        ("subgraph_0_buf0", 256),
+        ("", -32),
+        ("subgraph_0_buf1", 32),
+        ("", -256),
+    ]
+    assert done.results[0] is done.steps[2].buffer
+
+
 @pytest.mark.parametrize(
     "body",
     [
