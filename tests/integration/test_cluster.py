@@ -271,6 +271,57 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
     assert "got [5]" in given.out
 
 
+ON_GPU = """\
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+torch.compile(lambda x: x + 1)(torch.rand(2))
+"""
+
+
+def test_a_gpu_that_is_not_there_stops_the_run_with_what_to_do(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f'{ON_GPU}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n')
+    result = ctrace("run", "--world", "4", "--rank", "1", "train.py")
+    assert result.code == 2
+    what, todo = result.err.splitlines()  # no traceback, and no warning that this torch lacks NCCL
+    assert "train.py:7 needs a GPU" in what
+    assert "torch.cuda.is_available()" in todo
+
+
+NCCL = """\
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager
+
+dist.init_process_group("nccl")
+rank, world = dist.get_rank(), dist.get_world_size()
+x, y = torch.compile(lambda x: x + 1)(torch.rand(8)), torch.empty(8)
+requests = [dist.P2POp(dist.isend, x, (rank + 1) % world), dist.P2POp(dist.irecv, y, (rank - 1) % world)]
+for request in dist.batch_isend_irecv(requests):
+    request.wait()
+dist.all_to_all_single(y, x, async_op=True).wait(timedelta(seconds=3))
+with _coalescing_manager(device=torch.device("cpu")):
+    dist.all_reduce(x)
+    dist.all_reduce(y)
+dist.all_reduce(x, group=dist.new_group(list(range(world)), backend="nccl"))
+"""
+
+
+def test_what_nccl_does_with_tensors_of_the_cpu_needs_no_nccl(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NCCL)
+    found = ctrace("collectives", "train.py", "--world", "4", "--json").report["collectives"]
+    assert [(each["op"], each["line"]) for each in found] == [
+        ("send", 10),
+        ("recv", 10),
+        ("all_to_all_single", 12),
+        ("all_reduce_coalesced", 13),
+        ("all_reduce", 16),
+    ]
+
+
 MESH = """\
 import torch
 import torch.distributed as dist

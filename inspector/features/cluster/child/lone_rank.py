@@ -119,6 +119,8 @@ class _Peers:
         yield "_new_process_group_helper", self._group_maker(c10d, calls)
         yield "rendezvous", self._rendezvous
         yield "monitored_barrier", lambda *_args, **_kwargs: None
+        # Torch warns about NCCL in a build without it, where no rank of the job would.
+        yield "_get_default_timeout", lambda _backend: c10d.default_pg_timeout
         for name in _STORES:
             if hasattr(c10d, name):
                 yield name, self._store
