@@ -27,6 +27,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.features.cluster.collective_view import collectives_document
 from ctrace.inspector.features.compare.rank_summary import Apart, summary_of
 from ctrace.inspector.features.compare.ranks_of_job import first_difference, items_in
@@ -185,8 +186,9 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         found = [
             (each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels
         ]
-        # Code of a forward and of a backward is generated side by side: which one is recorded first is chance.
-        return sorted(found, key=lambda each: (str(each[0]), str(each[1])))
+        # Parts of a graph, such as those that DDP cuts, are generated side by side: which one is recorded first is
+        # chance, also among kernels of one name. The order in each part stands in its wrapper, compared below.
+        return sorted(found, key=lambda each: tuple(map(str, each)))
 
     outcome.kernels += len(virtual.kernels)
     if kernels_of(real) != kernels_of(virtual):
@@ -198,6 +200,12 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         name = pair[0][2] if pair[0] else "one is missing"
         numbers = f"{len(real.kernels)} and {len(virtual.kernels)}"
         yield f"kernels: {numbers}, first difference in {name}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
+    modules = [sorted((each.graph, str(each.stage), text_of(each.body)) for each in one.code) for one in (real, virtual)]
+    if modules[0] != modules[1]:
+        pair = next((two for two in zip(*modules, strict=False) if two[0] != two[1]), (("", "", ""), ("", "", "")))
+        lines = zip(*(each[2].splitlines() for each in pair), strict=False)
+        apart = next((two for two in lines if two[0] != two[1]), ("", ""))
+        yield f"code of {pair[0][:2]}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
 
 
 def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
