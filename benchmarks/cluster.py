@@ -200,12 +200,12 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         name = pair[0][2] if pair[0] else "one is missing"
         numbers = f"{len(real.kernels)} and {len(virtual.kernels)}"
         yield f"kernels: {numbers}, first difference in {name}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
-    modules = [sorted((each.graph, str(each.stage), text_of(each.body)) for each in one.code) for one in (real, virtual)]
+    modules = [
+        sorted((each.graph, str(each.stage), text_of(each.body)) for each in one.code) for one in (real, virtual)
+    ]
     if modules[0] != modules[1]:
-        pair = next((two for two in zip(*modules, strict=False) if two[0] != two[1]), (("", "", ""), ("", "", "")))
-        lines = zip(*(each[2].splitlines() for each in pair), strict=False)
-        apart = next((two for two in lines if two[0] != two[1]), ("", ""))
-        yield f"code of {pair[0][:2]}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
+        graph, stage, _code = next((a for a, b in zip(*modules, strict=False) if a != b), ("", "", ""))
+        yield f"the code around the kernels of {graph or 'some graph'} {stage}"
 
 
 def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
