@@ -209,13 +209,13 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
 
 
 def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
+    found = collectives_document(virtual).collectives
+    outcome.collectives += len(found)
     path = folder / f"eager{rank}.json"
     if not path.exists():
         yield "the eager run on real ranks failed"
         return
     eager = json.loads(path.read_text())
-    found = collectives_document(virtual).collectives
-    outcome.collectives += len(found)
     mine = Counter(_name(each.op) for each in found)
     counted = Counter({op: mine[op] for op in mine if op in _COUNTED})
     torchs: Counter[str] = Counter()

@@ -322,6 +322,55 @@ def test_what_nccl_does_with_tensors_of_the_cpu_needs_no_nccl(ctrace: Command, t
     ]
 
 
+JOINED = """\
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.compile(torch.nn.Linear(8, 8)))
+optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+with Join([model, optimizer]):
+    for _ in range(2 + rank):
+        model(torch.rand(2, 8)).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_ranks_with_uneven_inputs_agree_under_join(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "joined.py").write_text(JOINED)
+    report = ctrace("ranks", "joined.py", "--world", "2", "--json").report
+    assert (report["agree"], report["first_divergence"]) == (True, None)
+    assert any("after its inputs end at joined.py:11 (Join) depends on its peers" in each for each in report["notes"])
+    (tmp_path / "saved.py").write_text(f"{JOINED}optimizer.consolidate_state_dict(to=0)\n")
+    result = ctrace("run", "--world", "2", "--rank", "0", "saved.py")
+    assert result.code == 2
+    assert "saved.py:15 needs an object that another rank sends" in result.err.replace("\n", " ")
+
+
+GRADIENTS = """\
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+
+dist.init_process_group("gloo")
+x = torch.compile(lambda x: x + 1)(torch.rand(4, requires_grad=True))
+funcol.all_to_all_single_autograd(x, [2, 2], [2, 2], dist.group.WORLD).sum().backward()
+"""
+
+
+def test_the_gradient_of_the_programs_own_collective_is_not_ddps(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(GRADIENTS)
+    found = ctrace("collectives", "own.py", "--world", "2", "--json").report["collectives"]
+    assert [(each["op"], each["part"], each["origin"]) for each in found] == [
+        ("all_to_all_single", "forward", "user"),
+        ("all_to_all_single", "backward", "user"),
+    ]
+
+
 MESH = """\
 import torch
 import torch.distributed as dist

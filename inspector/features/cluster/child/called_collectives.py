@@ -232,7 +232,7 @@ class _Calls:
     def seen(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Record a collective, unless a graph runs it."""
         frame = sys._getframe(2)
-        origin, frames = self._origin(frame)
+        origin, frames = self._origin(frame, func.namespace)
         is_backward = _in_backward()
         is_of_graph = is_backward and not self._operators and origin not in _HOOKS and self._is_graphs_backward()
         if self._inside or is_of_graph:
@@ -262,7 +262,7 @@ class _Calls:
         self._left -= 1
         self._recorder.add(record, at or {})
 
-    def _origin(self, frame: FrameType | None) -> tuple[CollectiveOrigin, list[FrameType]]:
+    def _origin(self, frame: FrameType | None, namespace: str) -> tuple[CollectiveOrigin, list[FrameType]]:
         """Return who called, and the frames of torch.distributed and of the user, innermost first."""
         origin, frames = None, []
         is_of_engine = False
@@ -279,7 +279,8 @@ class _Calls:
             elif not file.startswith((OURS, "<")) and not file.endswith(_DEPRECATING) and not self._is_pythons(file):
                 frames.append(frame)
             frame = frame.f_back
-        if origin is None and is_of_engine:
+        # DDP's reducer calls c10d; the gradient of a functional collective is a functional one (reducer.cpp, 2.13).
+        if origin is None and is_of_engine and namespace == "c10d":
             origin = CollectiveOrigin.DDP
         return origin or CollectiveOrigin.USER, frames
 
@@ -317,6 +318,7 @@ class _Calls:
             line=0,
             origin=origin,
             reduction=_reduction_of(func, args, kwargs, frame),
+            is_joined=_is_joined(frame),
         )
         if user is not None:
             found = replace(found, file=user.f_code.co_filename, line=user.f_lineno)
@@ -384,6 +386,15 @@ def _reduction_of(func: Any, args: Any, kwargs: Any, frame: FrameType | None) ->
                 return str(operation.op.name).lower()
             frame = frame.f_back
     return ""
+
+
+def _is_joined(frame: FrameType | None) -> bool:
+    """Whether a rank without inputs left asks its peers (torch/distributed/algorithms/join.py, 2.11 to 2.13)."""
+    while frame is not None:
+        if frame.f_code.co_name == "_get_num_nonjoined_procs":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _moved(args: Any, kwargs: Any, result: Any) -> tuple[int, str]:

@@ -1,9 +1,11 @@
-"""End a rank whose program asks for a GPU or for NCCL, where this torch has neither, at the program's line."""
+"""End a rank at the program's line if an exception only says what a rank without peers, or without a GPU, lacks."""
 
 import dis
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pickle import UnpicklingError
 from types import FrameType
 from typing import Any
 
@@ -21,11 +23,13 @@ _ON_CPU = (
     "--target generates a GPU's code"
 )
 _WITHOUT_NCCL = "use that only where torch has NCCL: if torch.distributed.is_nccl_available()"
+_UNREADABLE = (EOFError, UnpicklingError)
+"""What reading an object raises that another rank would have sent: the bytes of a fake group are zeros."""
 
 
 @contextmanager
-def refusing_gpus() -> Iterator[None]:
-    """Name the line of an exception in the block that only a missing GPU explains.
+def refusing_what_lacks() -> Iterator[None]:
+    """Name the line of an exception in the block that only a missing GPU or a missing peer explains.
 
     Raises:
         TargetError: in place of such an exception.
@@ -42,12 +46,17 @@ def refusing_gpus() -> Iterator[None]:
 
 
 def _refusal(error: Exception) -> TargetError | None:
+    place = place_of_failure(error)
+    if place is None or "torch" not in sys.modules:
+        return None
     import torch
 
-    place = place_of_failure(error)
-    if place is None or torch.cuda.is_available():
-        return None
     at = f"{place[0]}:{place[1]}"
+    if isinstance(error, _UNREADABLE) and any(_is_distributed(frame) for frame, _at in _frames(error)):
+        what = f"{at} needs an object that another rank sends, and --world runs a rank without its peers"
+        return TargetError(what, "leave that line out under --world")
+    if torch.cuda.is_available():
+        return None
     owner = getattr(error, "obj", None)
     if isinstance(error, AttributeError) and type(owner).__module__ == "torch._C._distributed_c10d":
         what = f"{at} asks a process group for {error.name}, which --world has not: its groups are torch's fake ones"
@@ -94,6 +103,12 @@ def _is_gpu(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.device) and value.type == "cuda"
+
+
+def _is_distributed(frame: FrameType) -> bool:
+    """Whether a frame belongs to torch's code for several ranks, other than that which reads files."""
+    part = frame.f_code.co_filename.removeprefix(folder_of_torch())
+    return part.startswith("distributed/") and not part.startswith("distributed/checkpoint/")
 
 
 def _names(frame: FrameType, at: int) -> set[Any]:

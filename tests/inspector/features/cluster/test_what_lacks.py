@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.cluster.child.missing_gpu import refusing_gpus
+from ctrace.inspector.features.cluster.child.what_lacks import refusing_what_lacks
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GP
 def run(line: str, folder: Path) -> None:
     program = folder / "train.py"
     program.write_text(f"import torch\nimport torch.distributed as dist\n{line}\n")
-    with refusing_gpus():
+    with refusing_what_lacks():
         exec(compile(program.read_text(), str(program), "exec"), {})
 
 
