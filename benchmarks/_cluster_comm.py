@@ -32,6 +32,8 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.number: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented  # a DTensor splits the op into those on its parts, which come here then
         result = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
         if func.namespace in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ not in _LOCAL:
