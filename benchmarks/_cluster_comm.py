@@ -56,7 +56,8 @@ def main() -> None:
     """Run the program."""
     program, out = sys.argv[1:3]
     sys.argv = [program]
-    torch._dynamo.config.disable = True
+    # Not `torch._dynamo.config.disable`, with which torch's own torch.compile(..., fullgraph=True) raises.
+    torch.compiler.set_stance("force_eager")
     # An async work of gloo keeps the mode, and drops it in a thread of its own, which needs the GIL; the end of a group
     # waits for that thread, with the GIL held (ProcessGroupGloo.cpp, 2.13). So no group ends before the process does.
     distributed: Any = torch.distributed

@@ -186,8 +186,8 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         found = [
             (each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels
         ]
-        # Parts of a graph, such as those that DDP cuts, are generated side by side: which one is recorded first is
-        # chance, also among kernels of one name. The order in each part stands in its wrapper, compared below.
+        # Parts of a graph, such as those that DDP cuts, are generated side by side: whose kernels are recorded first is
+        # chance. The order in each part stands in its module, compared below.
         return sorted(found, key=lambda each: tuple(map(str, each)))
 
     outcome.kernels += len(virtual.kernels)
