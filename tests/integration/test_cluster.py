@@ -290,6 +290,43 @@ def test_a_gpu_that_is_not_there_stops_the_run_with_what_to_do(ctrace: Command, 
     assert "torch.cuda.is_available()" in todo
 
 
+GPU_MODEL = """\
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+
+def model():
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("tp",))
+    return parallelize_module(torch.nn.Linear(16, 64, device=device), mesh, ColwiseParallel())
+
+def inputs():
+    return (torch.rand(4, 16, device=device),)
+"""
+
+
+def test_a_model_file_for_gpus_is_a_rank_with_a_target(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "gpu.py").write_text(GPU_MODEL)
+    report = ctrace("explain", "gpu.py", "--world", "8", "--rank", "3", "--target", "h100", "--json").report
+    assert (report["verdict"], report["rank"], report["world"]) == ("compiled", 3, 8)
+
+
+def test_a_group_that_only_nccl_splits_says_so(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "split.py").write_text(
+        "import torch\nimport torch.distributed as dist\n"
+        'dist.init_process_group("nccl", device_id=torch.device("cuda", 0))\n'
+        "dist.split_group(split_ranks=[[0, 1], [2, 3]])\n"
+    )
+    result = ctrace("run", "--world", "4", "split.py")
+    assert result.code == 2
+    assert "split.py:4 needs NCCL" in result.err.replace("\n", " ")
+
+
 NCCL = """\
 from datetime import timedelta
 import torch

@@ -16,8 +16,9 @@ from ctrace.inspector.errors import TargetError
 
 _FOLDERS = ("cuda/", "accelerator/", "distributed/_symmetric_memory/")
 """Folders of torch whose functions raise without a GPU (2.11 to 2.13)."""
-_SAYS = re.compile(r"\bNCCL\b|ProcessGroupNCCL|not compiled with CUDA|Cannot access accelerator device")
-"""What torch says where C++ code refuses, or where this build lacks a class (2.11 to 2.13)."""
+_NCCL = re.compile(r"\bNCCL\b|ProcessGroupNCCL|not safe to split|not support splitting")
+_SAYS = re.compile(rf"{_NCCL.pattern}|not compiled with CUDA|Cannot access accelerator device")
+"""What torch says where C++ code refuses, or where this build lacks a class or a backend (2.11 to 2.13)."""
 _ON_CPU = (
     'let it take the CPU where there is no GPU: device = "cuda" if torch.cuda.is_available() else "cpu"; '
     "--target generates a GPU's code"
@@ -64,7 +65,7 @@ def _refusal(error: Exception) -> TargetError | None:
     if not _is_for_gpus(error):
         return None
     said = message(error).partition("\n")[0][:100]
-    needs, todo = ("NCCL", _WITHOUT_NCCL) if "NCCL" in said else ("a GPU", _ON_CPU)
+    needs, todo = ("NCCL", _WITHOUT_NCCL) if _NCCL.search(said) else ("a GPU", _ON_CPU)
     return TargetError(f"{at} needs {needs}, and there is none here ({said})", todo)
 
 
