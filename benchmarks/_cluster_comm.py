@@ -26,15 +26,19 @@ _LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the larger side of each collective."""
 
+    supports_higher_order_operators = True  # such as flex_attention, which has parts of a sequence
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.total: Counter[str] = Counter()
         self.number: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented  # a DTensor splits the op into those on its parts, which come here then
         result = func(*args, **(kwargs or {}))
-        packet = func.overloadpacket
-        if func.namespace in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ not in _LOCAL:
+        packet = getattr(func, "overloadpacket", func)
+        if getattr(func, "namespace", "") in ("c10d", "_c10d_functional", "_dtensor") and packet.__name__ not in _LOCAL:
             sides = [[leaf for leaf in tree_leaves(each) if isinstance(leaf, torch.Tensor)] for each in (*args, result)]
             sizes = [sum(each.numel() * each.element_size() for each in side) for side in sides]
             self.total[packet.__name__] += max(sizes, default=0)
@@ -54,7 +58,8 @@ def main() -> None:
     """Run the program."""
     program, out = sys.argv[1:3]
     sys.argv = [program]
-    torch._dynamo.config.disable = True
+    # Not `torch._dynamo.config.disable`, with which torch's own torch.compile(..., fullgraph=True) raises.
+    torch.compiler.set_stance("force_eager")
     # An async work of gloo keeps the mode, and drops it in a thread of its own, which needs the GIL; the end of a group
     # waits for that thread, with the GIL held (ProcessGroupGloo.cpp, 2.13). So no group ends before the process does.
     distributed: Any = torch.distributed

@@ -27,6 +27,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.features.cluster.collective_view import collectives_document
 from ctrace.inspector.features.compare.rank_summary import Apart, summary_of
 from ctrace.inspector.features.compare.ranks_of_job import first_difference, items_in
@@ -185,8 +186,9 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         found = [
             (each.graph, each.stage, each.name, each.language, each.calls, each.source) for each in session.kernels
         ]
-        # Code of a forward and of a backward is generated side by side: which one is recorded first is chance.
-        return sorted(found, key=lambda each: (str(each[0]), str(each[1])))
+        # Parts of a graph, such as those that DDP cuts, are generated side by side: whose kernels are recorded first is
+        # chance. The order in each part stands in its module, compared below.
+        return sorted(found, key=lambda each: tuple(map(str, each)))
 
     outcome.kernels += len(virtual.kernels)
     if kernels_of(real) != kernels_of(virtual):
@@ -198,16 +200,22 @@ def _kernels(real: Session, virtual: Session, outcome: Outcome) -> Iterator[str]
         name = pair[0][2] if pair[0] else "one is missing"
         numbers = f"{len(real.kernels)} and {len(virtual.kernels)}"
         yield f"kernels: {numbers}, first difference in {name}: {apart[0].strip()[:200]} | {apart[1].strip()[:200]}"
+    modules = [
+        sorted((each.graph, str(each.stage), text_of(each.body)) for each in one.code) for one in (real, virtual)
+    ]
+    if modules[0] != modules[1]:
+        graph, stage, _code = next((a for a, b in zip(*modules, strict=False) if a != b), ("", "", ""))
+        yield f"the code around the kernels of {graph or 'some graph'} {stage}"
 
 
 def _collectives(folder: Path, rank: int, virtual: Session, outcome: Outcome) -> Iterator[str]:
+    found = collectives_document(virtual).collectives
+    outcome.collectives += len(found)
     path = folder / f"eager{rank}.json"
     if not path.exists():
         yield "the eager run on real ranks failed"
         return
     eager = json.loads(path.read_text())
-    found = collectives_document(virtual).collectives
-    outcome.collectives += len(found)
     mine = Counter(_name(each.op) for each in found)
     counted = Counter({op: mine[op] for op in mine if op in _COUNTED})
     torchs: Counter[str] = Counter()

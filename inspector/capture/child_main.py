@@ -183,6 +183,8 @@ def _run_program(request: CaptureRequest, preloaded: Preloaded, recorder: Record
         around.enter_context(edited_sources(trial.edits, trial.sources))
         if request.options.fast:
             around.enter_context(every_backend_traces(request.options, recorder))
+        if request.options.world is not None:
+            around.enter_context(child_door("cluster").refusing_what_lacks())
         if request.proof is not None:
             child_door("fix").observe_program(lambda: run_program(request, preloaded), request.proof)
         else:
@@ -221,11 +223,13 @@ def _run_model(
     if request.gpu is not None:
         pretence = child_door("gpus").pretence(recorder, request.gpu)
         loading, eagerly = pretence.loading, pretence.running
+    refusing = nullcontext if request.options.world is None else child_door("cluster").refusing_what_lacks
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request.path)
     # `start.loading` is outermost: if a new process would load the model differently, not even a failure may be
     # reported.
-    with start.loading(request), reporting, fake.stopping(), loading(), edited_sources(trial.edits, trial.sources):
+    edited = edited_sources(trial.edits, trial.sources)
+    with start.loading(request), reporting, refusing(), fake.stopping(), loading(), edited:
         if request.proof is not None:
             seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)), fake.made)

@@ -269,8 +269,9 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
 def title_of_shared(mine: Sequence[Recompile]) -> str:
     """Return the title of recompilations of code that several modules, or calls with several objects, share."""
     first = mine[0]
-    # That the first of several layers gets data without gradients says least about how they differ.
-    leading = next((each for each in first.causes if each.kind is not CauseKind.REQUIRES_GRAD), first.causes[0])
+    # That the first of several layers gets data without gradients says little about how they differ, and what their
+    # hooks hold, such as the mesh of tensor parallelism, even less.
+    leading = min(first.causes, key=lambda each: ("_hooks[" in each.subject, each.kind is CauseKind.REQUIRES_GRAD))
     same = [cause for each in mine for cause in each.causes if cause.subject == leading.subject]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     kinds = {CauseKind.TYPE: "types of", CauseKind.IDENTITY: "objects as"}

@@ -108,6 +108,8 @@ class CollectiveCalled(Record, frozen=True, tag="collective"):
     """Such as `sum`; empty: none, or not known."""
     waited: str = ""
     """`file:line` that waited for it; empty: nothing that Python sees."""
+    is_joined: bool = False
+    """Whether torch's `Join` asks which ranks still have inputs: what this one sends from then on depends on them."""
 
 
 class GraphCalled(OfGraph, frozen=True, kw_only=True, tag="graph"):

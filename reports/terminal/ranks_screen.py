@@ -48,10 +48,24 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
     by_value: dict[str, list[int]] = {}
     for rank, value in found.values.items():
         by_value.setdefault(value, []).append(rank)
-    for value, ranks in list(by_value.items())[:_MOST_VALUES]:
+    shown = list(by_value.items())[:_MOST_VALUES]
+    for value, (_value, ranks) in zip(where_they_differ(list(by_value))[:_MOST_VALUES], shown, strict=True):
         line = Text.assemble((f"{ranks_text(ranks)}: ", "bold"), (fmt.one_line(value, _LONGEST), "cyan"))
         yield Padding(line, (0, 0, 0, 3))
     yield Padding(Text(f"→ {ADVICE[found.kind]}", style="green"), (0, 0, 0, 3))
+
+
+def where_they_differ(values: list[str]) -> list[str]:
+    """Cut what long values begin with alike, so that what differs stays on the screen."""
+    columns = zip(*values, strict=False)
+    alike = next((at for at, column in enumerate(columns) if len(set(column)) > 1), min(map(len, values), default=0))
+    if len(values) < 2 or alike < _LONGEST // 2 or max(map(len, values)) <= _LONGEST:
+        return values
+    return [f"…{each[alike - _BEFORE :]}" for each in values]
+
+
+_BEFORE = 60
+"""How much of what is alike is shown before a difference."""
 
 
 def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:

@@ -271,6 +271,143 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
     assert "got [5]" in given.out
 
 
+ON_GPU = """\
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+torch.compile(lambda x: x + 1)(torch.rand(2))
+"""
+
+
+def test_a_gpu_that_is_not_there_stops_the_run_with_what_to_do(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f'{ON_GPU}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n')
+    result = ctrace("run", "--world", "4", "--rank", "1", "train.py")
+    assert result.code == 2
+    what, todo = result.err.splitlines()  # no traceback, and no warning that this torch lacks NCCL
+    assert "train.py:7 needs a GPU" in what
+    assert "torch.cuda.is_available()" in todo
+
+
+GPU_MODEL = """\
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+
+def model():
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("tp",))
+    return parallelize_module(torch.nn.Linear(16, 64, device=device), mesh, ColwiseParallel())
+
+def inputs():
+    return (torch.rand(4, 16, device=device),)
+"""
+
+
+def test_a_model_file_for_gpus_is_a_rank_with_a_target(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "gpu.py").write_text(GPU_MODEL)
+    report = ctrace("explain", "gpu.py", "--world", "8", "--rank", "3", "--target", "h100", "--json").report
+    assert (report["verdict"], report["rank"], report["world"]) == ("compiled", 3, 8)
+
+
+def test_a_group_that_only_nccl_splits_says_so(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "split.py").write_text(
+        "import torch\nimport torch.distributed as dist\n"
+        'dist.init_process_group("nccl", device_id=torch.device("cuda", 0))\n'
+        "dist.split_group(split_ranks=[[0, 1], [2, 3]])\n"
+    )
+    result = ctrace("run", "--world", "4", "split.py")
+    assert result.code == 2
+    assert "split.py:4 needs NCCL" in result.err.replace("\n", " ")
+
+
+NCCL = """\
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager
+
+dist.init_process_group("nccl")
+rank, world = dist.get_rank(), dist.get_world_size()
+x, y = torch.compile(lambda x: x + 1)(torch.rand(8)), torch.empty(8)
+requests = [dist.P2POp(dist.isend, x, (rank + 1) % world), dist.P2POp(dist.irecv, y, (rank - 1) % world)]
+for request in dist.batch_isend_irecv(requests):
+    request.wait()
+dist.all_to_all_single(y, x, async_op=True).wait(timedelta(seconds=3))
+with _coalescing_manager(device=torch.device("cpu")):
+    dist.all_reduce(x)
+    dist.all_reduce(y)
+dist.all_reduce(x, group=dist.new_group(list(range(world)), backend="nccl"))
+"""
+
+
+def test_what_nccl_does_with_tensors_of_the_cpu_needs_no_nccl(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NCCL)
+    found = ctrace("collectives", "train.py", "--world", "4", "--json").report["collectives"]
+    assert [(each["op"], each["line"]) for each in found] == [
+        ("send", 10),
+        ("recv", 10),
+        ("all_to_all_single", 12),
+        ("all_reduce_coalesced", 13),
+        ("all_reduce", 16),
+    ]
+
+
+JOINED = """\
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.compile(torch.nn.Linear(8, 8)))
+optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+with Join([model, optimizer]):
+    for _ in range(2 + rank):
+        model(torch.rand(2, 8)).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_ranks_with_uneven_inputs_agree_under_join(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "joined.py").write_text(JOINED)
+    report = ctrace("ranks", "joined.py", "--world", "2", "--json").report
+    assert (report["agree"], report["first_divergence"]) == (True, None)
+    assert any("after its inputs end at joined.py:11 (Join) depends on its peers" in each for each in report["notes"])
+    (tmp_path / "saved.py").write_text(f"{JOINED}optimizer.consolidate_state_dict(to=0)\n")
+    result = ctrace("run", "--world", "2", "--rank", "0", "saved.py")
+    assert result.code == 2
+    assert "saved.py:15 needs an object that another rank sends" in result.err.replace("\n", " ")
+
+
+GRADIENTS = """\
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+
+dist.init_process_group("gloo")
+x = torch.compile(lambda x: x + 1)(torch.rand(4, requires_grad=True))
+funcol.all_to_all_single_autograd(x, [2, 2], [2, 2], dist.group.WORLD).sum().backward()
+"""
+
+
+def test_the_gradient_of_the_programs_own_collective_is_not_ddps(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(GRADIENTS)
+    found = ctrace("collectives", "own.py", "--world", "2", "--json").report["collectives"]
+    assert [(each["op"], each["part"], each["origin"]) for each in found] == [
+        ("all_to_all_single", "forward", "user"),
+        ("all_to_all_single", "backward", "user"),
+    ]
+
+
 MESH = """\
 import torch
 import torch.distributed as dist

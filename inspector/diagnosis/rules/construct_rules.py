@@ -300,6 +300,7 @@ def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
     return None
 
 
+_BY_BLOCKS = "Compile each block by itself"
 _KNOWN = (
     (
         ("torch/ao/nn/quantized", "torch/ao/nn/intrinsic/quantized", "torch.ao.nn.quantized", "ScriptObject"),
@@ -313,7 +314,7 @@ _KNOWN = (
     ),
     (
         ("torch/distributed/fsdp", "torch.distributed.fsdp"),
-        "Compile each block by itself (block.compile(), before or after FSDP wraps it) in place of the whole model: "
+        f"{_BY_BLOCKS} (block.compile(), before or after FSDP wraps it) in place of the whole model: "
         "FSDP's hooks break the graph by design.",
     ),
     (
@@ -333,7 +334,20 @@ def torchs_own(scene: DiagnosisScene) -> Iterator[Candidate]:
         found = next((text for each in breaks for words, text in _KNOWN if _mentions(each, words)), None)
         if found is not None:
             place = at(cause) if scene.is_users(cause.file) else ""
-            yield Candidate(f"{place}: {found[:1].lower()}{found[1:]}" if place else found, (cause.id,))
+            text = f"{place}: {found[:1].lower()}{found[1:]}" if place else found
+            blocks = tuple(_blocks_of_fsdp(scene)) if found.startswith(_BY_BLOCKS) else ()
+            yield Candidate(text, (cause.id,), Trial(parts=blocks) if blocks else None, worth=46)
+
+
+def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:
+    """Yield the innermost modules that FSDP wraps: its hooks run around each one's `forward` (2.11 to 2.13).
+
+    FSDP2 puts `FSDP` before the name of the class (fully_shard), FSDP1 is a module around another one.
+    """
+    wrapped = [each for each in scene.session.parts if each.kind.startswith(("FSDP", "FullyShardedDataParallel"))]
+    for each in wrapped:
+        if not any(other.path.startswith(f"{each.path}.") for other in wrapped):
+            yield each.path if each.kind.startswith("FSDP") else f"{each.path}._fsdp_wrapped_module"
 
 
 def _in_torch(each: Break) -> bool:

@@ -2,8 +2,8 @@
 
 The ranks of a group wait for each other in each of its collectives, so they have to call the same ones in the same
 order. What ran outside of graphs was recorded as it ran; what a graph communicates is read from the graph below
-autograd, each time that it ran. A sequence that is not known to its end, since the record was cut, the program failed
-or a graph is not in the log, is compared as far as it is known.
+autograd, each time that it ran. A sequence that is not known to its end, since the record was cut, the program failed,
+a graph is not in the log, or torch's `Join` goes on as long as peers have inputs, is compared as far as it is known.
 """
 
 import re
@@ -105,6 +105,8 @@ def _sent(log: LogFile, session: Session, cluster: ClusterFacts) -> tuple[list[S
     found: list[Sent] = []
     for each in cluster.calls:
         if isinstance(each, CollectiveCalled):
+            if each.is_joined:
+                return found, False
             size = f"{each.bytes} bytes"
             found.append(Sent(each.op, each.reduction, each.group, size, each.dtype, each.file, each.line))
             continue

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, TargetError
-from ctrace.inspector.facts.cluster_facts import ClusterFacts
+from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.rank_summary import Apart, Summary, summary_of
 from ctrace.inspector.features.compare.ranks_of_job import Divergence, Job, items_in, job_of
@@ -393,11 +393,20 @@ def _notes(
         lead = classes.representative(rank)
         if not _agree(runs[rank], runs[lead], classes):
             yield f"rank {rank} differs from rank {lead}, which stands for it: capture more with --ranks or --all"
+    joined = next((call for each in runs.values() for call in _calls(each) if call.is_joined), None)
+    if joined is not None:
+        place = f"{Path(joined.file).name}:{joined.line}"
+        yield f"what a rank sends after its inputs end at {place} (Join) depends on its peers, and is not compared"
     places = questions.places[:_MOST_PLACES]
     if places:
         listed = ", ".join(f"{Path(file).name}:{line}" for file, line in places)
         more = " and more" if len(questions.places) > len(places) else ""
         yield f"the program asks which rank it is at {listed}{more}"
+
+
+def _calls(run: RankRun) -> Iterator[CollectiveCalled]:
+    calls = () if run.session.cluster is None else run.session.cluster.calls
+    return (each for each in calls if isinstance(each, CollectiveCalled))
 
 
 def _agree(one: RankRun, other: RankRun, classes: RankClasses) -> bool:

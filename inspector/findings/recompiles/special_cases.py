@@ -267,6 +267,8 @@ def _type(facts: CauseFacts) -> str:
         return "parameter"
     if names & _NO_TENSORS:
         return "tensor"
+    if "AsyncCollectiveTensor" in names:
+        return "collective"
     return "subclass"
 
 

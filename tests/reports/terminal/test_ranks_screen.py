@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.features.compare.rank_summary import Apart, Digest
 from ctrace.inspector.features.compare.ranks_of_job import CompiledOnRanks, Divergence, Job, read_job
-from ctrace.reports.terminal.ranks_screen import ranks_screen
+from ctrace.reports.terminal.ranks_screen import ranks_screen, where_they_differ
 from ctrace.reports.wording.ranks_wording import ranks_text
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
@@ -45,6 +45,16 @@ def many() -> Job:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen_of_many_ranks(width: int) -> None:
     assert_golden(f"ranks-many-{width}.txt", drawn(ranks_screen(many(), width, all_of_it=False), width))
+
+
+def test_long_values_are_shown_where_they_differ() -> None:
+    state = f"GLOBAL_STATE: {'x' * 400}"
+    found = where_they_differ([f'{state},"grad_mode":false', f'{state},"grad_mode":true'])
+    assert [each[0] for each in found] == ["…", "…"]
+    assert all(len(each) < 100 for each in found)
+    assert found[0].endswith('"grad_mode":false')
+    for values in (["relu(x)", "sin(x)"], [state], [f"a{state}", f"b{state}"]):
+        assert where_they_differ(values) == values
 
 
 def test_foreign_text_cannot_control_the_terminal() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch
+from ctrace.inspector.capture.core.files_read import stdlib_folders
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 from ctrace.inspector.capture.core.source import When
@@ -77,6 +78,7 @@ class CalledCollectives:
                 calls.mode = mode
                 mode.__enter__()
                 patches.callback(_leave, mode)
+                _wait_without_timeout(patches)
 
             self._begin = begin
             when("torch._dynamo.output_graph", lambda module: _follow_graphs(module, calls, patches))
@@ -84,6 +86,15 @@ class CalledCollectives:
             when("torch._dynamo.convert_frame", lambda module: _compile_without_mode(module, patches))
             yield
             self._begin = lambda: None
+
+
+def _wait_without_timeout(patches: ExitStack) -> None:
+    """Let the program wait with a timeout, which the work that `_with_result` makes refuses (2.11 to 2.13)."""
+    from torch._C import _distributed_c10d
+
+    work: Any = _distributed_c10d
+    original = work.Work.wait
+    patches.enter_context(patched(work.Work, "wait", lambda self, *_args, **_kwargs: original(self)))
 
 
 def _leave(mode: Any) -> None:
@@ -164,6 +175,7 @@ class _Calls:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._torch_folder = folder_of_torch() if "torch" in sys.modules else ""
+        self._stdlib = stdlib_folders()
         self.has_groups = False
         self.mode: Any = None
         """The dispatch mode; None: there is no process group yet."""
@@ -220,7 +232,7 @@ class _Calls:
     def seen(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Record a collective, unless a graph runs it."""
         frame = sys._getframe(2)
-        origin, frames = self._origin(frame)
+        origin, frames = self._origin(frame, func.namespace)
         is_backward = _in_backward()
         is_of_graph = is_backward and not self._operators and origin not in _HOOKS and self._is_graphs_backward()
         if self._inside or is_of_graph:
@@ -250,7 +262,7 @@ class _Calls:
         self._left -= 1
         self._recorder.add(record, at or {})
 
-    def _origin(self, frame: FrameType | None) -> tuple[CollectiveOrigin, list[FrameType]]:
+    def _origin(self, frame: FrameType | None, namespace: str) -> tuple[CollectiveOrigin, list[FrameType]]:
         """Return who called, and the frames of torch.distributed and of the user, innermost first."""
         origin, frames = None, []
         is_of_engine = False
@@ -264,12 +276,17 @@ class _Calls:
                     frames.append(frame)
                 if part == _ENGINE and not frames:
                     is_of_engine = True  # the engine's C++ called, and no Python hook of anybody
-            elif not file.startswith((OURS, "<")) and not file.endswith(_DEPRECATING):
+            elif not file.startswith((OURS, "<")) and not file.endswith(_DEPRECATING) and not self._is_pythons(file):
                 frames.append(frame)
             frame = frame.f_back
-        if origin is None and is_of_engine:
+        # DDP's reducer calls c10d; the gradient of a functional collective is a functional one (reducer.cpp, 2.13).
+        if origin is None and is_of_engine and namespace == "c10d":
             origin = CollectiveOrigin.DDP
         return origin or CollectiveOrigin.USER, frames
+
+    def _is_pythons(self, file: str) -> bool:
+        """Whether a file is of the standard library, as `contextlib` is, which ends torch's context managers."""
+        return file.startswith(self._stdlib) and "-packages" not in file
 
     def _is_users(self, frame: FrameType) -> bool:
         return not frame.f_code.co_filename.startswith(self._torch_folder)
@@ -301,6 +318,7 @@ class _Calls:
             line=0,
             origin=origin,
             reduction=_reduction_of(func, args, kwargs, frame),
+            is_joined=_is_joined(frame),
         )
         if user is not None:
             found = replace(found, file=user.f_code.co_filename, line=user.f_lineno)
@@ -368,6 +386,15 @@ def _reduction_of(func: Any, args: Any, kwargs: Any, frame: FrameType | None) ->
                 return str(operation.op.name).lower()
             frame = frame.f_back
     return ""
+
+
+def _is_joined(frame: FrameType | None) -> bool:
+    """Whether a rank without inputs left asks its peers (torch/distributed/algorithms/join.py, 2.11 to 2.13)."""
+    while frame is not None:
+        if frame.f_code.co_name == "_get_num_nonjoined_procs":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _moved(args: Any, kwargs: Any, result: Any) -> tuple[int, str]:

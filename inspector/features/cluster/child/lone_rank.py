@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import wraps
 from math import prod
 from types import FrameType, ModuleType
 from typing import Any
@@ -91,7 +92,7 @@ def _refuse_none(module: Any, recorder: Recorder) -> None:
 
 
 def _same_names(module: ModuleType, c10d: ModuleType, patches: ExitStack) -> None:
-    for name in (*_RECEIVED, *_STORES, "monitored_barrier"):
+    for name in (*_RECEIVED, *_STORES, "monitored_barrier", "init_process_group"):
         if hasattr(module, name) and hasattr(c10d, name) and getattr(module, name) is not getattr(c10d, name):
             patches.enter_context(patched(module, name, getattr(c10d, name)))
 
@@ -105,6 +106,19 @@ def _spawn_one(package: ModuleType, rank: int, patches: ExitStack) -> None:
     patches.enter_context(patched(package, "spawn", one))
 
 
+def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `init_process_group` without the check that the GPU of this rank is there: no group uses it."""
+    import torch
+
+    @wraps(original)
+    def init(*args: Any, device_id: Any = None, **kwargs: Any) -> Any:
+        if torch.cuda.is_available():
+            kwargs["device_id"] = device_id
+        return original(*args, **kwargs)
+
+    return init
+
+
 class _Peers:
     """Stands for all other ranks."""
 
@@ -116,9 +130,12 @@ class _Peers:
 
     def replaced(self, c10d: Any, calls: CalledCollectives) -> Iterator[tuple[str, Any]]:
         """Yield what to put in the place of names of the module."""
+        yield "init_process_group", _without_device(c10d.init_process_group)
         yield "_new_process_group_helper", self._group_maker(c10d, calls)
         yield "rendezvous", self._rendezvous
         yield "monitored_barrier", lambda *_args, **_kwargs: None
+        # Torch warns about NCCL in a build without it, where no rank of the job would.
+        yield "_get_default_timeout", lambda _backend: c10d.default_pg_timeout
         for name in _STORES:
             if hasattr(c10d, name):
                 yield name, self._store
@@ -386,8 +403,10 @@ class _Shards:
             return
         original = kind.__init__
 
-        def init(mesh: Any, *args: Any, **kwargs: Any) -> None:
-            original(mesh, *args, **kwargs)
+        def init(mesh: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+            # Where there is no GPU, the tensors of a mesh of GPUs are on the CPU.
+            is_missing = device_type == "cuda" and not sys.modules["torch"].cuda.is_available()
+            original(mesh, "cpu" if is_missing else device_type, *args, **kwargs)
             # A program that takes a part of the ranks passes them to DeviceMesh itself.
             if sys._getframe(1).f_code.co_name == "init_device_mesh":
                 self._check(mesh)

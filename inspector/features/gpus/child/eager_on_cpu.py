@@ -312,6 +312,7 @@ class Pretence:
         with ExitStack() as patches:
             with self._recorder.watching("code that is written for a GPU"):
                 patches.enter_context(patched(torch, "set_default_device", self._default(torch.set_default_device)))
+                patches.enter_context(patched(torch.cuda, "set_device", lambda _device: None))
                 patches.enter_context(_mode(self._questions, answers))
             yield
 

@@ -3,6 +3,7 @@
 from ctrace.inspector.diagnosis.rules import construct_rules, general, option_rules, output_rules, shape_rules
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.session import Scenario
+from ctrace.inspector.facts.trial import Part, Trial
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
 EXPERTS = """import torch
@@ -101,6 +102,20 @@ def test_nobody_is_sent_to_edit_torch():
     (found,) = construct_rules.torchs_own(scene(ran("def forward(x):\n    return f(x)", quantized)))
     assert found.text.startswith("net.py:2: run this model eagerly")
     assert not list(construct_rules.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
+
+
+def test_the_blocks_that_fsdp_wraps_are_compiled_in_a_trial():
+    hooked = broken(2, "GB0007", owner=Owner.TORCH, called="torch.distributed.fsdp._fully_shard._fsdp_common.wrapper")
+    kinds = {"model": "FSDPNet", "model.0": "FSDPBlock", "model.0.up": "Linear", "model.1": "FSDPBlock"}
+    older = {"model": "FullyShardedDataParallel", "model._fsdp_wrapped_module": "Net"}
+    expected = {("model.0", "model.1"): kinds, ("model._fsdp_wrapped_module",): older}
+    for paths, wrapped in expected.items():
+        parts = tuple(Part(path, kind, FILE, 1, 2) for path, kind in wrapped.items())
+        (found,) = construct_rules.torchs_own(scene(ran("def forward(x):\n    return f(x)", hooked, parts=parts)))
+        assert "compile each block by itself" in found.text
+        assert found.trial == Trial(parts=paths)
+    (program,) = construct_rules.torchs_own(scene(ran("def forward(x):\n    return f(x)", hooked)))
+    assert program.trial is None
 
 
 def test_nothing_is_known_about_code_of_a_library_and_it_is_named():

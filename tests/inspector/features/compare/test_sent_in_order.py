@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.cluster_facts import (
     ClusterFacts,
@@ -72,6 +73,12 @@ def test_a_lone_collective_of_the_same_size_is_found_where_the_lines_part() -> N
     assert found is not None
     assert (found.line, found.others) == (9, (4,))
     assert found.subject.startswith("collective 2 ")
+
+
+def test_a_rank_whose_inputs_end_under_join_sends_what_its_peers_decide() -> None:
+    joined = replace(sent(1), is_joined=True)
+    assert apart([sent(2), joined, sent(9)], [sent(2), sent(2), sent(3), joined, sent(9)]) is None
+    assert apart([sent(2), joined], [sent(5, "broadcast"), joined]) is not None
 
 
 def test_another_group_is_a_collective_that_its_ranks_wait_for() -> None:

@@ -121,6 +121,9 @@ SEEN = {
     "type/number": CauseFacts(CauseKind.TYPE, "n", "2", "2.5", "L['n'] == 2"),
     "type/tensor": CauseFacts(CauseKind.TYPE, "n", "Tensor", "<class 'int'>"),
     "type/parameter": CauseFacts(CauseKind.TYPE, "x", "Tensor", "<class 'torch.nn.parameter.Parameter'>"),
+    "type/collective": CauseFacts(
+        CauseKind.TYPE, "x", "torch.distributed._functional_collectives.AsyncCollectiveTensor", "torch.Tensor"
+    ),
     "type/subclass": CauseFacts(CauseKind.TYPE, "x", "torch.Tensor", "__main__.Marked"),
     "type/module": CauseFacts(
         CauseKind.TYPE, "self.act", "ReLU", "Tanh", "___check_type_id(L['self']._modules['act'], 1)"
