@@ -141,4 +141,19 @@ CASES = {
         where="held",
         name="lengths.py",
     ),
+    "list of a function that ends": MemoryCase(
+        f"{_HEAD}def main():\n    torch.manual_seed(0)\n    model = torch.nn.Linear(64, 512)\n"
+        "    step = torch.compile(model)\n    kept = []\n    for _ in range(5):\n"
+        "        out = step(torch.randn(256, 64))\n        kept.append(out.detach())  # HERE\n"
+        "        out.sum().backward()\n        model.zero_grad()\nmain()\n",
+        where="held",
+        name="train.py",
+    ),
+    "cache that becomes longer in a function that ends": MemoryCase(
+        f"{_HEAD}@torch.no_grad()\ndef generate():\n    step = torch.compile(torch.nn.Linear(64, 64))\n"
+        "    past = torch.zeros(0, 64)\n    for _ in range(5):\n"
+        "        past = torch.cat([past, step(torch.randn(256, 64))])  # HERE\n    return past\ngenerate()\n",
+        where="held",
+        name="generate.py",
+    ),
 }

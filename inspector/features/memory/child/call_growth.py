@@ -5,6 +5,7 @@ Find what keeps a tensor alive: a path of names from the user's modules, and the
 
 import ast
 import functools
+import inspect
 import itertools
 import os
 import sys
@@ -13,6 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from ctrace.inspector.facts.memory_facts import CallGrowth, HeldMemory
@@ -223,11 +225,35 @@ def namespaces_of(is_users: Callable[[str], bool]) -> dict[str, Mapping[str, Any
     return found
 
 
+_LOOKS_AT_ITS_NAMES = frozenset(("locals", "vars", "dir", "eval", "exec"))
+
+
+def names_on_stack(frame: FrameType | None, is_users: Callable[[str], bool]) -> dict[str, Mapping[str, Any]]:
+    """Return the variables of each function of the user's that runs, by the name of the function.
+
+    Until 3.12, a frame keeps the dict that it makes of its variables, and with it what they held: it is emptied. That
+    of a function that asks for its variables is its own, too, so such a function is left out.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    while frame is not None:
+        code = frame.f_code
+        is_function = code.co_flags & inspect.CO_OPTIMIZED
+        if is_function and is_users(code.co_filename) and not _LOOKS_AT_ITS_NAMES & {*code.co_names}:
+            variables = frame.f_locals
+            found.setdefault(code.co_qualname, dict(variables))
+            if type(variables) is dict:  # since 3.13 a proxy, which writes to the frame
+                variables.clear()
+        frame = frame.f_back
+    return found
+
+
 _STATM = Path("/proc/self/statm")
 _MOST_HELD = 50
 _MOST_CALLS = 200
 _MOST_SIZES = 7
 """The calls before the last one whose lines are compared with each other."""
+_FIRST = 8
+"""The first calls, after each of which the variables of functions are looked at."""
 _GROWS = 3
 """The least calls after which a tensor that is larger each time is one that grows."""
 
@@ -235,7 +261,17 @@ _GROWS = 3
 class GrowingCalls:
     """Compares what is alive after each call with what was alive before the first one."""
 
-    def __init__(self, ledger: Ledger, lines: OperatorLines) -> None:
+    def __init__(self, ledger: Ledger, lines: OperatorLines, *, sees_functions: bool = False) -> None:
+        """Compare with what is alive now.
+
+        Args:
+            ledger: knows what is alive.
+            lines: knows the user's code.
+            sees_functions: whether a function of the user's may hold what is left, and end before anyone looks.
+        """
+        self._sees_functions = sees_functions
+        self._seen: tuple[HeldMemory, ...] = ()
+        """What functions that ran had after a call."""
         self._ledger = ledger
         self._lines = lines
         self._alive = ledger.total()
@@ -258,6 +294,14 @@ class GrowingCalls:
             sizes[place] = sizes.get(place, 0) + size
         self._sizes = [*self._sizes[-_MOST_SIZES:], sizes]
         self._begins.append(self._ledger.count)
+        if self._sees_functions and self._is_time_to_look():
+            self._seen = self._held_by(names_on_stack(sys._getframe(1), self._lines.is_users))
+
+    def _is_time_to_look(self) -> bool:
+        """Whether something has grown, after each of the first calls and then ever more rarely: a search takes time."""
+        count = len(self.calls)
+        is_one = count <= _FIRST or not count & (count - 1)
+        return count > 1 and is_one and self.calls[-1].bytes > self.calls[0].bytes
 
     def sampled(self) -> tuple[CallGrowth, ...]:
         """Return some calls of a long program, the last one included."""
@@ -266,21 +310,28 @@ class GrowingCalls:
 
     def held(self) -> tuple[HeldMemory, ...]:
         """Say what several calls after the first one have left, the largest first, and what holds it."""
+        found = self._held_by({})
+        if self.calls and self.calls[-1].bytes > self.calls[0].bytes:
+            known = {(each.file, each.line) for each in found}
+            found = (*found, *(each for each in self._seen if each.holder and (each.file, each.line) not in known))
+        return tuple(sorted(found, key=lambda each: -each.bytes)[:_MOST_HELD])
+
+    def _held_by(self, functions: Mapping[str, Mapping[str, Any]]) -> tuple[HeldMemory, ...]:
+        """Look for what holds it among the names of the user's modules, and of functions that run."""
         addresses = self._ledger.addresses()
         left = {each: address for each, address in addresses.items() if self._call_of(each) > 1}
         if not left:
             return ()
         namespaces = namespaces_of(self._lines.is_users)
-        holders = holders_of(set(left.values()), namespaces)
+        holders = holders_of(set(left.values()), {**namespaces, **functions})
         files = {os.path.realpath(names.get("__file__") or sys.argv[0]) for names in namespaces.values()}
         grouped: dict[tuple[Any, ...], list[TrackedStorage]] = {}
         for each, address in left.items():
             grouped.setdefault((each.origin[:2], holders.get(address)), []).append(each)
-        found = [_held(some, holder, files) for holder, some in self._kept(grouped)]
-        return tuple(sorted(found, key=lambda each: -each.bytes)[:_MOST_HELD])
+        return tuple(_held(some, holder, files) for holder, some in self._kept(grouped, files))
 
     def _kept(
-        self, grouped: Mapping[tuple[Any, TensorHolder | None], list[TrackedStorage]]
+        self, grouped: Mapping[tuple[Any, TensorHolder | None], list[TrackedStorage]], files: set[str]
     ) -> Iterator[tuple[TensorHolder | None, list[TrackedStorage]]]:
         """Yield what holds tensors of several calls, or a tensor that grows; the keys are places and holders."""
         alone: dict[tuple[Any, TensorHolder | None], list[tuple[TensorHolder | None, list[TrackedStorage]]]] = {}
@@ -295,18 +346,20 @@ class GrowingCalls:
             if container is not None and self._are_of_several_calls(together):
                 yield container, together  # each call adds an object to it, which holds one
             else:
-                yield from (each for each in groups if self._grows(place, each[0]))
+                yield from (each for each in groups if self._grows(place, each[0], files))
 
     def _are_of_several_calls(self, some: list[TrackedStorage]) -> bool:
         return len(set(map(self._call_of, some))) > 1
 
-    def _grows(self, place: tuple[str | None, int | None], holder: TensorHolder | None) -> bool:
+    def _grows(self, place: tuple[str | None, int | None], holder: TensorHolder | None, files: set[str]) -> bool:
         """Whether a line holds more after each call, in tensors that replace each other, such as a cache of `cat`.
 
-        What a program has in a plain variable does not count: its inputs may become longer, too.
+        A plain variable only counts if a line makes its value of the old one: inputs may become longer, too.
         """
         sizes = [each.get(place, 0) for each in self._sizes]
-        is_kept = holder is not None and not holder.text.isidentifier()
+        is_kept = holder is not None and (
+            not holder.text.isidentifier() or line_that_adds(holder.name, files) is not None
+        )
         return is_kept and len(sizes) >= _GROWS and all(one < two for one, two in itertools.pairwise(sizes))
 
     def _call_of(self, stored: TrackedStorage) -> int:

@@ -594,7 +594,10 @@ class _ProgramMemory(_Memory):
         tracked.lines.entered.update(CodeOrigin(*each) for each in self._request.entered)
         self._graphs.entered = tracked.lines.entered
         self._graphs.caller = tracked.lines.of_graph
-        growths = {name: GrowingCalls(self._ledger, tracked.lines) for name in ("optimizer", "backward", "graph")}
+        growths = {
+            name: GrowingCalls(self._ledger, tracked.lines, sees_functions=True)
+            for name in ("optimizer", "backward", "graph")
+        }
         tracked.steps = {name: growths[name].after_call for name in ("optimizer", "backward")}
         self._graphs.after_call = growths["graph"].after_call
         self._growths = growths

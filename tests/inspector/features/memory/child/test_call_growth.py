@@ -1,12 +1,21 @@
 """What stays alive, call after call, and the line that puts it there."""
 
+import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ctrace.inspector.features.memory.child.call_growth import GrowingCalls, TensorHolder, holders_of, line_that_adds
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.memory.child.call_growth import (
+    GrowingCalls,
+    TensorHolder,
+    holders_of,
+    line_that_adds,
+    names_on_stack,
+)
 from ctrace.inspector.features.memory.child.storage_ledger import CodeOrigin, Ledger, TrackedStorage
 from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines
 
@@ -31,6 +40,7 @@ def test_the_only_line_that_adds_is_found(source: str, line: int | None, tmp_pat
 @pytest.mark.parametrize(
     ("sizes", "holder", "grows"),
     [
+        ((8, 16, 24), "past", True),
         ((8, 16, 24), "model.cache.keys", True),
         ((8, 16, 16), "model.cache.keys", False),
         ((8, 16), "model.cache.keys", False),
@@ -38,12 +48,17 @@ def test_the_only_line_that_adds_is_found(source: str, line: int | None, tmp_pat
     ],
 )
 def test_a_tensor_that_replaces_a_smaller_one_after_each_call_grows(
-    sizes: tuple[int, ...], holder: str, grows: bool
+    sizes: tuple[int, ...], holder: str, grows: bool, tmp_path: Path
 ) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("past = torch.cat([past, x])\n")
     growth = GrowingCalls(Ledger(), OperatorLines())
     place = CodeOrigin("model.py", 3)[:2]
     growth._sizes = [{place: size} for size in sizes]
-    assert growth._grows(place, TensorHolder(holder, holder.rpartition(".")[2])) is grows
+    assert growth._grows(place, TensorHolder(holder, holder.rpartition(".")[2]), {str(file)}) is grows
+
+
+HERE = sys._getframe().f_code.co_filename
 
 
 class Record:
@@ -65,6 +80,46 @@ def test_objects_that_each_call_adds_are_held_by_what_they_are_in() -> None:
         (("model.py", 3), holders[key]): [each] for each, key in ledger.addresses().items()
     }
     assert [each.text for _, each in grouped if each is not None] == [f"records[{index}].output" for index in range(3)]
-    ((holder, some),) = growth._kept(grouped)
+    ((holder, some),) = growth._kept(grouped, set())
     assert holder is not None
     assert (holder.text, holder.name, len(some)) == ("records", "records", 3)
+
+
+def _loop(ledger: Ledger, growth: GrowingCalls, gone: list[bool]) -> None:
+    """Keep a tensor of each call; without `assert`, in whose place pytest looks at the variables."""
+    kept, other = [], torch.ones(4)
+    for _ in range(3):
+        kept.append(torch.ones(4))
+        ledger.add(kept[-1], CodeOrigin("model.py", 3), "aten.ones.default")
+        growth.after_call()
+    last = weakref.ref(other)
+    del other
+    gone.append(last() is None)
+
+
+def test_what_a_function_holds_is_seen_while_it_runs_and_nothing_of_it_is_kept() -> None:
+    ledger, lines, gone = Ledger(), OperatorLines(), list[bool]()
+    lines._owners[HERE] = Owner.USER
+    growth = GrowingCalls(ledger, lines, sees_functions=True)
+    _loop(ledger, growth, gone)
+    assert gone == [True]
+    assert not ledger.alive()
+    assert [(each.holder, each.count, each.line) for each in growth.held()] == [("kept", 2, 3)]
+
+
+def _names() -> dict[str, Any]:
+    variable = 1
+    found = {name: dict(names) for name, names in names_on_stack(sys._getframe(), lambda file: file == HERE).items()}
+    return {**found, "variable": variable}
+
+
+def _asks_for_its_own() -> tuple[dict[str, Any], dict[str, Any]]:
+    before = 2
+    mine = locals()
+    return mine, {**_names(), "before": before}
+
+
+def test_a_function_that_asks_for_its_variables_is_left_alone() -> None:
+    mine, found = _asks_for_its_own()
+    assert mine == {"before": 2}
+    assert found == {"_names": {"variable": 1}, "variable": 1, "before": 2}
