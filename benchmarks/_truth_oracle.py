@@ -85,7 +85,7 @@ class Trace(logging.Handler):
         frames = [(each["file"], int(each["line"])) for each in _FRAME.finditer(stack.partition("\n\n")[0])]
         own = [each for each in frames if not _LIBRARY.search(each[0]) and each[0] != __file__]
         # Torch traces some calls, such as that of a class, through polyfills of its own: they are no place of a break.
-        others = (str(Path(sys.modules["torch"].__file__ or "").parent), __file__)
+        others = (f"{Path(sys.modules['torch'].__file__ or '').parent}{os.sep}", __file__)
         innermost = next((each for each in reversed(frames) if not each[0].startswith(others)), None)
         place = (*(innermost or (match["file"], int(match["line"]))), gb)
         self.breaks[place] += 1

@@ -348,7 +348,7 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
         # The line of a code object is that of its first decorator.
-        if ran and min((function, *function.decorator_list), key=lambda node: node.lineno).lineno not in ran:
+        if ran and min(node.lineno for node in (function, *function.decorator_list)) not in ran:
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             match call.func:
