@@ -20,6 +20,7 @@ from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
+from ctrace.inspector.features.fix.child.other_objects import other_values
 
 Prepare = Callable[[Any], Any]
 Sequence = Callable[[Any, Callable[..., Any], Call], Any]
@@ -91,6 +92,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
         "loaded": Observer(_loaded, is_crossed=True),
     }
+    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
     found |= _of_parts(subject) | _of_each_state(subject)
     return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
 

@@ -1,0 +1,106 @@
+"""Attributes that callers choose get values of other types and forms."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ctrace.inspector.capture.calls.model_files import Loaded
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
+from ctrace.inspector.features.fix.child.observation import ModelObserver
+from ctrace.inspector.features.fix.repairs.comparing import differences
+
+Forward = Callable[..., Any]
+
+
+def stretched(self: Any, x: Any, n: Any) -> Any:
+    return x, n * self.held if n.max() > 6 else n + 0
+
+
+def selected(self: Any, x: Any, n: Any) -> Any:
+    return x, torch.where(n.max() > 6, n * self.held, n + 0)
+
+
+def always(self: Any, x: Any, n: Any) -> Any:
+    return x, n * self.held
+
+
+def copied(self: Any, x: Any, n: Any) -> Any:
+    return x - copy.deepcopy(self.held)
+
+
+def cloned(self: Any, x: Any, n: Any) -> Any:
+    return x - self.held.detach().clone()
+
+
+def written(self: Any, x: Any, n: Any) -> Any:
+    held = copy.deepcopy(self.held)
+    held[0] = 1.0
+    return x + held.sum()
+
+
+def written_clone(self: Any, x: Any, n: Any) -> Any:
+    held = self.held.detach().clone()
+    held[0] = 1.0
+    return x + held.sum()
+
+
+def traced(self: Any, x: Any, n: Any) -> Any:
+    held = copy.deepcopy(self.held)
+    held["a"].add_(1.0)
+    return x + held["b"]
+
+
+def traced_apart(self: Any, x: Any, n: Any) -> Any:
+    held = {key: value.clone() for key, value in self.held.items()}
+    held["a"].add_(1.0)
+    return x + held["b"]
+
+
+def damped(self: Any, x: Any, n: Any) -> Any:
+    y = x.to(self.held)
+    y[y > 0] *= 0.5
+    return y
+
+
+def damped_everywhere(self: Any, x: Any, n: Any) -> Any:
+    y = x.to(self.held)
+    return y.copy_(torch.where(y > 0, y * 0.5, y))
+
+
+def observed(forward: Forward, held: Any, probes: tuple[str, ...] | None) -> Observed:
+    net = type("Net", (nn.Module,), {"forward": forward})()
+    net.held = copy.deepcopy(held)
+    ways = {"base": Way(lambda: Call((torch.tensor([[1.0, -2.0, 3.0]] * 3), torch.tensor([1, 2, 3])), {}))}
+    names = ("a fraction", "a number", "one row in memory", "one tensor", "int32", "float64")
+    chosen = tuple(f"base, attribute held as {each}" for each in names)
+    request = ProofRequest("", probes=probes or chosen, seconds=600.0, mined=Mined(chosen=("held",)))
+    observer = ModelObserver(Loaded(net, ways), request, train=False)
+    entries = tuple(each.entry for each in observer.observe())
+    return Observed(entries, observer.watch.result(), observer.probed)
+
+
+def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
+    first, second = observed(before, held, None), observed(after, held, None)
+    assert first.probes
+    return {each.entry.rpartition(" as ")[2] for each in differences(first, second)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "held", "kinds"),
+    [
+        (stretched, selected, 2, {"a fraction"}),
+        (stretched, stretched, 2, set()),
+        (always, always, 2, set()),
+        (copied, cloned, torch.zeros(3), {"a number"}),
+        (written, written_clone, torch.zeros(4, 3), {"one row in memory", "a number"}),
+        (traced, traced_apart, {"a": torch.zeros(3), "b": torch.zeros(3)}, {"one tensor"}),
+        (damped, damped_everywhere, torch.float32, {"int32"}),
+    ],
+)
+def test_an_attribute_of_another_kind(before: Forward, after: Forward, held: Any, kinds: set[str]):
+    assert kinds_apart(before, after, held) == kinds
