@@ -243,6 +243,8 @@ class _File:
                 return self._given.get(name, 0) or self.loaded.line(holder, function)
             case ast.Subscript(value=ast.Name(id=table)):
                 return _none_in(self._tables.get(table))
+            case ast.Subscript(value=ast.Call(func=called), slice=ast.Constant(value=int(at))):
+                return self._returned_part(called, at, depth)
             case ast.Name(id=name):
                 return self._name(name, function, depth)
         return 0
@@ -252,8 +254,10 @@ class _File:
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if owner is None or owner.name in self._related:
                 return self._own(name, depth)
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and self._global(name):
-                return self._global(name)
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and (
+                line := self._global(name, depth)
+            ):
+                return line
             case ast.Attribute(value=holder, attr=name):
                 of_object = self._layer(holder, name, function) or self._other(holder, name, depth)
                 return self._of_thread(holder) or of_object or self._of_loaded(holder, name, function)
@@ -267,7 +271,7 @@ class _File:
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):
-            return 0
+            return self._global(name, depth)
         for given in _parameters(function):
             if given.arg == name:
                 return self._parameter(given, function, depth)
@@ -280,7 +284,7 @@ class _File:
         outer = [each for each in self.functions if each is not function and _is_below(function, each)]
         if outer:
             return self._name(name, outer[-1], depth + 1)
-        return self._global(name)
+        return self._global(name, depth)
 
     def _part(self, name: str, assign: ast.Assign, depth: int) -> int:
         """Return how one of several names that get what a call returns may be None: `scale, shift = self.parts()`."""
@@ -289,11 +293,15 @@ class _File:
                 positions = [at for at, each in enumerate(targets) if isinstance(each, ast.Name) and each.id == name]
             case _:
                 return 0
-        for each in self.functions if positions else ():
+        return self._returned_part(called, positions[0], depth) if positions else 0
+
+    def _returned_part(self, called: ast.expr, at: int, depth: int) -> int:
+        """Return how a part of what a function of the file returns may be None."""
+        for each in self.functions:
             for one in ast.walk(each) if each.name == last_name(called) else ():
                 match one:
-                    case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > positions[0]:
-                        line = self.absent(elts[positions[0]], each, depth + 1)
+                    case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > at >= 0:
+                        line = self.absent(elts[at], each, depth + 1)
                         if line:
                             return line
         return 0
@@ -373,13 +381,15 @@ class _File:
         """Return what the calls of the file pass for a parameter, each with the function around it."""
         return [(each, self._around(each)) for each in self.passed(given, function)]
 
-    def _global(self, name: str) -> int:
-        """Return where a name of the module is None, until a function sets it."""
-        return max((value.lineno for value in self._tables.get(name, ()) if is_none(value)), default=0)
+    def _global(self, name: str, depth: int) -> int:
+        """Return where a name of the module may be None, or is until a function sets it."""
+        return max((self.absent(value, self.tree, depth + 1) for value in self._tables.get(name, ())), default=0)
 
     def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> int:
         default = defaults_of(function).get(given.arg)
         if is_none(default) or (given.annotation is not None and _is_optional(given.annotation)):
+            return given.lineno
+        if self.absent(default, self.tree, depth + 1):
             return given.lineno
         if given.arg in self._given:
             return self._given[given.arg]
@@ -855,6 +865,11 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
         if isinstance(target, ast.Attribute):
             yield target.value, target.attr, value
     match node:
+        case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Call() as call):
+            for at, target in enumerate(elts):
+                if isinstance(target, ast.Attribute):
+                    part = ast.Subscript(call, ast.Constant(at), ast.Load())
+                    yield target.value, target.attr, ast.copy_location(part, call)
         case ast.Call(func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), given]):
             yield holder, name, given
         case ast.Call(func=ast.Attribute(value=holder, attr=method), args=args) if method in _REGISTERING:

@@ -530,3 +530,22 @@ READ = "def read(path):\n    found = Namespace()\n    for name, value in lines(p
 )
 def test_a_field_of_settings_that_a_file_has(code: str, read: str, count: int):
     assert len(asked(code, read)) == count
+
+
+PARTS = "def stats(kind):\n    if kind:\n        return 0.5, 0.1\n    return None, 0.1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "count"),
+    [
+        (net("pass", above="GAIN = 0.5 if wide else None\n"), "GAIN", 1),
+        (net("pass", above="GAIN = os.environ.get('GAIN')\n"), "GAIN", 1),
+        (net("pass", above="GAIN = 0.5 if wide else 1.0\n"), "GAIN", 0),
+        (net("self.gain = gain", given="gain=GAIN", above="GAIN = None\n"), "self.gain", 1),
+        (net("self.gain = gain", given="gain=GAIN", above="GAIN = 0.5\n"), "self.gain", 0),
+        (net("self.gain, self.dim = stats(gain)", above=PARTS), "self.gain", 1),
+        (net("self.dim, self.gain = stats(gain)", above=PARTS), "self.gain", 0),
+    ],
+)
+def test_a_none_by_way_of_a_name_or_of_a_tuple(code: str, read: str, count: int):
+    assert len(asked(code, read)) == count

@@ -4,11 +4,13 @@ Two programs that agree for the objects that a file makes may differ for `Net(ra
 `Net(rate=2)`; for an anchor that is one number; for two names of one tensor.
 """
 
+import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ATTRIBUTE
+from ctrace.inspector.features.fix.child.method_arguments import own
 
 Value = Callable[[Any], Any]
 
@@ -20,9 +22,38 @@ def other_values(model: Any, paths: tuple[str, ...]) -> Iterator[tuple[str, Call
     if not isinstance(model, torch.nn.Module):
         return
     for path in paths:
-        held = [vars(each)[path] for each in model.modules() if path in vars(each)]
+        held = [place.value for each in model.modules() for place in _places(each, path)]
         for kind in dict.fromkeys(kind for each in held for kind in _kinds(each)):
             yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
+
+
+class _Place(NamedTuple):
+    """Where a value is: an attribute of an object, or an entry of a dictionary."""
+
+    holder: Any
+    key: Any
+    value: Any
+
+    def set(self, value: Any) -> None:
+        """Replace the value, also a field of a frozen dataclass."""
+        store = self.holder if isinstance(self.holder, dict) else own(self.holder)
+        store[self.key] = value
+
+
+def _places(module: Any, path: str) -> Iterator[_Place]:
+    """Yield where a module has `rate`, `config.rate` or `options['rate']`, if it does."""
+    keys: list[Any] = []
+    node = ast.parse(f"self.{path}", mode="eval").body
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        keys.insert(0, node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None))
+        node = node.value
+    holder, value = None, module
+    for key in keys:
+        holder, store = value, value if isinstance(value, dict) else own(value)
+        if key not in store:
+            return
+        value = store[key]
+    yield _Place(holder, keys[-1], value)
 
 
 def _kinds(value: Any) -> dict[str, Value]:
@@ -37,9 +68,12 @@ def _kinds(value: Any) -> dict[str, Value]:
         rows = {"one row in memory": lambda leaf: leaf.detach()[:1].clone().expand(leaf.shape)}
         is_long = value.dim() > 0 and value.shape[0] > 1
         return {"a number": lambda leaf: float(leaf.detach().float().mean()), **(rows if is_long else {})}
+    found: dict[str, Value] = {}
+    if type(value) in (list, tuple, dict) and value:
+        found["an empty one"] = lambda held: type(held)()
     if isinstance(value, dict) and len([each for each in value.values() if isinstance(each, torch.Tensor)]) > 1:
-        return {"one tensor": _of_one_tensor}
-    return {}
+        found["one tensor"] = _of_one_tensor
+    return found
 
 
 def _of_one_tensor(value: dict[Any, Any]) -> Any:
@@ -57,10 +91,10 @@ def _of_one_tensor(value: dict[Any, Any]) -> Any:
 def _setting(path: str, kind: str) -> Callable[[Any], Any]:
     def prepare(model: Any) -> Any:
         changed = False
-        for each in model.modules():
-            value = _kinds(vars(each)[path]).get(kind) if path in vars(each) else None
+        for place in [place for each in model.modules() for place in _places(each, path)]:
+            value = _kinds(place.value).get(kind)
             if value is not None:
-                setattr(each, path, value(vars(each)[path]))
+                place.set(value(place.value))
                 changed = True
         if not changed:
             raise TargetError("no such attribute", "")

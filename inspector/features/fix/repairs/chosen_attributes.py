@@ -8,6 +8,7 @@ Reads Python without running it.
 """
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from ctrace.inspector.source.absent_values import assigned_values
@@ -19,7 +20,10 @@ _MOST_OF_CALLERS = 4
 
 
 def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
-    """Return the attributes that statements on some lines compute with and that callers choose, without `self.`."""
+    """Return the attributes that statements on some lines compute with and that callers choose, without `self.`.
+
+    Of what a caller passes as a whole, each part: `config.rate`, `options['rate']`.
+    """
     found: dict[str, None] = {}
     functions = [each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)]
     for function in functions:
@@ -34,12 +38,23 @@ def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ..
 def _read(node: ast.AST, values: Mapping[str, list[ast.expr]], depth: int) -> Iterator[str]:
     """Yield the attributes of self in a node, and in what its names were computed from."""
     match node:
-        case ast.Attribute(value=holder, attr=name) if is_self(holder):
-            yield name
+        case ast.Attribute() | ast.Subscript():
+            yield from _path(node)
         case ast.Name(id=name) if depth < _DEEPEST:
             for value in values.get(name, ()):
                 for each in ast.walk(value):
                     yield from _read(each, values, depth + 1)
+
+
+def _path(node: ast.Attribute | ast.Subscript) -> Iterator[str]:
+    """Yield an attribute of self, or a part of one, without `self.`."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute) or (
+        isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant)
+    ):
+        inner = inner.value
+    if is_self(inner):
+        yield ast.unparse(node).removeprefix("self.")
 
 
 def _passed(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
@@ -53,12 +68,13 @@ def _passed(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) 
 
 def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunctionDef], name: str) -> bool:
     """Whether what an attribute holds depends on the caller of a method: it is its argument, or one of two choices."""
+    root = re.split(r"[.\[]", name)[0]
     for function in functions:
         given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
         for each in ast.walk(function):
             match each:
                 case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
-                    if found == name and _depends(value, given):
+                    if found == root and _depends(value, given):
                         return True
     return False
 

@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.observation import ModelObserver
+from ctrace.inspector.features.fix.child.other_objects import other_values
 from ctrace.inspector.features.fix.repairs.comparing import differences
 
 Forward = Callable[..., Any]
@@ -72,11 +74,19 @@ def damped_everywhere(self: Any, x: Any, n: Any) -> Any:
     return y.copy_(torch.where(y > 0, y * 0.5, y))
 
 
+def decayed(self: Any, x: Any, n: Any) -> Any:
+    return x * self.held[0] if x.sum() > 100 else x + 1
+
+
+def selected_decay(self: Any, x: Any, n: Any) -> Any:
+    return torch.where(x.sum() > 100, x * self.held[0], x + 1)
+
+
 def observed(forward: Forward, held: Any, probes: tuple[str, ...] | None) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
     net.held = copy.deepcopy(held)
     ways = {"base": Way(lambda: Call((torch.tensor([[1.0, -2.0, 3.0]] * 3), torch.tensor([1, 2, 3])), {}))}
-    names = ("a fraction", "a number", "one row in memory", "one tensor", "int32", "float64")
+    names = ("an empty one", "a fraction", "a number", "one row in memory", "one tensor", "int32", "float64")
     chosen = tuple(f"base, attribute held as {each}" for each in names)
     request = ProofRequest("", probes=probes or chosen, seconds=600.0, mined=Mined(chosen=("held",)))
     observer = ModelObserver(Loaded(net, ways), request, train=False)
@@ -97,10 +107,39 @@ def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
         (stretched, stretched, 2, set()),
         (always, always, 2, set()),
         (copied, cloned, torch.zeros(3), {"a number"}),
-        (written, written_clone, torch.zeros(4, 3), {"one row in memory", "a number"}),
+        (written, written_clone, torch.zeros(4, 3), {"one row in memory"}),
         (traced, traced_apart, {"a": torch.zeros(3), "b": torch.zeros(3)}, {"one tensor"}),
         (damped, damped_everywhere, torch.float32, {"int32"}),
+        (decayed, selected_decay, (0.5, 0.25), {"an empty one"}),
+        (decayed, decayed, (0.5, 0.25), set()),
     ],
 )
 def test_an_attribute_of_another_kind(before: Forward, after: Forward, held: Any, kinds: set[str]):
     assert kinds_apart(before, after, held) == kinds
+
+
+class Options(NamedTuple):
+    rate: int
+
+
+@dataclass(frozen=True)
+class Config:
+    rate: int = 2
+
+
+@pytest.mark.parametrize(
+    ("held", "path", "value"),
+    [
+        (2, "held", 2.5),
+        (Config(), "held.rate", 2.5),
+        ({"rate": 2}, "held['rate']", 2.5),
+        (Options(2), "held.rate", None),
+    ],
+)
+def test_a_part_of_what_an_attribute_holds(held: Any, path: str, value: float | None):
+    net = nn.Module()
+    net.held = held
+    found = dict(other_values(net, (path, "missing", "held.missing")))
+    assert set(found) == ({f"attribute {path} as a fraction"} if value is not None else set())
+    for prepare in found.values():
+        assert eval(f"net.{path}", {"net": prepare(net)}) == value

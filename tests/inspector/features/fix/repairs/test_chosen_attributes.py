@@ -28,6 +28,8 @@ class Net(Module):
         ("rate", "k = self.rate * 2; h = h * k", ("rate",)),
         ("torch.zeros(8) if rate is None else rate", "h = h * self.rate", ("rate",)),
         ("{'a': a, 'b': a if rate else b}", "h = deepcopy(self.rate)", ("rate",)),
+        ("rate", "h = h * self.rate.first", ("rate.first", "rate")),
+        ("rate", "h = h * self.rate['first']", ("rate['first']", "rate")),
         ("2", "h = h * self.rate", ()),
         ("torch.zeros(rate)", "h = h * self.rate", ()),
         ("rate", "h = h * 2", ()),
