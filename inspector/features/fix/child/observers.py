@@ -78,6 +78,8 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     }
     if not isinstance(subject, torch.nn.Module):
         return {**found, **_of_attributes(subject, mined)}
+    # Early, since only the first of them are repeated with inputs of the other side.
+    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
     found |= _of_precision() | _of_state() | _of_gradients(subject)
     found |= {
         "in the other mode": Observer(_in_the_other_mode, is_crossed=True),
@@ -92,7 +94,6 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
         "loaded": Observer(_loaded, is_crossed=True),
     }
-    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
     found |= _of_parts(subject) | _of_each_state(subject)
     return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
 

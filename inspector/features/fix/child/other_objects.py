@@ -59,6 +59,7 @@ def _places(module: Any, path: str) -> Iterator[_Place]:
 def _kinds(value: Any) -> dict[str, Value]:
     """Return what else an attribute with this value may hold, by what it is then."""
     import torch
+    from torch.utils import _pytree
 
     if type(value) is int:
         return {"a fraction": lambda number: number + 0.5}
@@ -67,25 +68,28 @@ def _kinds(value: Any) -> dict[str, Value]:
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
         rows = {"one row in memory": lambda leaf: leaf.detach()[:1].clone().expand(leaf.shape)}
         is_long = value.dim() > 0 and value.shape[0] > 1
-        return {"a number": lambda leaf: float(leaf.detach().float().mean()), **(rows if is_long else {})}
+        others: dict[str, Value] = {
+            "a number": lambda leaf: float(leaf.detach().float().mean()),
+            "float64": lambda leaf: leaf.detach().double(),
+        }
+        return {**others, **(rows if is_long else {})}
     found: dict[str, Value] = {}
     if type(value) in (list, tuple, dict) and value:
         found["an empty one"] = lambda held: type(held)()
-    if isinstance(value, dict) and len([each for each in value.values() if isinstance(each, torch.Tensor)]) > 1:
-        found["one tensor"] = _of_one_tensor
+        if len([each for each in _pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]) > 1:
+            found["one tensor"] = _of_one_tensor
     return found
 
 
-def _of_one_tensor(value: dict[Any, Any]) -> Any:
-    """Return a dictionary in which all tensors of one form are the same one."""
+def _of_one_tensor(value: Any) -> Any:
+    """Return a container in which all tensors of one form are the same one."""
     import torch
+    from torch.utils import _pytree
 
     first: dict[Any, Any] = {}
-    made = {
-        key: first.setdefault((each.shape, each.dtype), each) if isinstance(each, torch.Tensor) else each
-        for key, each in value.items()
-    }
-    return made if type(value) is dict else type(value)(made)
+    return _pytree.tree_map_only(
+        torch.Tensor, lambda leaf: first.setdefault((leaf.shape, leaf.dtype, leaf.requires_grad), leaf), value
+    )
 
 
 def _setting(path: str, kind: str) -> Callable[[Any], Any]:

@@ -58,7 +58,7 @@ def traced(self: Any, x: Any, n: Any) -> Any:
 
 
 def traced_apart(self: Any, x: Any, n: Any) -> Any:
-    held = {key: value.clone() for key, value in self.held.items()}
+    held = {key: copy.deepcopy(value) for key, value in self.held.items()}
     held["a"].add_(1.0)
     return x + held["b"]
 
@@ -72,6 +72,14 @@ def damped(self: Any, x: Any, n: Any) -> Any:
 def damped_everywhere(self: Any, x: Any, n: Any) -> Any:
     y = x.to(self.held)
     return y.copy_(torch.where(y > 0, y * 0.5, y))
+
+
+def shifted(self: Any, x: Any, n: Any) -> Any:
+    return x - self.held if x.sum() > 100 else x + 1
+
+
+def selected_shift(self: Any, x: Any, n: Any) -> Any:
+    return torch.where(x.sum() > 100, x - self.held, x + 1)
 
 
 def decayed(self: Any, x: Any, n: Any) -> Any:
@@ -107,8 +115,10 @@ def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
         (stretched, stretched, 2, set()),
         (always, always, 2, set()),
         (copied, cloned, torch.zeros(3), {"a number"}),
+        (shifted, selected_shift, torch.ones(3), {"float64"}),
         (written, written_clone, torch.zeros(4, 3), {"one row in memory"}),
         (traced, traced_apart, {"a": torch.zeros(3), "b": torch.zeros(3)}, {"one tensor"}),
+        (traced, traced_apart, {"a": torch.zeros(3), "b": torch.zeros(3), "c": [torch.ones(2)]}, {"one tensor"}),
         (damped, damped_everywhere, torch.float32, {"int32"}),
         (decayed, selected_decay, (0.5, 0.25), {"an empty one"}),
         (decayed, decayed, (0.5, 0.25), set()),
