@@ -59,7 +59,7 @@ _TIMES_AS_LONG = 20.0
 _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
-_MOST_CROSSED = 58
+_MOST_CROSSED = 66
 """Observers that are repeated for each side of a condition that they missed, to bound the time."""
 _REDRAWN = range(1, 4)
 """Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
