@@ -145,8 +145,10 @@ class Probing:
         for sides in self._watch.result():
             if not sides.condition.expression:
                 continue
-            for reached in (sides.true, sides.false):
-                names = [each.removeprefix(f"{subject_name}, ") for each in reached]
+            for reached, other in ((sides.true, sides.false), (sides.false, sides.true)):
+                # The condition of a loop is mostly true and then false in one call: what counts is no round at all.
+                alone = [each for each in reached if each not in other] or reached
+                names = [each.removeprefix(f"{subject_name}, ") for each in alone]
                 if subject_name in names:
                     continue
                 drawn = next((name for name in names if name in known and known[name].draws), "")

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
-from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
+from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.child.other_objects import other_values
 from ctrace.inspector.features.fix.repairs.comparing import differences
@@ -90,6 +91,18 @@ def selected_decay(self: Any, x: Any, n: Any) -> Any:
     return torch.where(x.sum() > 100, x * self.held[0], x + 1)
 
 
+def doubled(self: Any, x: Any, n: Any) -> Any:
+    while n.max() < 6:
+        n = n * self.held
+    return n + 0
+
+
+def always_doubled(self: Any, x: Any, n: Any) -> Any:
+    for _ in range(3):
+        n = torch.where(n.max() < 6, n * self.held, n)
+    return n + 0
+
+
 def observed(forward: Forward, held: Any, probes: tuple[str, ...] | None) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
     net.held = copy.deepcopy(held)
@@ -153,3 +166,17 @@ def test_a_part_of_what_an_attribute_holds(held: Any, path: str, value: float | 
     assert set(found) == ({f"attribute {path} as a fraction"} if value is not None else set())
     for prepare in found.values():
         assert eval(f"net.{path}", {"net": prepare(net)}) == value
+
+
+def test_a_loop_is_also_called_with_inputs_that_end_it_at_once():
+    before = type("Net", (nn.Module,), {"forward": doubled, "held": 2})()
+    after = type("Net", (nn.Module,), {"forward": always_doubled, "held": 2})()
+    before.held = after.held = 2
+    ways = {"base": Way(lambda: Call((torch.ones(3), torch.tensor([1, 2, 3])), {}))}
+    condition = Condition(__file__, doubled.__code__.co_firstlineno + 1, "n.max() < 6")
+    request = ProofRequest("", conditions=(condition,), seconds=600.0, mined=Mined(chosen=("held",)))
+    observer = ModelObserver(Loaded(before, ways), request, train=False)
+    first = Observed(tuple(each.entry for each in observer.observe()), observer.watch.result(), observer.probed)
+    again = ModelObserver(Loaded(after, ways), replace(request, probes=first.probes, conditions=()), train=False)
+    found = differences(first, Observed(tuple(each.entry for each in again.observe())))
+    assert any(each.entry.startswith("base, attribute held as a fraction on ") for each in found), found
