@@ -5,6 +5,7 @@ Two programs that agree for the objects that a file makes may differ for `Net(ra
 """
 
 import ast
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -74,11 +75,20 @@ def _kinds(value: Any) -> dict[str, Value]:
         }
         return {**others, **(rows if is_long else {})}
     found: dict[str, Value] = {}
-    if type(value) in (list, tuple, dict) and value:
-        found["an empty one"] = lambda held: type(held)()
+    if value and (type(value) in (list, tuple) or isinstance(value, dict)):
+        found["an empty one"] = _emptied
         if len([each for each in _pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]) > 1:
             found["one tensor"] = _of_one_tensor
     return found
+
+
+def _emptied(value: Any) -> Any:
+    """Return a container of the same class without elements; one with default values gets what is read from it."""
+    if not isinstance(value, dict):
+        return type(value)()
+    made = copy.copy(value)
+    made.clear()
+    return made
 
 
 def _of_one_tensor(value: Any) -> Any:

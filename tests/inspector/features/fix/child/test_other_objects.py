@@ -1,6 +1,7 @@
 """Attributes that callers choose get values of other types and forms."""
 
 import copy
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -91,6 +92,15 @@ def selected_decay(self: Any, x: Any, n: Any) -> Any:
     return torch.where(x.sum() > 100, x * self.held[0], x + 1)
 
 
+def weighted(self: Any, x: Any, n: Any) -> Any:
+    held = copy.deepcopy(self.held)
+    return x * held[0]
+
+
+def weighted_in_place(self: Any, x: Any, n: Any) -> Any:
+    return x * self.held[0]
+
+
 def doubled(self: Any, x: Any, n: Any) -> Any:
     while n.max() < 6:
         n = n * self.held
@@ -135,6 +145,7 @@ def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
         (damped, damped_everywhere, torch.float32, {"int32"}),
         (decayed, selected_decay, (0.5, 0.25), {"an empty one"}),
         (decayed, decayed, (0.5, 0.25), set()),
+        (weighted, weighted_in_place, defaultdict(float, {0: 2.0}), {"an empty one"}),
     ],
 )
 def test_an_attribute_of_another_kind(before: Forward, after: Forward, held: Any, kinds: set[str]):
