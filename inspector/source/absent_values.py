@@ -400,10 +400,13 @@ class _File:
         """Return the innermost function around a node, or the node."""
         if not self._inside:  # outer functions come first
             self._inside = {id(below): each for each in self.functions for below in ast.walk(each)}
-        return self._inside.get(id(node), node)
+        return self._inside.get(id(node)) or self._inside.get(id(getattr(node, "value", None)), node)
 
     def passed(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
-        """Yield what the calls of the file pass for a parameter of a function or of a constructor."""
+        """Yield what the calls of the file pass for a parameter of a function or of a constructor.
+
+        `Net(**options)` passes `options['gain']`, unless an annotation says what that is.
+        """
         owner = self._owners.get(id(function))
         is_constructor = owner is not None and function.name == "__init__"
         made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
@@ -420,6 +423,10 @@ class _File:
                 named = keyword_of(call, given.arg)
                 yield from passed[position : position + 1] if position >= 0 else ()
                 yield from [named] if named is not None else ()
+                for each in call.keywords if named is None and given.annotation is None else ():
+                    if each.arg is None:
+                        item = ast.Subscript(each.value, ast.Constant(given.arg), ast.Load())
+                        yield ast.copy_location(item, each.value)
 
     def _own(self, name: str, depth: int) -> int:
         """Return how an attribute of self may be None, in the classes that share its object."""
