@@ -411,13 +411,16 @@ class _File:
         is_constructor = owner is not None and function.name == "__init__"
         made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        position = positions.index(given.arg) - (owner is not None) if given.arg in positions else -1
+        is_bound = owner is not None and "staticmethod" not in map(last_name, function.decorator_list)
+        position = positions.index(given.arg) - is_bound if given.arg in positions else -1
         for call in self._calls:
             passed = list(call.args)
             if last_name(call.func) == "partial" and passed:
                 name, passed = last_name(passed[0]), passed[1:]
             else:
                 name = last_name(call.func)
+            if name == "cls":
+                name = getattr(self._owners.get(id(self._around(call))), "name", name)
             is_super = name == "__init__" and owner is not None
             if name in made or is_super:
                 named = keyword_of(call, given.arg)

@@ -501,6 +501,26 @@ class Net(Module):
 """
 
 
+STATIC = """\
+class Net(Module):
+    def __init__(self, wide=True):
+        self.gain = {}
+
+    @staticmethod
+    def scaled(h, gain):
+        BRANCH
+        return h
+
+    def forward(self, h):
+        return self.scaled(h, self.gain)
+"""
+
+
+@pytest.mark.parametrize(("gain", "count"), [("0.5 if wide else None", 1), ("0.5", 0)])
+def test_an_argument_of_a_static_method(gain: str, count: int):
+    assert len(asked(STATIC.format(gain), "gain")) == count
+
+
 @pytest.mark.parametrize(("gain", "count"), [("0.5 if wide else None", 1), ("0.5", 0), ("0.5 if wide else 1.0", 0)])
 def test_an_argument_that_may_be_none_where_a_method_passes_it(gain: str, count: int):
     assert len(asked(HELPER.format(gain), "gain")) == count
@@ -519,6 +539,14 @@ READ = "def read(path):\n    found = Namespace()\n    for name, value in lines(p
         (net("self.given = Namespace(**{**PLAIN, **given})", given="**given"), "self.given.gain", 1),
         (net("self.gain = gain") + "net = Net(**json.loads(text))\n", "self.gain", 1),
         (net("self.gain = gain") + "def made(f):\n    given = json.load(f)\n    return Net(**given)\n", "self.gain", 1),
+        (
+            net(
+                "self.gain = gain",
+                rest="    @classmethod\n    def read(cls, f):\n        return cls(**json.load(f))\n\n",
+            ),
+            "self.gain",
+            1,
+        ),
         (net("self.gain = gain", given="gain: float") + "net = Net(**json.loads(text))\n", "self.gain", 0),
         (net("self.gain = gain") + "net = Net(**{'gain': 0.5})\n", "self.gain", 0),
         (net("self.gain = float(given['gain'])", given="given") + "net = Net(json.loads(text))\n", "self.gain", 0),
