@@ -19,7 +19,7 @@ from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import ATTRIBUTE, ON, Entry, ProofRequest
+from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     emptied,
     many,
@@ -232,7 +232,7 @@ class Probing:
         """Observe one probe; end it if it takes too long."""
         try:
             with ending_after(self._limit), self._outside.refused():
-                seen = observe(
+                return observe(
                     subject,
                     call,
                     Entry(name),
@@ -242,10 +242,6 @@ class Probing:
                     backward=self._request.gradients and way.backward(),
                     rounding=self._rounding,
                 )
-                if name.rpartition(", ")[2].startswith(ATTRIBUTE) and seen.entry.raised:
-                    # Which statement refuses such an object first, and how, is no matter.
-                    return replace(seen, entry=replace(seen.entry, raised="an error"))
-                return seen
         except CallTooLongError:
             self._unended += 1
             return SeenCall(Entry(name, unended=self._limit))

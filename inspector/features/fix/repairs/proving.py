@@ -519,7 +519,18 @@ def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed
         and _dtype_of_masks(each.entry)
         and (_dtype_of_masks(each.entry), raised.get(each.entry, "")) in refused
     }
-    return [each for each in every if each.entry not in dropped]
+    # Of an object with an attribute of another kind, which statement refuses it first, and how, is no matter.
+    both = _raising(before) & _raising(after)
+    return [
+        each
+        for each in every
+        if each.entry not in dropped
+        and not (each.kind == "raised" and (each.entry, each.call) in both and _inputs_of(each).startswith(ATTRIBUTE))
+    ]
+
+
+def _raising(observed: Observed) -> set[tuple[str, int]]:
+    return {(each.name, each.call) for each in observed.entries if each.raised}
 
 
 def _dtype_of_masks(entry: str) -> str:
