@@ -148,6 +148,8 @@ class Mined(Struct, frozen=True):
     further_fractions: tuple[float, ...] = ()
     reporting: tuple[str, ...] = ()
     """Methods that only say what a repair sets by another method, as `get_x` does for `set_x`."""
+    chosen: tuple[str, ...] = ()
+    """Attributes that callers choose, of those that repairs read."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:
@@ -168,6 +170,10 @@ MOST_ALONE = 4
 """Numbers, flags and tensors of one number that are changed one by one, where a call has several."""
 NO_ELEMENTS = "no elements"
 """The name of a call with empty lists, tuples and dictionaries."""
+WITHOUT_KEY = "without key "
+"""What the name of a call begins with that leaves a key out of dictionaries."""
+ATTRIBUTE = "attribute "
+"""What the name of a call begins with that gives an attribute a value of another kind."""
 REDRAWN = "other random numbers"
 """The name of a call that differs from others in the random numbers that it draws."""
 

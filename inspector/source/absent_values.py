@@ -190,7 +190,7 @@ class _File:
 
     def __init__(self, tree: ast.Module, lines: Collection[int]) -> None:
         every = list(ast.walk(tree))
-        self._tree = tree
+        self.tree = tree
         self.functions = [each for each in every if isinstance(each, FUNCTIONS)]
         self._classes = {each.name: each for each in every if isinstance(each, ast.ClassDef)}
         self._loops = [each for each in every if isinstance(each, ast.For | ast.comprehension)]
@@ -212,6 +212,8 @@ class _File:
             if isinstance(each, ast.Import | ast.ImportFrom)
             for alias in each.names
         }
+        self._inside: dict[int, ast.AST] = {}
+        self.loaded = _Loaded(self)
         self.held = Held()
         """What holds where the changed statements begin, which are read now."""
 
@@ -236,23 +238,29 @@ class _File:
             case ast.Call():
                 return self._called(node, function, depth)
             case ast.Attribute():
-                return self._attribute(node, depth)
-            case ast.Subscript(slice=ast.Constant(value=str(name))):
-                return self._given.get(name, 0)
+                return self._attribute(node, function, depth)
+            case ast.Subscript(value=holder, slice=ast.Constant(value=str(name))):
+                return self._given.get(name, 0) or self.loaded.line(holder, function)
             case ast.Subscript(value=ast.Name(id=table)):
                 return _none_in(self._tables.get(table))
+            case ast.Subscript(value=ast.Call(func=called), slice=ast.Constant(value=int(at))):
+                return self._returned_part(called, at, depth)
             case ast.Name(id=name):
                 return self._name(name, function, depth)
         return 0
 
-    def _attribute(self, node: ast.Attribute, depth: int) -> int:
+    def _attribute(self, node: ast.Attribute, function: ast.AST, depth: int) -> int:
+        owner = self._owners.get(id(function))
         match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if owner is None or owner.name in self._related:
                 return self._own(name, depth)
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and self._global(name):
-                return self._global(name)
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self._modules and (
+                line := self._global(name, depth)
+            ):
+                return line
             case ast.Attribute(value=holder, attr=name):
-                return self._of_thread(holder) or self._layer(holder, name) or self._other(holder, name, depth)
+                of_object = self._layer(holder, name, function) or self._other(holder, name, depth)
+                return self._of_thread(holder) or of_object or self._of_loaded(holder, name, function)
         return 0
 
     def _of_thread(self, holder: ast.expr) -> int:
@@ -263,10 +271,10 @@ class _File:
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):
-            return 0
+            return self._global(name, depth)
         for given in _parameters(function):
             if given.arg == name:
-                return self._parameter(given, function)
+                return self._parameter(given, function, depth)
         values = assigned_values(function.body).get(name, [])
         parts = [self._part(name, each, depth) for each in ast.walk(function) if isinstance(each, ast.Assign)]
         parts += [self._element(name, each, function, depth) for each in self._loops if _is_below(each, function)]
@@ -276,7 +284,7 @@ class _File:
         outer = [each for each in self.functions if each is not function and _is_below(function, each)]
         if outer:
             return self._name(name, outer[-1], depth + 1)
-        return self._global(name)
+        return self._global(name, depth)
 
     def _part(self, name: str, assign: ast.Assign, depth: int) -> int:
         """Return how one of several names that get what a call returns may be None: `scale, shift = self.parts()`."""
@@ -285,11 +293,15 @@ class _File:
                 positions = [at for at, each in enumerate(targets) if isinstance(each, ast.Name) and each.id == name]
             case _:
                 return 0
-        for each in self.functions if positions else ():
+        return self._returned_part(called, positions[0], depth) if positions else 0
+
+    def _returned_part(self, called: ast.expr, at: int, depth: int) -> int:
+        """Return how a part of what a function of the file returns may be None."""
+        for each in self.functions:
             for one in ast.walk(each) if each.name == last_name(called) else ():
                 match one:
-                    case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > positions[0]:
-                        line = self.absent(elts[positions[0]], each, depth + 1)
+                    case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > at >= 0:
+                        line = self.absent(elts[at], each, depth + 1)
                         if line:
                             return line
         return 0
@@ -341,7 +353,7 @@ class _File:
 
     def _unbound_global(self, name: str) -> int:
         """Return a line that gives the file a name, where its load may do without, or a call of a function does it."""
-        body = self._tree.body
+        body = self.tree.body
         if name in certain_names(body, ()) or any(
             alias.name == "*" for each in body if isinstance(each, ast.ImportFrom) for alias in each.names
         ):
@@ -355,31 +367,69 @@ class _File:
         ]
         return setting[0] if setting else 0
 
-    def _global(self, name: str) -> int:
-        """Return where a name of the module is None, until a function sets it."""
-        return max((value.lineno for value in self._tables.get(name, ()) if is_none(value)), default=0)
+    def global_values(self, name: str) -> list[ast.expr]:
+        """Return what the file itself assigns to a name."""
+        return self._tables.get(name, [])
 
-    def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    def values_of(self, name: str) -> list[tuple[ast.expr, ast.AST]]:
+        """Return what an attribute is set to, each with the function around it."""
+        return [(value, self._around(value)) for value, _ in self._attributes.get(name, [])]
+
+    def passed_for(
+        self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> list[tuple[ast.expr, ast.AST]]:
+        """Return what the calls of the file pass for a parameter, each with the function around it."""
+        return [(each, self._around(each)) for each in self.passed(given, function)]
+
+    def _global(self, name: str, depth: int) -> int:
+        """Return where a name of the module may be None, or is until a function sets it."""
+        return max((self.absent(value, self.tree, depth + 1) for value in self._tables.get(name, ())), default=0)
+
+    def _parameter(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> int:
         default = defaults_of(function).get(given.arg)
         if is_none(default) or (given.annotation is not None and _is_optional(given.annotation)):
             return given.lineno
+        if self.absent(default, self.tree, depth + 1):
+            return given.lineno
         if given.arg in self._given:
             return self._given[given.arg]
+        passed = self.passed_for(given, function)
+        return max((self.absent(each, around, depth + 1) for each, around in passed), default=0)
+
+    def _around(self, node: ast.AST) -> ast.AST:
+        """Return the innermost function around a node, or the node."""
+        if not self._inside:  # outer functions come first
+            self._inside = {id(below): each for each in self.functions for below in ast.walk(each)}
+        return self._inside.get(id(node)) or self._inside.get(id(getattr(node, "value", None)), node)
+
+    def passed(self, given: ast.arg, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+        """Yield what the calls of the file pass for a parameter of a function or of a constructor.
+
+        `Net(**options)` passes `options['gain']`, unless an annotation says what that is.
+        """
         owner = self._owners.get(id(function))
         is_constructor = owner is not None and function.name == "__init__"
         made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        position = positions.index(given.arg) - (owner is not None) if given.arg in positions else -1
+        is_bound = owner is not None and "staticmethod" not in map(last_name, function.decorator_list)
+        position = positions.index(given.arg) - is_bound if given.arg in positions else -1
         for call in self._calls:
             passed = list(call.args)
             if last_name(call.func) == "partial" and passed:
                 name, passed = last_name(passed[0]), passed[1:]
             else:
                 name = last_name(call.func)
+            if name == "cls":
+                name = getattr(self._owners.get(id(self._around(call))), "name", name)
             is_super = name == "__init__" and owner is not None
-            if (name in made or is_super) and 0 <= position < len(passed) and is_none(passed[position]):
-                return call.lineno
-        return 0
+            if name in made or is_super:
+                named = keyword_of(call, given.arg)
+                yield from passed[position : position + 1] if position >= 0 else ()
+                yield from [named] if named is not None else ()
+                for each in call.keywords if named is None and given.annotation is None else ():
+                    if each.arg is None:
+                        item = ast.Subscript(each.value, ast.Constant(given.arg), ast.Load())
+                        yield ast.copy_location(item, each.value)
 
     def _own(self, name: str, depth: int) -> int:
         """Return how an attribute of self may be None, in the classes that share its object."""
@@ -400,6 +450,7 @@ class _File:
                 return kind.lineno
         return (
             self._uncertain((*self._touched, *self._decorated), name)
+            or self._filled_later(name)
             or self._of_another(name)
             or self._elsewhere(name, [owner for _, owner in values])
             or (
@@ -417,6 +468,19 @@ class _File:
             return 0
         return found.line
 
+    def _filled_later(self, name: str) -> int:
+        """Return the line that makes a container without elements, as before `fit`, where no constructor fills it."""
+        empty = [value for value, _ in self._attributes.get(name, []) if _is_without_elements(value)]
+        return empty[0].lineno if empty and not any(map(_fills(name), self._of_constructors())) else 0
+
+    def _of_constructors(self) -> Iterator[ast.AST]:
+        """Yield the nodes of constructors and of the functions that they call."""
+        constructors = [each for each in self.functions if each.name in CONSTRUCTORS and id(each) in self._owners]
+        nodes = [below for each in constructors for below in ast.walk(each)]
+        called = {last_name(each.func) for each in nodes if isinstance(each, ast.Call)}
+        yield from nodes
+        yield from (below for each in self.functions if each.name in called for below in ast.walk(each))
+
     def _of_another(self, name: str) -> int:
         """Return a class with a method that a changed function decorates, without an attribute that another one has."""
         having, lacking = [], []
@@ -429,14 +493,51 @@ class _File:
                 lacking.append(each)
         return self._classes[lacking[0]].lineno if having and lacking else 0
 
-    def _made_of(self, holder: ast.expr) -> list[ast.Call]:
-        """Return the calls that make what an attribute of self holds."""
+    def _made_of(self, holder: ast.expr, function: ast.AST | None = None) -> list[ast.Call]:
+        """Return the calls that make what an attribute of self holds, or one of the layers in it."""
         match holder:
             case ast.Attribute(value=owner, attr=name) if is_self(owner):
-                return [value for value, _ in self._attributes.get(name, []) if isinstance(value, ast.Call)]
-        return []
+                values = [value for value, _ in self._attributes.get(name, [])]
+            case ast.Subscript(value=ast.Attribute(value=owner, attr=name)) if is_self(owner):
+                values = self._elements(name)
+            case ast.Name(id=name) if function is not None:
+                loops = [each.iter for each in self._loops if name in _stored_in(each.target)]
+                read = [each for loop in loops for each in ast.walk(loop) if isinstance(each, ast.Attribute)]
+                values = [value for each in read if is_self(each.value) for value in self._elements(each.attr)]
+                if isinstance(function, FUNCTIONS):
+                    held = assigned_values(function.body).get(name, [])
+                    values += [call for each in held if not isinstance(each, ast.Name) for call in self._made_of(each)]
+            case _:
+                return []
+        calls = [each for each in values if isinstance(each, ast.Call)]
+        made = {last_name(each.func) for each in calls}
+        return calls + [call for each in self.functions if each.name in made for call in _returned_calls(each)]
 
-    def _layer(self, holder: ast.expr, name: str) -> int:
+    def _elements(self, name: str) -> list[ast.expr]:
+        """Return what makes the elements of a container in an attribute: `nn.ModuleList(nn.Linear(8, 8) for ...)`."""
+        found: list[ast.expr] = []
+        for value, _ in self._attributes.get(name, []):
+            for each in value.args if isinstance(value, ast.Call) else (value,):
+                match each:
+                    case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made) | ast.DictComp(value=made):
+                        found.append(made)
+                    case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Dict(values=elts):
+                        found += elts
+                    case ast.Call():
+                        found.append(each)
+        for call in self._calls:
+            match call.func:
+                case ast.Attribute(value=ast.Attribute(value=owner, attr=held), attr="append" | "insert"):
+                    found += call.args[-1:] if held == name and is_self(owner) else []
+        return found
+
+    def _of_loaded(self, holder: ast.expr, name: str, function: ast.AST) -> int:
+        """Return the line that loads an object whose field it is, unless a class of the file says what it is."""
+        if name in TENSOR_ATTRIBUTES or any(_body_values(cls, name) for cls in self._classes.values()):
+            return 0
+        return self.loaded.line(holder, function)
+
+    def _layer(self, holder: ast.expr, name: str, function: ast.AST) -> int:
         """Return how a parameter or a buffer of a layer of torch may be None: `nn.Linear(8, 8, bias=bias).bias`."""
         options = _OPTIONS.get(name, ())
         if not options:
@@ -444,7 +545,7 @@ class _File:
         chosen = self._chosen_layer(holder)
         if chosen:
             return chosen
-        for call in self._made_of(holder):
+        for call in self._made_of(holder, function):
             for each in call.keywords:
                 is_chosen = not isinstance(each.value, ast.Constant) or each.value.value is None
                 if is_chosen and (each.arg is None or each.arg in options):
@@ -529,7 +630,7 @@ class _File:
             return 0
         lines = []
         for function in (None, *self.functions):
-            body = self._tree.body if function is None else function.body
+            body = self.tree.body if function is None else function.body
             for statement in _plain_statements(body):
                 for holder, found, value in _set_in(statement):
                     if found != name:
@@ -599,6 +700,73 @@ class _File:
             return 0
         bare = [each.lineno for each in returned if each.value is None]
         return max(bare, default=0) or (function.lineno if _falls_through(function.body) else 0)
+
+
+_LOADING = frozenset(
+    ("load", "loads", "safe_load", "full_load", "unsafe_load", "load_config", "read_json", "read_yaml")
+)
+"""Functions that read an object from a file or a text: of json, yaml, tomllib, pickle, torch, OmegaConf."""
+
+
+class _Loaded:
+    """Which objects of a file have fields that something outside of it decides: a file of settings may say null."""
+
+    def __init__(self, file: _File) -> None:
+        self._file = file
+
+    def line(self, node: ast.expr, function: ast.AST, depth: int = 0) -> int:
+        """Return the line that loads what an expression holds, or a part of it; 0: none is in sight."""
+        if depth > _DEEPEST:
+            return 0
+        match node:
+            case ast.Call(func=called, args=args, keywords=keywords):
+                if last_name(called) in _LOADING:
+                    return node.lineno
+                given = [*args, *(each.value for each in keywords if each.arg is None)]
+                return self._first(given, function, depth) or self._made(last_name(called), depth)
+            case ast.Dict(keys=keys, values=values):
+                merged = [value for key, value in zip(keys, values, strict=True) if key is None]
+                return self._first(merged, function, depth)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return self._first([left, right], function, depth)
+            case ast.Attribute(value=owner, attr=name) if is_self(owner):
+                kept = self._file.values_of(name)
+                return max((self.line(each, around, depth + 1) for each, around in kept), default=0)
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                return self.line(inner, function, depth + 1)
+            case ast.Name(id=name):
+                return self._name(name, function, depth)
+        return 0
+
+    def _first(self, nodes: Iterable[ast.expr], function: ast.AST, depth: int) -> int:
+        return next((line for each in nodes if (line := self.line(each, function, depth + 1))), 0)
+
+    def _name(self, name: str, function: ast.AST, depth: int) -> int:
+        if isinstance(function, FUNCTIONS):
+            others = function.args.kwarg
+            if others is not None and others.arg == name:
+                return function.lineno if depth else 0  # the fields of an object that is made of them
+            for given in _parameters(function):
+                if given.arg == name:
+                    passed = self._file.passed_for(given, function)
+                    return max((self.line(each, around, depth + 1) for each, around in passed), default=0)
+            held = assigned_values(function.body).get(name, [])
+            if held:
+                return self._first(held, function, depth)
+        return self._first(self._file.global_values(name), self._file.tree, depth)
+
+    def _made(self, name: str, depth: int) -> int:
+        """Return the line by which a function of the file returns what it loads, or gives names of a run's choice."""
+        for each in (one for one in self._file.functions if one.name == name):
+            returned = [one.value for one in ast.walk(each) if isinstance(one, ast.Return) and one.value is not None]
+            line = self._first(returned, each, depth)
+            for one in ast.walk(each):
+                match one:
+                    case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(), key, _]):
+                        line = line or (0 if isinstance(key, ast.Constant) else one.lineno)
+            if line:
+                return line
+        return 0
 
 
 def _falls_through(body: list[ast.stmt]) -> bool:
@@ -707,6 +875,11 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
         if isinstance(target, ast.Attribute):
             yield target.value, target.attr, value
     match node:
+        case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Call() as call):
+            for at, target in enumerate(elts):
+                if isinstance(target, ast.Attribute):
+                    part = ast.Subscript(call, ast.Constant(at), ast.Load())
+                    yield target.value, target.attr, ast.copy_location(part, call)
         case ast.Call(func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), given]):
             yield holder, name, given
         case ast.Call(func=ast.Attribute(value=holder, attr=method), args=args) if method in _REGISTERING:
@@ -911,6 +1084,53 @@ def _is_empty(value: ast.expr) -> bool:
         case ast.Call(args=[]):
             return last_name(value.func) in ("Tensor", "UninitializedBuffer", "UninitializedParameter")
     return False
+
+
+_CONTAINERS = frozenset(
+    ("list", "dict", "set", "deque", "OrderedDict", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict")
+)
+
+
+def _is_without_elements(value: ast.expr) -> bool:
+    """Whether a container is made without elements."""
+    match value:
+        case ast.List(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case ast.Call(func=called, args=[] | [ast.List(elts=[])]):
+            return last_name(called) in _CONTAINERS
+    return False
+
+
+def _fills(name: str) -> Callable[[ast.AST], bool]:
+    """Return a test for nodes that put an element into what an attribute holds, or replace it."""
+
+    def is_it(node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == name
+
+    def test(node: ast.AST) -> bool:
+        match node:
+            case ast.Assign(targets=targets):
+                return any(isinstance(each, ast.Subscript) and is_it(each.value) for each in targets)
+            case ast.AugAssign(target=target):
+                return is_it(target)
+            case ast.Call(func=ast.Attribute(value=holder, attr=method)):
+                return is_it(holder) and method in _ADDING
+        return False
+
+    return test
+
+
+_ADDING = frozenset(("append", "extend", "insert", "add", "update", "setdefault", "appendleft", "add_module"))
+
+
+def _returned_calls(function: ast.AST) -> list[ast.Call]:
+    """Return the calls that a function returns the value of."""
+    returned = (each.value for each in ast.walk(function) if isinstance(each, ast.Return))
+    return [each for each in returned if isinstance(each, ast.Call)]
+
+
+def _stored_in(target: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
 def _is_filled(value: ast.expr) -> bool:

@@ -15,7 +15,10 @@ Besides values that may be missing (`absent_values.py`), a change may combine in
 - what another function of the file passes: a dataset may call the same helper with NumPy arrays, a schedule with
   numbers.
 - what other code does with a function that gets it, and a class that decides what ops do with its objects.
-- what is done with the model: what differentiates, exports or runs `if` in several threads may refuse torch.cond.
+- what is done with the model: what differentiates, exports or runs `if` in several threads may refuse torch.cond, and
+  TorchScript some functions of Python.
+- one number for all elements, or one for each channel: `y[m] * self.slope` refuses the latter, and `y * self.slope`
+  does not.
 - when a statement runs: what a constructor makes now, on the device and in the dtype that hold there, and what a file
   imports when it is loaded.
 - which sides autocast runs in float32 on a GPU (`autocast_sides.py`).
@@ -60,7 +63,8 @@ def open_questions(before: str, after: str) -> tuple[str, ...]:
     asked += _passed_on(old, removed)
     asked += _items_of_arrays(old, removed)
     asked += _other_tensors(old)
-    asked += _refusing_cond(old, new, added)
+    asked += _refusing(old, new, added)
+    asked += _beside_elements(old, removed)
     asked += _made_by_constructors(old, new, added)
     asked += _imported_at_load(old, new, added)
     asked += autocast_sides(new, added)
@@ -269,8 +273,8 @@ def _is_used_as_tensor(function: ast.AST, name: str) -> bool:
     return False
 
 
-def _kept_arguments(cls: ast.ClassDef) -> set[str]:
-    """Return the attributes that a constructor sets to one of its parameters."""
+def _kept_arguments(cls: ast.ClassDef, *, numbers: bool = True) -> set[str]:
+    """Return the attributes that a constructor sets to a parameter; `numbers`: also to one that is a number."""
     found = set()
     for method in cls.body:
         if isinstance(method, FUNCTIONS) and method.name in CONSTRUCTORS:
@@ -278,7 +282,9 @@ def _kept_arguments(cls: ast.ClassDef) -> set[str]:
                 match each:
                     case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                         if isinstance(value, ast.Name) and value.id in _parameters(method):
-                            found.add(name)
+                            kind = next((one.annotation for one in method.args.args if one.arg == value.id), None)
+                            if numbers or not (isinstance(kind, ast.Name) and kind.id in ("int", "float")):
+                                found.add(name)
     return found
 
 
@@ -506,6 +512,24 @@ def _set_by_caller(tree: ast.Module, name: str) -> int:
                 if any(isinstance(one, ast.Attribute) and is_self(one.value) and one.attr == name for one in targets):
                     return each.lineno
     return 0
+
+
+def _beside_elements(tree: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each attribute beside chosen elements, `y[m] * self.slope`, that may be no number.
+
+    torch refuses a tensor with one number for each channel there, and computes with it beside all elements.
+    """
+    for cls in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
+        kept = _kept_arguments(cls, numbers=False)
+        for each in ast.walk(cls):
+            if isinstance(each, ast.BinOp) and each.lineno in lines:
+                for one, other in ((each.left, each.right), (each.right, each.left)):
+                    chosen = isinstance(one, ast.Subscript) and not isinstance(one.slice, ast.Constant | ast.Slice)
+                    if chosen and isinstance(other, ast.Attribute) and is_self(other.value) and other.attr in kept:
+                        yield (
+                            f"Is `{ast.unparse(other)}` always one number? A tensor of several is refused beside "
+                            f"`{ast.unparse(one)}`, and not beside all elements."
+                        )
 
 
 def _parameters(method: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -736,20 +760,24 @@ _CALLERS_OF_COND = {
 """What takes a branch and not torch.cond (measured with torch 2.13), by the names that a file uses for it."""
 
 
-def _refusing_cond(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
-    """Yield a question for each use of the file of what may refuse torch.cond, where a change adds that."""
+_REFUSED = {"cond": _CALLERS_OF_COND, "math.prod": {"script": "TorchScript does not know math.prod"}}
+"""What refuses a call that a change adds, by the function that it calls."""
+
+
+def _refusing(old: ast.Module, new: ast.Module, lines: Collection[int]) -> Iterator[str]:
+    """Yield a question for each use of the file of what may refuse a call, where a change adds that."""
     added = [each for each in ast.walk(new) if isinstance(each, ast.Call) and each.lineno in lines]
-    if not any(last_name(each.func) == "cond" for each in added):
-        return
+    names = {name for each in added for name in (last_name(each.func), ast.unparse(each.func))}
+    refusing = {word: text for name in names for word, text in _REFUSED.get(name, {}).items()}
     imported = _imported(old)
-    for each in ast.walk(old):
+    for each in ast.walk(old) if refusing else ():
         if not isinstance(each, ast.Name | ast.Attribute):
             continue
         name = last_name(each)
         is_jit = isinstance(each, ast.Attribute) and last_name(each.value) == "jit"
         is_named = isinstance(each, ast.Name) and imported.get(name) == "torch"
-        if name in _CALLERS_OF_COND and (name not in ("script", "trace") or is_jit or is_named):
-            yield f"Does line {each.lineno} never run the changed code? There, {_CALLERS_OF_COND[name]}."
+        if name in refusing and (name not in ("script", "trace") or is_jit or is_named):
+            yield f"Does line {each.lineno} never run the changed code? There, {refusing[name]}."
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -432,3 +432,152 @@ class Calm(Module):
 @pytest.mark.parametrize(("body", "count"), [("rate = 1.0", 1), ("gain = 1.0", 0)])
 def test_a_decorator_reads_an_attribute_of_each_class_that_it_decorates(body: str, count: int):
     assert len(asked(DECORATOR.format(body))) == count
+
+
+# Containers that something fills later, layers in containers, arguments of helpers, files of settings
+
+
+FIT = "    def fit(self, x):\n        self.gains{}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("constructor", "filled", "read", "count"),
+    [
+        ("self.gains = []", ".append(x.mean())", "self.gains[-1]", 1),
+        ("self.gains = {}", "['first'] = x.mean()", "self.gains['first']", 1),
+        ("self.gains = nn.ModuleList()", ".append(x)", "self.gains[0].weight", 1),
+        ("self.gains = []; self.gains.append(1.0)", ".append(x.mean())", "self.gains[-1]", 0),
+        ("self.gains = {}; self.gains['first'] = 1.0", "['first'] = x.mean()", "self.gains['first']", 0),
+        ("self.gains = []; self.fit(gain)", ".append(x.mean())", "self.gains[-1]", 0),
+        ("self.gains = [1.0, 2.0]", ".append(x.mean())", "self.gains[-1]", 0),
+    ],
+)
+def test_a_container_that_only_a_later_call_fills(constructor: str, filled: str, read: str, count: int):
+    assert len(asked(net(constructor, rest=FIT.format(filled)), read)) == count
+
+
+MAKER = "def made(dim, learn=True):\n    return nn.LayerNorm(dim, elementwise_affine=learn)\n\n"
+NORMS = """\
+class Net(Module):
+    def __init__(self, affine=True):
+        self.norms = nn.ModuleList({})
+
+    def forward(self, h):
+        for norm in self.norms:
+            h = norm(h)
+        BRANCH
+        return h
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "count"),
+    [
+        (NORMS.format("nn.LayerNorm(8, elementwise_affine=affine) for _ in range(2)"), "norm.weight", 1),
+        (NORMS.format("[nn.LayerNorm(8, elementwise_affine=affine)]"), "norm.weight", 1),
+        (NORMS.format("[nn.LayerNorm(8, elementwise_affine=affine)]"), "self.norms[0].weight", 1),
+        (NORMS.format("nn.LayerNorm(8) for _ in range(2)"), "norm.weight", 0),
+        (NORMS.format("[nn.LayerNorm(8)]"), "self.norms[0].weight", 0),
+        (net("self.norm = made(8, learn)", given="learn=True", above=MAKER), "self.norm.weight", 1),
+        (net("self.norm = made(8)", above=MAKER.replace("learn)", "True)")), "self.norm.weight", 0),
+    ],
+)
+def test_a_parameter_of_a_layer_in_a_container_or_from_a_function(code: str, read: str, count: int):
+    found = asked(code, read)
+    assert len([each for each in found if f"`{read}`" in each]) == count
+
+
+HELPER = """\
+def scaled(h, gain):
+        BRANCH
+        return h
+
+class Net(Module):
+    def __init__(self, wide=True):
+        self.gain = {}
+
+    def forward(self, h):
+        return scaled(h, self.gain)
+"""
+
+
+STATIC = """\
+class Net(Module):
+    def __init__(self, wide=True):
+        self.gain = {}
+
+    @staticmethod
+    def scaled(h, gain):
+        BRANCH
+        return h
+
+    def forward(self, h):
+        return self.scaled(h, self.gain)
+"""
+
+
+@pytest.mark.parametrize(("gain", "count"), [("0.5 if wide else None", 1), ("0.5", 0)])
+def test_an_argument_of_a_static_method(gain: str, count: int):
+    assert len(asked(STATIC.format(gain), "gain")) == count
+
+
+@pytest.mark.parametrize(("gain", "count"), [("0.5 if wide else None", 1), ("0.5", 0), ("0.5 if wide else 1.0", 0)])
+def test_an_argument_that_may_be_none_where_a_method_passes_it(gain: str, count: int):
+    assert len(asked(HELPER.format(gain), "gain")) == count
+
+
+READ = "def read(path):\n    found = Namespace()\n    for name, value in lines(path):\n        setattr(found, name, value)\n    return found\n\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "count"),
+    [
+        (net("self.gain = given['gain']", given="given") + "net = Net(json.loads(text))\n", "self.gain", 1),
+        (net("self.gain = given['net']['gain']", given="given") + "net = Net(safe_load(text))\n", "self.gain", 1),
+        (net("self.given = given", given="given") + "n = Net(Namespace(**json.load(f)))\n", "self.given.gain", 1),
+        (net("self.given = given", given="given") + "n = Net(read('a'))\n" + READ, "self.given.gain", 1),
+        (net("self.given = Namespace(**{**PLAIN, **given})", given="**given"), "self.given.gain", 1),
+        (net("self.gain = gain") + "net = Net(**json.loads(text))\n", "self.gain", 1),
+        (net("self.gain = gain") + "def made(f):\n    given = json.load(f)\n    return Net(**given)\n", "self.gain", 1),
+        (
+            net(
+                "self.gain = gain",
+                rest="    @classmethod\n    def read(cls, f):\n        return cls(**json.load(f))\n\n",
+            ),
+            "self.gain",
+            1,
+        ),
+        (net("self.gain = gain", given="gain: float") + "net = Net(**json.loads(text))\n", "self.gain", 0),
+        (net("self.gain = gain") + "net = Net(**{'gain': 0.5})\n", "self.gain", 0),
+        (net("self.gain = float(given['gain'])", given="given") + "net = Net(json.loads(text))\n", "self.gain", 0),
+        (net("self.gain = given['gain']", given="given") + "net = Net({'gain': 0.5})\n", "self.gain", 0),
+        (net("self.given = given", given="given") + "net = Net(Namespace(gain=0.5))\n", "self.given.gain", 0),
+        (
+            net("self.given = given", given="given", above="class Given:\n    gain: float = 0.5\n\n")
+            + "net = Net(Given(**json.load(f)))\n",
+            "self.given.gain",
+            0,
+        ),
+    ],
+)
+def test_a_field_of_settings_that_a_file_has(code: str, read: str, count: int):
+    assert len(asked(code, read)) == count
+
+
+PARTS = "def stats(kind):\n    if kind:\n        return 0.5, 0.1\n    return None, 0.1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "count"),
+    [
+        (net("pass", above="GAIN = 0.5 if wide else None\n"), "GAIN", 1),
+        (net("pass", above="GAIN = os.environ.get('GAIN')\n"), "GAIN", 1),
+        (net("pass", above="GAIN = 0.5 if wide else 1.0\n"), "GAIN", 0),
+        (net("self.gain = gain", given="gain=GAIN", above="GAIN = None\n"), "self.gain", 1),
+        (net("self.gain = gain", given="gain=GAIN", above="GAIN = 0.5\n"), "self.gain", 0),
+        (net("self.gain, self.dim = stats(gain)", above=PARTS), "self.gain", 1),
+        (net("self.dim, self.gain = stats(gain)", above=PARTS), "self.gain", 0),
+    ],
+)
+def test_a_none_by_way_of_a_name_or_of_a_tuple(code: str, read: str, count: int):
+    assert len(asked(code, read)) == count

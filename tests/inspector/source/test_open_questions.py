@@ -405,6 +405,49 @@ def test_other_uses_of_a_model_do_not_matter_to_cond():
     assert about_use("def trace(x): return x\ndef run(x): return trace(Net()(x))") == ()
 
 
+SIZE = """\
+import torch
+
+class Net(Module):
+    def forward(self, x):
+        {line}
+        return x / n
+
+{use}
+"""
+
+
+@pytest.mark.parametrize(("use", "count"), [("def save(net): torch.jit.script(net).save('a')", 1), ("net = Net()", 0)])
+def test_torchscript_does_not_know_each_function_of_python(use: str, count: int):
+    before, after = "n = int(torch.tensor(x.shape).prod())", "n = math.prod(x.shape)"
+    assert len(open_questions(*(SIZE.format(line=line, use=use) for line in (before, after)))) == count
+
+
+# Numbers beside chosen elements
+
+LEAKY = """\
+import torch
+
+class Net(Module):
+    def __init__(self, {given}):
+        self.slope = {slope}
+
+    def forward(self, y):
+        {line}
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "slope", "count"),
+    [("slope", "slope", 1), ("slope=0.1", "slope", 1), ("slope: float = 0.1", "slope", 0), ("dim", "0.1", 0)],
+)
+def test_an_attribute_beside_chosen_elements_may_be_a_row_of_numbers(given: str, slope: str, count: int):
+    before, after = "y[y < 0] = y[y < 0] * self.slope", "y.copy_(torch.where(y < 0, y * self.slope, y))"
+    texts = (LEAKY.format(given=given, slope=slope, line=line) for line in (before, after))
+    assert len(open_questions(*texts)) == count
+
+
 # Constructors and imports
 
 LATE = """\

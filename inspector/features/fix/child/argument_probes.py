@@ -7,7 +7,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.call_tensors import resized
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import MOST_ALONE, NO_ELEMENTS
+from ctrace.inspector.facts.trial import MOST_ALONE, NO_ELEMENTS, WITHOUT_KEY
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 
 Change = Callable[[Call], Call]
@@ -130,7 +130,7 @@ def others_alone(spelled: Change) -> dict[str, Change]:
 
 
 def emptied() -> dict[str, Change]:
-    """Return probes that empty one tensor of several, or all lists, tuples and dictionaries.
+    """Return probes that empty one tensor of several, or all lists, tuples and dictionaries, or leave out one key.
 
     Callers pass `torch.empty(0)` for what a call does not use. A sum over an empty list is still the number that it
     began with.
@@ -139,6 +139,7 @@ def emptied() -> dict[str, Change]:
         f"tensor {at + 1} alone empty": lambda call, at=at: _emptied(call, at)  # type: ignore[misc]
         for at in range(MOST_ALONE)
     }
+    found |= {f"{WITHOUT_KEY}{at + 1}": lambda call, at=at: _without_key(call, at) for at in range(MOST_ALONE)}  # type: ignore[misc]
     return {**found, NO_ELEMENTS: _without_elements}
 
 
@@ -306,6 +307,19 @@ def _without_elements(call: Call) -> Call:
     if not any(type(each) in (list, tuple, dict) and each for each in (*call.args, *call.kwargs.values())):
         raise TargetError("no such argument", "")
     return Call(tuple(changed(each) for each in call.args), {name: changed(each) for name, each in call.kwargs.items()})
+
+
+def _without_key(call: Call, at: int) -> Call:
+    """Leave one key out of the dictionaries among the arguments, as a loader does that has no such data."""
+    every = (*call.args, *call.kwargs.values())
+    keys = list(dict.fromkeys(key for each in every if type(each) is dict for key in each))
+    if at >= len(keys):
+        raise TargetError("no such key", "")
+
+    def changed(value: Any) -> Any:
+        return {key: each for key, each in value.items() if key != keys[at]} if type(value) is dict else value
+
+    return Call(tuple(map(changed, call.args)), {name: changed(each) for name, each in call.kwargs.items()})
 
 
 def _with_leaves(

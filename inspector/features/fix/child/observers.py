@@ -20,6 +20,7 @@ from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
+from ctrace.inspector.features.fix.child.other_objects import other_values
 
 Prepare = Callable[[Any], Any]
 Sequence = Callable[[Any, Callable[..., Any], Call], Any]
@@ -77,6 +78,8 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     }
     if not isinstance(subject, torch.nn.Module):
         return {**found, **_of_attributes(subject, mined)}
+    # Early, since only the first of them are repeated with inputs of the other side.
+    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
     found |= _of_precision() | _of_state() | _of_gradients(subject)
     found |= {
         "in the other mode": Observer(_in_the_other_mode, is_crossed=True),

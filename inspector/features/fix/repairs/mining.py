@@ -7,6 +7,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
+from ctrace.inspector.features.fix.repairs.chosen_attributes import chosen_attributes
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
@@ -42,6 +43,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
     words: dict[str, None] = {}
     attributes: dict[str, None] = {}
     methods: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for file, given in changed.items():
         afters = list(given)
         tree = parsed(texts.get(file, ""))
@@ -60,6 +62,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         words |= dict.fromkeys(_keys_of_tables(tree))
         writing = {line.line for after in afters for line in writers(file, texts[file], after)}
         methods |= dict.fromkeys(_functions_with(tree, writing))
+        chosen |= dict.fromkeys(chosen_attributes(tree, lines))
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
     attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
     kept = list(constants)[:_MOST_CONSTANTS]
@@ -73,6 +76,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(changed),
         tuple(each for each in others if isinstance(each, int)),
         tuple(each for each in others if isinstance(each, float)),
+        chosen=tuple(chosen),
     )
 
 

@@ -11,10 +11,12 @@ from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import (
+    ATTRIBUTE,
     MOST_ALONE,
     NO_ELEMENTS,
     ON,
     REDRAWN,
+    WITHOUT_KEY,
     Condition,
     Mined,
     NewText,
@@ -68,7 +70,8 @@ _AS_FLOATS = "Are these numbers always of type int? With floats of the same valu
 _INFINITE = "Are these numbers always finite? With infinity, {}"
 _ALONE = range(1, MOST_ALONE + 1)
 _EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
-_WITHOUT_ELEMENTS = (*_EMPTIED, NO_ELEMENTS)
+_KEYLESS = tuple(f"{WITHOUT_KEY}{at}" for at in _ALONE)
+_WITHOUT_ELEMENTS = (*_EMPTIED, *_KEYLESS, NO_ELEMENTS)
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -95,6 +98,7 @@ _UNUSUAL = {
     **{f"number {at} alone infinite": _INFINITE for at in _ALONE},
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in _ALONE},
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
+    **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
@@ -475,14 +479,22 @@ def _failed(check: ProofCheck) -> _Behavior:
 
 
 def _is_unusual(entry: str) -> bool:
-    return _inputs_named(entry) in _UNUSUAL
+    return bool(_words_of(_inputs_named(entry)))
+
+
+def _words_of(inputs: str) -> str:
+    """Return the question about inputs, or an attribute, that only the author can rule out; empty: there is none."""
+    if inputs.startswith(ATTRIBUTE):
+        name, _, kind = inputs.removeprefix(ATTRIBUTE).partition(" as ")
+        return f"Do all objects have `self.{name}` of the same kind? As {kind}, {{}}"
+    return _UNUSUAL.get(inputs, "")
 
 
 def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
     what, _, other = probe.partition(ON)
-    return what if other.startswith(REDRAWN) or what in _WITHOUT_ELEMENTS else probe
+    return what if other.startswith(REDRAWN) or what in _WITHOUT_ELEMENTS or what.startswith(ATTRIBUTE) else probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:
@@ -507,7 +519,18 @@ def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed
         and _dtype_of_masks(each.entry)
         and (_dtype_of_masks(each.entry), raised.get(each.entry, "")) in refused
     }
-    return [each for each in every if each.entry not in dropped]
+    # Of an object with an attribute of another kind, which statement refuses it first, and how, is no matter.
+    both = _raising(before) & _raising(after)
+    return [
+        each
+        for each in every
+        if each.entry not in dropped
+        and not (each.kind == "raised" and (each.entry, each.call) in both and _inputs_of(each).startswith(ATTRIBUTE))
+    ]
+
+
+def _raising(observed: Observed) -> set[tuple[str, int]]:
+    return {(each.name, each.call) for each in observed.entries if each.raised}
 
 
 def _dtype_of_masks(entry: str) -> str:
@@ -522,7 +545,7 @@ def _inputs_of(difference: CallDifference) -> str:
 
 
 def _question_about(difference: CallDifference) -> str:
-    words = _UNUSUAL[_inputs_of(difference)]
+    words = _words_of(_inputs_of(difference))
     return f"{words.format(f'eager differs: {difference.detail}')}."
 
 

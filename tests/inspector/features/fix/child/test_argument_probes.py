@@ -123,6 +123,16 @@ def selected_multiplied(self: Any, x: Any) -> Any:
     return torch.where(x.sum() > 100, x * 0.5, x * 1.0) @ torch.ones(3, 2)
 
 
+def keyed(self: Any, batch: Any) -> Any:
+    x = batch["x"]
+    return x + batch["shift"] if x.sum() > 100 else x * 1.0
+
+
+def selected_keyed(self: Any, batch: Any) -> Any:
+    x = batch["x"]
+    return torch.where(x.sum() > 100, x + batch["shift"], x * 1.0)
+
+
 @pytest.mark.parametrize(
     ("probe", "before", "after", "args"),
     [
@@ -165,6 +175,7 @@ def selected_multiplied(self: Any, x: Any) -> Any:
         ("one dimension more", lambda s, x: x.sum(0), lambda s, x: x.sum(-2), (X,)),
         ("dimension 3 larger", lambda s, x: x[..., 5:].sum(), lambda s, x: x[..., 5:].sum() * 0, (IMAGE,)),
         ("rows 12", tailed, lambda s, x: torch.where(x.max() > 4, x[:, 12:].max(), x.max()), (torch.ones(2, 16),)),
+        ("without key 2", keyed, selected_keyed, ({"x": X, "shift": X[0]},)),
         ("dictionary subclass", lambda s, x: copy.copy(x), lambda s, x: x.copy(), ({"x": X},)),
     ],
 )

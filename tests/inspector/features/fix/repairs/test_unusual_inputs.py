@@ -38,3 +38,13 @@ def test_masks_with_another_result_differ():
     before = Observed((Entry(dtype, state=[]), Entry(f"{dtype} all true", raised=REFUSED)))
     after = Observed((Entry(dtype, state=[["input mask", 1]]), Entry(f"{dtype} all true", raised=REFUSED)))
     assert _accepted(differences(before, after), before, after)
+
+
+@pytest.mark.parametrize(("first", "kept"), [(OTHER, False), ("", True)])
+def test_how_an_attribute_of_another_kind_is_refused_does_not_matter(first: str, kept: bool):
+    name = "base, attribute rate as a fraction on negated"
+    before, after = Observed((Entry(name, raised=first),)), Observed((Entry(name, raised=REFUSED),))
+    unusual, found = _parted(_accepted(differences(before, after), before, after))
+    assert [each.entry for each in unusual] == ([name] if kept else [])
+    assert not found
+    assert all(_question_about(each).startswith("Do all objects have `self.rate` of") for each in unusual)

@@ -1,0 +1,117 @@
+"""Other objects of a class: what callers choose for an attribute, in another type or form.
+
+Two programs that agree for the objects that a file makes may differ for `Net(rate=1.5)`, where the file makes
+`Net(rate=2)`; for an anchor that is one number; for two names of one tensor.
+"""
+
+import ast
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.trial import ATTRIBUTE
+from ctrace.inspector.features.fix.child.method_arguments import own
+
+Value = Callable[[Any], Any]
+
+
+def other_values(model: Any, paths: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield changes of a model by name: each gives an attribute that callers choose a value of another kind."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return
+    for path in paths:
+        held = [place.value for each in model.modules() for place in _places(each, path)]
+        for kind in dict.fromkeys(kind for each in held for kind in _kinds(each)):
+            yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
+
+
+class _Place(NamedTuple):
+    """Where a value is: an attribute of an object, or an entry of a dictionary."""
+
+    holder: Any
+    key: Any
+    value: Any
+
+    def set(self, value: Any) -> None:
+        """Replace the value, also a field of a frozen dataclass."""
+        store = self.holder if isinstance(self.holder, dict) else own(self.holder)
+        store[self.key] = value
+
+
+def _places(module: Any, path: str) -> Iterator[_Place]:
+    """Yield where a module has `rate`, `config.rate` or `options['rate']`, if it does."""
+    keys: list[Any] = []
+    node = ast.parse(f"self.{path}", mode="eval").body
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        keys.insert(0, node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None))
+        node = node.value
+    holder, value = None, module
+    for key in keys:
+        holder, store = value, value if isinstance(value, dict) else own(value)
+        if key not in store:
+            return
+        value = store[key]
+    yield _Place(holder, keys[-1], value)
+
+
+def _kinds(value: Any) -> dict[str, Value]:
+    """Return what else an attribute with this value may hold, by what it is then."""
+    import torch
+    from torch.utils import _pytree
+
+    if type(value) is int:
+        return {"a fraction": lambda number: number + 0.5}
+    if isinstance(value, torch.dtype):
+        return {f"{name}": lambda _, to=name: getattr(torch, to) for name in ("int32", "float64")}  # type: ignore[misc]
+    if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+        rows = {"one row in memory": lambda leaf: leaf.detach()[:1].clone().expand(leaf.shape)}
+        is_long = value.dim() > 0 and value.shape[0] > 1
+        others: dict[str, Value] = {
+            "a number": lambda leaf: float(leaf.detach().float().mean()),
+            "float64": lambda leaf: leaf.detach().double(),
+        }
+        return {**others, **(rows if is_long else {})}
+    found: dict[str, Value] = {}
+    if value and (type(value) in (list, tuple) or isinstance(value, dict)):
+        found["an empty one"] = _emptied
+        if len([each for each in _pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]) > 1:
+            found["one tensor"] = _of_one_tensor
+    return found
+
+
+def _emptied(value: Any) -> Any:
+    """Return a container of the same class without elements; one with default values gets what is read from it."""
+    if not isinstance(value, dict):
+        return type(value)()
+    made = copy.copy(value)
+    made.clear()
+    return made
+
+
+def _of_one_tensor(value: Any) -> Any:
+    """Return a container in which all tensors of one form are the same one."""
+    import torch
+    from torch.utils import _pytree
+
+    first: dict[Any, Any] = {}
+    return _pytree.tree_map_only(
+        torch.Tensor, lambda leaf: first.setdefault((leaf.shape, leaf.dtype, leaf.requires_grad), leaf), value
+    )
+
+
+def _setting(path: str, kind: str) -> Callable[[Any], Any]:
+    def prepare(model: Any) -> Any:
+        changed = False
+        for place in [place for each in model.modules() for place in _places(each, path)]:
+            value = _kinds(place.value).get(kind)
+            if value is not None:
+                place.set(value(place.value))
+                changed = True
+        if not changed:
+            raise TargetError("no such attribute", "")
+        return model
+
+    return prepare

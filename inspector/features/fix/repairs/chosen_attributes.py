@@ -1,0 +1,85 @@
+"""What callers decide about an object: which of the attributes that a change reads its constructor takes from them.
+
+`Net(rate=2)` and `Net(rate=1.5)` are objects of one class, and the file makes one of them. A rate that is an integer
+leaves lengths integers on both sides of a branch; torch.where makes all of them floats where it is a fraction. A proof
+gives such attributes values of other types and forms (child/other_objects.py).
+
+Reads Python without running it.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from ctrace.inspector.source.absent_values import assigned_values
+from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_self, last_name
+
+_DEEPEST = 3
+"""Names that are followed back to the attributes that they were computed from."""
+_MOST_OF_CALLERS = 4
+
+
+def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
+    """Return the attributes that statements on some lines compute with and that callers choose, without `self.`.
+
+    Of what a caller passes as a whole, each part: `config.rate`, `options['rate']`.
+    """
+    found: dict[str, None] = {}
+    functions = [each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)]
+    for function in functions:
+        nodes = [each for each in ast.walk(function) if getattr(each, "lineno", 0) in lines]
+        if nodes:
+            values = assigned_values(function.body)
+            found |= {name: None for each in nodes for name in _read(each, values, 0)}
+            found |= dict.fromkeys(_passed(tree, function))
+    return tuple(each for each in found if _is_chosen(tree, functions, each))[:_MOST_OF_CALLERS]
+
+
+def _read(node: ast.AST, values: Mapping[str, list[ast.expr]], depth: int) -> Iterator[str]:
+    """Yield the attributes of self in a node, and in what its names were computed from."""
+    match node:
+        case ast.Attribute() | ast.Subscript():
+            yield from _path(node)
+        case ast.Name(id=name) if depth < _DEEPEST:
+            for value in values.get(name, ()):
+                for each in ast.walk(value):
+                    yield from _read(each, values, depth + 1)
+
+
+def _path(node: ast.Attribute | ast.Subscript) -> Iterator[str]:
+    """Yield an attribute of self, or a part of one, without `self.`."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute) or (
+        isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant)
+    ):
+        inner = inner.value
+    if is_self(inner):
+        yield ast.unparse(node).removeprefix("self.")
+
+
+def _passed(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the attributes that calls pass to a function of the file that is no method."""
+    if function in tree.body:
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Call) and last_name(each.func) == function.name:
+                for given in (*each.args, *(word.value for word in each.keywords)):
+                    yield from _read(given, {}, _DEEPEST)
+
+
+def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunctionDef], name: str) -> bool:
+    """Whether what an attribute holds depends on the caller of a method: it is its argument, or one of two choices."""
+    root = re.split(r"[.\[]", name)[0]
+    for function in functions:
+        given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
+        for each in ast.walk(function):
+            match each:
+                case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
+                    if found == root and _depends(value, given):
+                        return True
+    return False
+
+
+def _depends(value: ast.expr, given: Collection[str]) -> bool:
+    if isinstance(value, ast.Name):
+        return value.id in given
+    return any(isinstance(each, ast.IfExp | ast.BoolOp) for each in ast.walk(value))

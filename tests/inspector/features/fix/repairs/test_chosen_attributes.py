@@ -1,0 +1,44 @@
+"""Which attributes of those that a change reads a caller chooses."""
+
+import ast
+
+import pytest
+
+from ctrace.inspector.features.fix.repairs.chosen_attributes import chosen_attributes
+
+TEXT = """\
+def scaled(h, gain):
+    return h * gain
+
+class Net(Module):
+    def __init__(self, rate=2, dtype=None):
+        self.rate = {}
+        self.other = rate
+
+    def forward(self, h):
+        {}
+        return h
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "found"),
+    [
+        ("rate", "h = h * self.rate", ("rate",)),
+        ("rate", "k = self.rate * 2; h = h * k", ("rate",)),
+        ("torch.zeros(8) if rate is None else rate", "h = h * self.rate", ("rate",)),
+        ("{'a': a, 'b': a if rate else b}", "h = deepcopy(self.rate)", ("rate",)),
+        ("rate", "h = h * self.rate.first", ("rate.first", "rate")),
+        ("rate", "h = h * self.rate['first']", ("rate['first']", "rate")),
+        ("2", "h = h * self.rate", ()),
+        ("torch.zeros(rate)", "h = h * self.rate", ()),
+        ("rate", "h = h * 2", ()),
+    ],
+)
+def test_what_a_caller_chooses(value: str, line: str, found: tuple[str, ...]):
+    assert chosen_attributes(ast.parse(TEXT.format(value, line)), (10,)) == found
+
+
+def test_what_a_method_passes_to_a_function():
+    tree = ast.parse(TEXT.format("rate", "h = scaled(h, self.rate)"))
+    assert chosen_attributes(tree, (2,)) == ("rate",)
