@@ -348,7 +348,8 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
         # The line of a code object is that of its first decorator.
-        if ran and min(node.lineno for node in (function, *function.decorator_list)) not in ran:
+        first = function.decorator_list[0].lineno if function.decorator_list else function.lineno
+        if ran and first not in ran:
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             match call.func:
