@@ -136,7 +136,8 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
             yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
         case _:
             attributes = getattr(value, "__dict__", None)
-            if attributes is not None and not type(value).__module__.startswith(_OF_TORCH):
+            module = str(type(value).__module__)  # a class may say anything
+            if attributes is not None and not module.startswith(_OF_TORCH):
                 yield from _attributes(dict(attributes))
 
 
@@ -240,7 +241,7 @@ def names_on_stack(frame: FrameType | None, is_users: Callable[[str], bool]) -> 
         is_function = code.co_flags & inspect.CO_OPTIMIZED
         if is_function and is_users(code.co_filename) and not _LOOKS_AT_ITS_NAMES & {*code.co_names}:
             variables = frame.f_locals
-            found.setdefault(code.co_qualname, dict(variables))
+            found.setdefault(f"{code.co_qualname}()", dict(variables))  # no name of a module
             if type(variables) is dict:  # since 3.13 a proxy, which writes to the frame
                 variables.clear()
         frame = frame.f_back
@@ -323,7 +324,7 @@ class GrowingCalls:
         if not left:
             return ()
         namespaces = namespaces_of(self._lines.is_users)
-        holders = holders_of(set(left.values()), {**namespaces, **functions})
+        holders = holders_of(set(left.values()), {**functions, **namespaces})
         files = {os.path.realpath(names.get("__file__") or sys.argv[0]) for names in namespaces.values()}
         grouped: dict[tuple[Any, ...], list[TrackedStorage]] = {}
         for each, address in left.items():

@@ -85,6 +85,21 @@ def test_objects_that_each_call_adds_are_held_by_what_they_are_in() -> None:
     assert (holder.text, holder.name, len(some)) == ("records", "records", 3)
 
 
+class SaysAnything:
+    """Has no name of a module."""
+
+    __module__ = property(lambda _self: "m")
+
+    def __init__(self) -> None:
+        self.kept = torch.ones(2)
+
+
+def test_an_object_of_an_unusual_class_is_looked_into() -> None:
+    strange = SaysAnything()
+    key = strange.kept.untyped_storage()._cdata
+    assert holders_of({key}, {"m": {"strange": strange}})[key].text == "strange.kept"
+
+
 def _loop(ledger: Ledger, growth: GrowingCalls, gone: list[bool]) -> None:
     """Keep a tensor of each call; without `assert`, in whose place pytest looks at the variables."""
     kept, other = [], torch.ones(4)
@@ -122,4 +137,4 @@ def _asks_for_its_own() -> tuple[dict[str, Any], dict[str, Any]]:
 def test_a_function_that_asks_for_its_variables_is_left_alone() -> None:
     mine, found = _asks_for_its_own()
     assert mine == {"before": 2}
-    assert found == {"_names": {"variable": 1}, "variable": 1, "before": 2}
+    assert found == {"_names()": {"variable": 1}, "variable": 1, "before": 2}
