@@ -88,7 +88,8 @@ def _values() -> Iterator[ObligationTrap]:
     """Yield changes that forget what only some sizes and values need."""
     tests = (
         "x.shape[0] > 64", "x.shape[0] == 65", "x.shape[0] >= 32", "x.shape[0] == 17", "x.shape[0] > 100",
-        "bool((x == 7).all())", "bool((x == 5.0).all())", "bool((x == 0.75).all())", "bool((x == -3).all())",
+        "bool((x.to_dense() == 7).all())", "bool((x.to_dense() == 5.0).all())", "bool((x.to_dense() == 0.75).all())",
+        "bool((x.to_dense() == -3).all())",
         "x.shape[0] % 11 == 10",
     )  # fmt: skip
     for test in tests:
@@ -253,7 +254,7 @@ def _costs() -> Iterator[ObligationTrap]:
     """Yield changes that compute what one side alone computed, and at length."""
     steps = (
         "g = g.tanh()", "g = g.sin()", "g = g.relu()", "g = g.sigmoid()", "g = g.clamp(-1, 1)", "g = (g * 0.5).tanh()",
-        "g = g.softmax(1)", "g = g.abs().tanh()", "g = g.flip(0)", "g = g.atan()",
+        "g = g.softmax(-1)", "g = g.abs().tanh()", "g = g.flip(0)", "g = g.atan()",
     )  # fmt: skip
     for step in steps:
         long = f"g = h.detach()\nfor _ in range(120):\n    {step}"

@@ -116,10 +116,7 @@ def tried(
     """
     every = [each for each in found if not is_excused(each)]
     apart = {each.entry for each in every}
-    differing: dict[str, str] = {}
-    for each in every:
-        if apart.isdisjoint(_parts(each.entry)):
-            differing.setdefault(_about(each), f"{each.entry}: {each.detail}")
+    differing = _differing(before, every)
     if unreached:
         differing.setdefault(VALUE, unreached)
     if compiled:
@@ -140,6 +137,20 @@ def tried(
             what = "compiled calls equal eager ones" if name == COMPILED else f"the same in {counts[name]} calls"
             made.append(Obligation(name, closed=True, how=How.TRYING, detail=what))
     return tuple(made)
+
+
+def _differing(before: Observed, found: Iterable[CallDifference]) -> dict[str, str]:
+    """Return what differs, by obligation, without what other differences explain."""
+    every = list(found)
+    ran, apart = {each.name for each in before.entries}, {each.entry for each in every}
+    new = [each for each in every if apart.isdisjoint(_parts(each.entry))]
+    # A size that is only tried in another precision tells nothing of the precision where sizes differ anyway.
+    unclear = [each for each in new if _about(each) == DTYPE and not ran.issuperset(_parts(each.entry))]
+    differing: dict[str, str] = {}
+    for each in (*(each for each in new if each not in unclear), *unclear):
+        if each not in unclear or VALUE not in differing:
+            differing.setdefault(_about(each), f"{each.entry}: {each.detail}")
+    return differing
 
 
 def not_tried(why: str) -> tuple[Obligation, ...]:

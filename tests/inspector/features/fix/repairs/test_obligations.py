@@ -79,6 +79,14 @@ def test_a_difference_of_inputs_alone_is_no_news_with_another_model():
     assert [name for name, each in found.items() if not each.closed] == ["dtype"]
 
 
+def test_a_size_that_is_tried_in_another_precision_only_says_nothing_of_the_precision_where_sizes_differ():
+    sized = CallDifference("base, model in bfloat16 on dimension 0 of 1203", 0, "outputs", "two")
+    found = by_name(tried(["hoist_import"], CALLS, [CallDifference("base, batch 65", 0, "outputs", "one"), sized]))
+    assert [name for name, each in found.items() if not each.closed] == ["value"]
+    found = by_name(tried(["hoist_import"], CALLS, [sized]))
+    assert [name for name, each in found.items() if not each.closed] == ["dtype"]
+
+
 def test_a_call_that_differs_closes_nothing():
     found = by_name(tried(["hoist_import"], CALLS, [CallDifference("base, all trained", 0, "printed", "one")]))
     assert found["value"].detail == "the same in 2 calls"
