@@ -50,8 +50,10 @@ TryOption = Annotated[
     bool, typer.Option("--try", help="Also try what may lower the peak: each change is made, and the step taken again.")
 ]
 BudgetOption = Annotated[
-    float,
-    typer.Option("--budget", metavar="SECONDS", min=0, help="Begin no further trial after SECONDS, with --try."),
+    str,
+    typer.Option(
+        "--budget", metavar="TIME", help="With --try, begin no further trial after this time, such as 60s or 5m."
+    ),
 ]
 FitOption = Annotated[
     str | None,
@@ -80,7 +82,7 @@ def memory(
     build: BuildOption = False,
     calls: CallsOption = 0,
     try_options: TryOption = False,
-    budget: BudgetOption = 120.0,
+    budget: BudgetOption = "120s",
     perfetto: PerfettoOption = None,
     fit: FitOption = None,
     gpu: LimitOption = None,
@@ -108,6 +110,7 @@ def memory(
     from ctrace.reports.terminal.memory_screen import memory_screen
 
     check_output(output)
+    seconds = opt.seconds_of(budget) or 0.0
     if perfetto is not None:
         naming_perfetto(lambda: check_output(perfetto))
     if target is None:
@@ -144,7 +147,7 @@ def memory(
             output=shown.child_output,
             calls=calls,
             tries_options=try_options,
-            budget=budget,
+            budget=seconds,
             say=(lambda _text: None) if is_program else shown.say,
         )
     in_job = None if world is None else rank or 0
