@@ -52,7 +52,7 @@ def holders_of(storages: set[int], namespaces: Mapping[str, Mapping[str, Any]]) 
     found: dict[int, TensorHolder] = {}
     graphs: list[tuple[Any, TensorHolder]] = []
     for value, path in _reachable(namespaces):
-        if not isinstance(value, torch.Tensor):
+        if not issubclass(type(value), torch.Tensor):
             continue
         holder = _holder(path)
         for each in (value, value.grad if value.is_leaf else None):
@@ -109,11 +109,11 @@ def _reachable(namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[An
     seen: set[int] = {id(each) for each in namespaces.values()}
     for names in namespaces.values():
         for name, value in tuple(names.items()):
-            if not name.startswith("__") and not isinstance(value, types.ModuleType):
+            if not name.startswith("__") and not issubclass(type(value), types.ModuleType):
                 waiting.append((value, (_Step(name, name),)))
     while waiting and len(seen) < _MOST_OBJECTS:
         value, path = waiting.popleft()
-        if id(value) in seen or isinstance(value, (str, bytes, int, float, bool, type(None))):
+        if id(value) in seen or issubclass(type(value), (str, bytes, int, float, bool, type(None))):
             continue
         seen.add(id(value))
         yield value, path
@@ -123,22 +123,29 @@ def _reachable(namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[An
 
 def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
     """Yield what an object refers to."""
-    match value:
-        case dict():
-            yield from ((inner, _Step(f"[{key!r:.20}]", "")) for key, inner in tuple(value.items()))
-        case list() | tuple() | set() | frozenset() | deque():
-            yield from ((inner, _Step(f"[{index}]", "")) for index, inner in enumerate(tuple(value)))
-        case types.FunctionType():
-            yield from _of_function(value)
-        case types.MethodType():
-            yield from ((inner, _Step("", "")) for inner in (value.__self__, value.__func__))
-        case functools.partial():
-            yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
-        case _:
-            attributes = getattr(value, "__dict__", None)
-            module = str(type(value).__module__)  # a class may say anything
-            if attributes is not None and not module.startswith(_OF_TORCH):
-                yield from _attributes(dict(attributes))
+    # By type: isinstance() asks an object for its class, which runs its code.
+    kind = type(value)
+    if issubclass(kind, dict):
+        yield from ((inner, _Step(f"[{key!r:.20}]", "")) for key, inner in tuple(value.items()))
+    elif issubclass(kind, (list, tuple, set, frozenset, deque)):
+        yield from ((inner, _Step(f"[{index}]", "")) for index, inner in enumerate(tuple(value)))
+    elif kind is types.FunctionType:
+        yield from _of_function(value)
+    elif kind is types.MethodType:
+        yield from ((inner, _Step("", "")) for inner in (value.__self__, value.__func__))
+    elif issubclass(kind, functools.partial):
+        yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
+    elif not str(kind.__module__).startswith(_OF_TORCH):  # a class may say anything of its module
+        yield from _attributes(_own_names(value))
+
+
+def _own_names(value: Any) -> dict[str, Any]:
+    """Return an object's attributes without running its class's code, which may warn or compute them."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 _OF_TORCH = ("torch._dynamo", "torch._inductor")

@@ -100,6 +100,22 @@ def test_an_object_of_an_unusual_class_is_looked_into() -> None:
     assert holders_of({key}, {"m": {"strange": strange}})[key].text == "strange.kept"
 
 
+class Warns:
+    """Warns about each attribute that is read, as torch.distributed.reduce_op does."""
+
+    def __init__(self) -> None:
+        self.kept = torch.ones(2)
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+def test_no_code_of_an_object_runs_when_it_is_looked_into() -> None:
+    odd = Warns()
+    key = object.__getattribute__(odd, "__dict__")["kept"].untyped_storage()._cdata
+    assert holders_of({key}, {"m": {"odd": odd}})[key].text == "odd.kept"
+
+
 def _loop(ledger: Ledger, growth: GrowingCalls, gone: list[bool]) -> None:
     """Keep a tensor of each call; without `assert`, in whose place pytest looks at the variables."""
     kept, other = [], torch.ones(4)
