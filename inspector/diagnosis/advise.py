@@ -439,14 +439,14 @@ def _suggestion(each: _Judged, scene: DiagnosisScene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help.
 
-    Where nothing was compiled, what compiles anything goes first, by the share of ops in graphs: one break less in a
-    function that stays eager changes nothing for the user.
+    Where nothing was compiled, what compiles anything goes first: one break less in a function that stays eager changes
+    nothing for the user.
     """
     holds = each.holds if isinstance(each, _Judged) else each.checked
     if not holds or each.effect is None:
         return 0
     if each.effect.is_first:
-        return each.effect.before.total + 1 + int(each.effect.after.coverage or 0)
+        return each.effect.before.total + 1
     return max(each.effect.gain, 1)
 
 
