@@ -135,7 +135,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
         yield from ((inner, _Step("", "")) for inner in (value.__self__, value.__func__))
     elif issubclass(kind, functools.partial):
         yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
-    elif not str(kind.__module__).startswith(_OF_TORCH):  # a class may say anything of its module
+    elif not str(type.__getattribute__(kind, "__module__")).startswith(_OF_TORCH):  # a class may say anything
         yield from _attributes(_own_names(value))
 
 

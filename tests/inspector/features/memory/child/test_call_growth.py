@@ -100,7 +100,14 @@ def test_an_object_of_an_unusual_class_is_looked_into() -> None:
     assert holders_of({key}, {"m": {"strange": strange}})[key].text == "strange.kept"
 
 
-class Warns:
+class Refusing(type):
+    """A class that answers nothing."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        raise AssertionError(name)
+
+
+class Warns(metaclass=Refusing):
     """Warns about each attribute that is read, as torch.distributed.reduce_op does."""
 
     def __init__(self) -> None:
