@@ -434,10 +434,10 @@ def test_what_lowers_the_peak_was_tried(ctrace: Command) -> None:
     events = json.loads((ctrace.folder / "step.json").read_text())["traceEvents"]
     counters = [sum(each["args"].values()) for each in events if each["ph"] == "C"]
     assert max(counters) == report["peak"]["bytes"]
-    untried = ctrace("memory", "model.py", "--train", "--try", "--budget", "0.001s", "--json").report["options"]
+    untried = ctrace("memory", "model.py", "--train", "--try", "--budget", "0.000000001s", "--json").report["options"]
     assert untried
     assert not any(each["tried"] for each in untried)
-    assert all("0 s for trials were over" in each["why_not"] for each in untried)
+    assert all("s for trials were over" in each["why_not"] for each in untried)
 
 
 IN_PARTS = """\
