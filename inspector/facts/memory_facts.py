@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.wire import Integer, Number, Record
 
@@ -197,6 +198,19 @@ class FoundMemory(Record, frozen=True):
     saved_bytes: Integer = 0
     """The most that is kept for the backward at one time, compiled; what eager code beside graphs saves included."""
     eager_saved_bytes: Integer = 0
+
+
+def with_measured(found: FoundMemory, compiled: int, eager: int) -> FoundMemory:
+    """Put measured peaks, in bytes, in the place of the computed ones, which say where and stay beside them."""
+    assert found.eager_peak is not None
+    return replace(
+        found,
+        peak=replace(found.peak, bytes=compiled, measured=True),
+        computed_peak=found.peak,
+        eager_peak=replace(found.eager_peak, bytes=eager, measured=True),
+        computed_eager_peak=found.eager_peak,
+        unattributed_bytes=compiled - sum(each.bytes for each in found.alive),
+    )
 
 
 class StepMemoryDocument(Struct, frozen=True):

@@ -9,7 +9,14 @@ from typing import IO, TYPE_CHECKING
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, TargetError
-from ctrace.inspector.facts.memory_facts import AliveMemory, FitDocument, FoundMemory, MemoryOption, MemoryPeak
+from ctrace.inspector.facts.memory_facts import (
+    AliveMemory,
+    FitDocument,
+    FoundMemory,
+    MemoryOption,
+    MemoryPeak,
+    with_measured,
+)
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
@@ -123,8 +130,10 @@ def _program_memory(
         say("measuring both peaks")
         request = MemoryRequest(capture, measures=compiled.found.device)
         try:
-            peaks = [run(request, subprocess.DEVNULL, each).found.peak for each in ({}, _EAGER)]
-            found_memory = _measured(found_memory, *peaks)
+            compiled_bytes, eager_bytes = (
+                run(request, subprocess.DEVNULL, each).found.peak.bytes for each in ({}, _EAGER)
+            )
+            found_memory = with_measured(found_memory, compiled_bytes, eager_bytes)
         except TaskError as error:
             why = f"{error.what}: the peaks are computed"
             found_memory = replace(found_memory, problems=(*found_memory.problems, why))
@@ -137,19 +146,6 @@ def _program_memory(
     except TaskError as error:  # the program asks for a gradient in another way
         return replace(found_memory, options=(_without_gradients(idle, None, error.what),))
     return replace(found_memory, options=(_without_gradients(idle, peak.bytes),))
-
-
-def _measured(found: FoundMemory, peak: MemoryPeak, eager: MemoryPeak) -> FoundMemory:
-    """Put measured peaks beside the computed ones, which say where."""
-    assert found.eager_peak is not None
-    return replace(
-        found,
-        peak=replace(found.peak, bytes=peak.bytes, measured=True),
-        computed_peak=found.peak,
-        eager_peak=replace(found.eager_peak, bytes=eager.bytes, measured=True),
-        computed_eager_peak=found.eager_peak,
-        unattributed_bytes=peak.bytes - sum(each.bytes for each in found.alive),
-    )
 
 
 def _without_gradients(idle: AliveMemory, peak: int | None, why_not: str = "") -> MemoryOption:

@@ -36,6 +36,7 @@ from ctrace.inspector.facts.memory_facts import (
     HeldMemory,
     MemoryPeak,
     TriedSize,
+    with_measured,
 )
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.run_events import ProblemMet
@@ -482,16 +483,7 @@ class _ModelMemory(_Memory):
             # The allocator counts what a step that records has in a pool: on an H200 (2.11), the copies of inputs.
             what = f"the private pools of CUDA graphs reserve {peak.pools} bytes; the peak counts what is in use there"
             problems = (*problems, what)
-        return replace(
-            found,
-            peak=replace(found.peak, bytes=peak.bytes, measured=True),
-            computed_peak=found.peak,
-            eager_peak=replace(found.eager_peak, bytes=eager.bytes, measured=True),
-            computed_eager_peak=found.eager_peak,
-            alive=alive,
-            unattributed_bytes=peak.bytes - sum(each.bytes for each in alive),
-            problems=problems,
-        )
+        return with_measured(replace(found, alive=alive, problems=problems), peak.bytes, eager.bytes)
 
     def _explained(
         self, alive: tuple[AliveMemory, ...], peak: MeasuredPeak, history: AllocatorHistory

@@ -114,7 +114,7 @@ class OptionCandidate(Struct, frozen=True):
     used: list[int] | None = None
     """Grows when the step uses the change; None: any step does."""
     rounds: bool = False
-    """Whether it changes gradients by rounding: then by how much is told."""
+    """Whether it changes gradients by rounding, and the screen says by how much."""
     is_silent: bool = False
     """Whether nothing is said of it where it does not lower the peak."""
 
@@ -334,7 +334,7 @@ class OptionTrials:
 
     @staticmethod
     def _smaller_saved() -> Iterator[OptionCandidate]:
-        """Yield bfloat16 for what is saved alone, by a pass that rounds to any type, fp8 if it is not told one."""
+        """Yield bfloat16 for what is saved alone, by a pass that rounds to any type, by default fp8."""
         from torch._inductor import config
 
         name = "activation_quantization_aten_pass"  # 2.11 to 2.13, _functorch/partitioners.py
