@@ -1,4 +1,4 @@
-"""What a CUDA graph would copy, from graphs that are planned on a machine without a GPU."""
+"""What graphs keep, and what a CUDA graph would copy, from graphs that are planned on a machine without a GPU."""
 
 import pytest
 import torch
@@ -56,3 +56,16 @@ def test_inputs_that_are_marked_static_are_not_copied():
 
 def test_code_that_writes_to_an_input_becomes_no_cuda_graph():
     assert copied(Counting(), torch.randn(8), torch.zeros(8)) == [0]
+
+
+def test_a_copy_of_an_input_that_is_saved_in_another_layout_counts_once():
+    # Inductor copies the input and the weight of a convolution on the CPU to channels-last, and saves the copies.
+    ledger = Ledger()
+    model, x = torch.nn.Conv2d(3, 16, 4, stride=4), torch.randn(8, 3, 32, 32)
+    torch._dynamo.reset()
+    with Tracked(ledger).active(), PlannedGraphs(ledger).active():
+        ledger.add_unknown(x)
+        ledger.begin()
+        torch.compile(model)(x).sum().backward()
+    alive = ledger.peak("cpu").alive
+    assert [size for stored, size in alive.items() if size == x.nbytes and stored is not ledger.of(x)] == [x.nbytes]

@@ -218,7 +218,8 @@ class PlannedGraph:
             is_foreign = self._ledger.of(value) is not None or taken.get(key, buffer) is not buffer
             is_own = buffer is not None and buffer.argument is None
             if is_own and is_foreign and buffer not in first:
-                value = value.clone()
+                with self._ledger.closed():  # its memory is the buffer's, which is counted
+                    value = value.clone()
                 key = value.untyped_storage()._cdata
             taken[key] = buffer
             made.append(value)
