@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     construct_rules.torchs_own,
     recompile_rules.settled_state,
     numbers.numpy_on_numbers,
+    numbers.limits_of_numpy,
     numbers.integer_buffers,
     numbers.permutations,
     numbers.random_numbers,

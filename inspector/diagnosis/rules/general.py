@@ -3,11 +3,13 @@
 Offer another place for torch.compile: the largest modules that none of the findings pass through.
 """
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from ctrace.inspector.diagnosis.advice_edits import covers
 from ctrace.inspector.diagnosis.attribute_changes import LISTS, compile_statements, expression_of, members_by_list
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at, place_ahead
@@ -17,6 +19,7 @@ from ctrace.inspector.facts.findings import Break, CauseKind, Owner
 from ctrace.inspector.facts.trial import Part, Trial
 from ctrace.inspector.findings.graphs.attention_view import answer_of
 from ctrace.inspector.findings.recompiles.recompile_view import telling
+from ctrace.inspector.source.text import parsed
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""
@@ -32,6 +35,8 @@ _IN_CODE = frozenset(
     )
 )
 """Changes of what the code itself keeps: in a package, no user can do what the tables say."""
+_OBSERVED = "GB0088"
+"""The id of a break at an exception that nothing in the compiled code catches."""
 _INTERNAL = re.compile(r"__(?!main__\.)")
 """How torch's names for values passed across a break begin: `___stack0`, `__resume_frame_values[1]`."""
 
@@ -51,9 +56,9 @@ def known_fixes(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _known(scene: DiagnosisScene, cause: RootCause) -> str:
-    for each in scene.breaks(cause):
-        if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
-            return each.fix
+    found = next(filter(None, (_known_for_break(scene, each) for each in scene.breaks(cause))), "")
+    if found:
+        return found
     for skip in scene.skips(cause):
         if skip.fix and skip.break_index is None:
             return skip.fix
@@ -71,6 +76,34 @@ def _known(scene: DiagnosisScene, cause: RootCause) -> str:
                 return answer.fix
             return ""
     return ""
+
+
+def _known_for_break(scene: DiagnosisScene, each: Break) -> str:
+    if _OBSERVED in each.gb and _raises_nothing(scene, each):
+        what = f"`{each.expression}`" if each.expression else "this line"
+        return f"Not known what to change: Dynamo finds that {what} raises, and in eager it does not."
+    if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
+        return each.fix
+    return ""
+
+
+def _raises_nothing(scene: DiagnosisScene, each: Break) -> bool:
+    """Whether a line at which Dynamo finds an exception raised none in the eager call: it came to its end, the line has
+    no `raise`, and no caller in sight could have caught an exception.
+    """
+    if scene.session.coverage.ops is None:
+        return False
+    places = {(each.file, each.line), *((frame.file, frame.line) for frame in chain.from_iterable(each.paths))}
+    for file, line in places:
+        tree = parsed(scene.session.listings.get(file, ""))
+        found = [node for node in ast.walk(tree) if _is_at(node, line)] if tree is not None else []
+        if not found or any(isinstance(node, ast.Raise | ast.Try | ast.With) for node in found):
+            return False
+    return True
+
+
+def _is_at(node: ast.AST, line: int) -> bool:
+    return isinstance(node, ast.stmt) and covers(node, line)
 
 
 def _is_on_users_call(each: Break) -> bool:

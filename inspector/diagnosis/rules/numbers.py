@@ -35,13 +35,62 @@ def numpy_on_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         for file in dict.fromkeys(each.file for each in scene.breaks(cause)):
             lines = [each.line for each in scene.breaks(cause) if each.file == file]
             text = scene.session.listings.get(file, "")
-            calls = sorted(_numpy_calls(text, _near(text, lines)), key=lambda call: call[0].lineno)
-            changes: list[Change] = [(call, new) for call, _, new in calls]
-            needs = "math" if any(new.startswith("math.") for _, new in changes) else ""
-            edits = line_edits(file, text, changes, needs=needs) if changes else ()
+            every = sorted(_numpy_calls(text, _near(text, lines)), key=lambda call: call[0].lineno)
+            # Those of the break alone, too: an array elsewhere, for which Python has no function, refutes all of them.
+            broken = [call for call in every if any(covers(call[0], line) for line in lines)]
+            for worth, calls in ((86, every), (85, broken if broken != every else [])):
+                changes: list[Change] = [(call, new) for call, _, new in calls]
+                needs = "math" if any(new.startswith("math.") for _, new in changes) else ""
+                edits = line_edits(file, text, changes, needs=needs) if changes else ()
+                if edits:
+                    advice, short = _of_numpy(file, text, calls)
+                    trial = Trial(edits=edits)
+                    yield Candidate(advice, (cause.id,), trial, worth=worth, only_checked=True, short=short)
+
+
+def limits_of_numpy(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer torch.finfo for NumPy's limits of a tensor's dtype: `np.finfo(x.numpy().dtype)` leaves the graph."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+            call = next(_limits_at(text, each.line), None) if torch else None
+            if call is None:
+                continue
+            old, dtype = call
+            new = f"{torch}.{_last_name(old.func)}({dtype})"
+            edits = line_edits(each.file, text, [(old, new)])
+            advice = (
+                f"{at(cause)}: `{new}` instead of `{shortened(source_of(text, old))}`{in_library(each.file)}: its "
+                "limits are Python numbers, and NumPy needs the values of a tensor."
+            )
             if edits:
-                advice, short = _of_numpy(file, text, calls)
-                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=87, only_checked=True)
+            break
+
+
+def _limits_at(text: str, line: int) -> Iterator[tuple[ast.Call, str]]:
+    """Yield calls of `np.finfo` or `np.iinfo` for the dtype of `x.numpy()` in a line, and the dtype of `x`."""
+    numpy, tree = _numpy_names(text), parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=module), attr="finfo" | "iinfo"),
+                args=[ast.Attribute(value=ast.Call(func=ast.Attribute(attr="numpy", value=tensor)), attr="dtype")],
+                keywords=[],
+            ) if module in numpy and covers(node, line):
+                yield node, _dtype_of(text, tensor)
+
+
+def _dtype_of(text: str, tensor: ast.expr) -> str:
+    """Return the source of a tensor's dtype: what the call that makes it names, else its attribute."""
+    match tensor:
+        case ast.Call(func=made, keywords=keywords) if _last_name(made) in ("tensor", "zeros", "ones", "empty"):
+            named = next((each.value for each in keywords if each.arg == "dtype"), None)
+            if named is not None:
+                return source_of(text, named)
+        case ast.Call(func=ast.Attribute(attr="detach" | "cpu", value=inner), args=[], keywords=[]):
+            return _dtype_of(text, inner)
+    return f"{source_of(text, tensor)}.dtype"
 
 
 def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:

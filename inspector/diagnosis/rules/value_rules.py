@@ -392,13 +392,25 @@ def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
     shown = each.expression.strip()
-    for node in ast.walk(statement) if statement is not None else ():
+    if statement is None or (not shown and _reads_a_number(statement)):  # torch before 2.13 does not say what it read
+        return ""
+    for node in ast.walk(statement):
         if isinstance(node, ast.Slice) and _covers(node, each.line):
             bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
             named_ = [bound for bound in bounds if not isinstance(bound, ast.Constant)]
             if named_ and (not shown or source_of(text, named_[-1]) in shown):
                 return source_of(text, named_[-1])
     return ""
+
+
+def _reads_a_number(statement: ast.stmt) -> bool:
+    """Whether a statement calls what makes a Python number of a tensor."""
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(
+        (isinstance(each, ast.Name) and each.id in ("int", "float", "bool"))
+        or (isinstance(each, ast.Attribute) and each.attr in ("item", "tolist"))
+        for each in calls
+    )
 
 
 def _covers(node: ast.Slice, line: int) -> bool:

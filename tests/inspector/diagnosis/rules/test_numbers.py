@@ -1,6 +1,14 @@
 """Advice on NumPy calls with Python numbers, and on integers in buffers."""
 
-from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers, permutations, random_numbers
+import pytest
+
+from ctrace.inspector.diagnosis.rules.numbers import (
+    integer_buffers,
+    limits_of_numpy,
+    numpy_on_numbers,
+    permutations,
+    random_numbers,
+)
 from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
 
 NUMPY = """import numpy as np
@@ -32,6 +40,30 @@ def test_numpy_is_replaced_in_the_function_that_breaks_and_in_those_it_calls():
 def test_numpy_elsewhere_in_the_file_is_left_alone():
     text = NUMPY.replace("np.sum(self.parts)", "8").replace("sizes(self.parts)", "1")
     assert not list(numpy_on_numbers(scene(ran(text, broken(9)))))
+
+
+def test_the_call_that_breaks_is_offered_alone_too():
+    every, alone = numpy_on_numbers(scene(ran(NUMPY, broken(8))))
+    assert len(edited(every)) == 3
+    assert edited(alone) == ["total = sum(self.parts)"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "new"),
+    [
+        ("np.finfo(torch.tensor(0, dtype=e.dtype).numpy().dtype).min", "torch.finfo(e.dtype).min"),
+        ("np.finfo(e.detach().cpu().numpy().dtype).max", "torch.finfo(e.dtype).max"),
+        ("np.iinfo(e.numpy().dtype).max", "torch.iinfo(e.dtype).max"),
+        ("np.finfo(e.dtype).max", None),
+        ("np.finfo(np.float32).max", None),
+    ],
+)
+def test_limits_of_a_tensors_dtype_are_torchs(limits, new):
+    text = (
+        f"import numpy as np\nimport torch\n\ndef forward(self, e):\n    return e.masked_fill(e > 0, float({limits}))\n"
+    )
+    found = list(limits_of_numpy(scene(ran(text, broken(5)))))
+    assert [edited(each) for each in found] == ([[f"return e.masked_fill(e > 0, float({new}))"]] if new else [])
 
 
 def test_functions_with_more_arguments_are_left_alone():

@@ -130,6 +130,11 @@ def test_a_slice_by_a_tensor_is_masked():
     )
 
 
+def test_a_number_beside_a_slice_is_no_bound_of_it():
+    run = ran(written("at = x[b : b + 1] == int(i)"), broken(4))  # torch before 2.13 does not say what it read
+    assert not list(value_rules.slices(scene(run)))
+
+
 def test_recurrent_layers_are_allowed_by_trial():
     (found,) = value_rules.recurrent_layers(scene(ran(written("return self.lstm(x)"), broken(4, "GB0014"))))
     assert found.trial is not None
