@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     failures.failures,
     option_rules.unused_gradients,
     construct_rules.variables,
+    construct_rules.torchscript,
     construct_rules.new_leaves,
     construct_rules.detached,
     construct_rules.made_with_gradients,

@@ -7,16 +7,17 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeGuard
 
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, short_place
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Break, Owner
-from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _VARIABLE = "Variable"
@@ -56,6 +57,78 @@ def variables(scene: DiagnosisScene) -> Iterator[Candidate]:
             )
             ids = tuple(dict.fromkeys(id_ for id_, _ in mine))
             yield Candidate(advice, ids, Trial(edits=edits), worth=91, short="remove torch.autograd.Variable")
+
+
+_IN_TORCHSCRIPT = frozenset(("GB4695", "GB0007", "GB0008"))
+"""Ids of breaks at a call of TorchScript: of what torch.jit.script returned, and of a ScriptModule, whose call Dynamo
+skips like other code below torch/jit."""
+
+
+def torchscript(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer the module itself in place of one for TorchScript, which Dynamo does not trace."""
+    causes = [each for each in scene.causes if any(_IN_TORCHSCRIPT & set(one.gb) for one in scene.breaks(each))]
+    files = [file for file in scene.session.listings if scene.is_users(file)] if causes else []
+    texts = {file: scene.session.listings[file] for file in files}
+    changed = {file: sorted(_without_torchscript(text), key=_line_of) for file, text in texts.items()}
+    edits = tuple(edit for file, changes in changed.items() for edit in _edits_of(scene, file, changes))
+    if edits:
+        what = _joined_names(what for changes in changed.values() for _, _, what in changes)
+        file, line = next((file, changes[0][0].lineno) for file, changes in changed.items() if changes)
+        text = (
+            f"{short_place(f'{file}:{line}')}: {what}: Dynamo does not trace TorchScript, which torch.compile replaces."
+        )
+        ids = tuple(each.id for each in causes)
+        yield Candidate(text, ids, Trial(edits=edits), worth=89, only_checked=True)
+
+
+def _line_of(change: tuple[ast.expr, str, str]) -> int:
+    return change[0].lineno
+
+
+def _edits_of(scene: DiagnosisScene, file: str, changes: list[tuple[ast.expr, str, str]]) -> Iterator[LineEdit]:
+    """Yield the edits of a file; a decorator goes with its line."""
+    rewritten: list[Change] = [(node, new) for node, new, _ in changes if new]
+    yield from line_edits(file, scene.session.listings[file], rewritten)
+    for node, new, _ in changes:
+        if not new:
+            yield LineEdit(file, node.lineno, "", scene.line(file, node.lineno).strip())
+
+
+def _without_torchscript(text: str) -> Iterator[tuple[ast.expr, str, str]]:
+    """Yield what a file says for TorchScript, with its replacement (empty: a decorator to remove), and words for it."""
+    tree = parsed(text) if "torch.jit." in text else None
+    inner: set[ast.AST] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=function, args=[_]) if node not in inner and _compiles(node):
+                module: ast.expr = node
+                while _compiles(module):
+                    inner.add(module)
+                    module = module.args[0]
+                yield node, source_of(text, module), f"remove `{source_of(text, function)}`"
+            case ast.Attribute(attr="ScriptModule") if _in_jit(node):
+                nn = f"{source_of(text, node.value).removesuffix('.jit')}.nn.Module"
+                yield node, nn, f"derive from {nn} instead of {source_of(text, node)}"
+            case ast.FunctionDef(decorator_list=decorators):
+                marks = [each for each in decorators if _in_jit(each) and each.attr != "script"]
+                yield from ((each, "", f"remove `@{source_of(text, each)}`") for each in marks)
+
+
+def _compiles(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is a call that returns its one argument as TorchScript, or prepares such a module."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="script" | "freeze" | "optimize_for_inference") as function, args=[_]):
+            return _in_jit(function)
+    return False
+
+
+def _in_jit(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    """Whether an expression is an attribute of torch.jit."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "jit"
+
+
+def _joined_names(names: Iterable[str]) -> str:
+    return ", and ".join(islice(dict.fromkeys(names), 2))
 
 
 class _Rewrite(Struct, frozen=True):

@@ -199,7 +199,9 @@ def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) 
     what = _original_error(failure)
     tried = scene.tried(kept_out.trial) if kept_out is not None else None
     is_refuted = tried is not None and tried.counts is None
-    how = "Not known what to change: it raises with this line in eager, too." if is_refuted else _keep_out(scene, cause)
+    how = _keep_out(scene, cause)
+    if is_refuted:
+        how = "Not known what to change: it raises as well if this line is kept out of the graph."
     text = f"{place}{code} {eager}raises {what} when it is compiled. {how}"
     yield Candidate(text, (cause.id,), worth=90)
 

@@ -237,3 +237,38 @@ class TestEditOfLibrary:
         run = scene(ran("import torch\n\nx.item()", broken(3, file=LIBRARY), file=LIBRARY))
         setting = Candidate("net.py:3: set it", tuple(each.id for each in run.causes), Trial(settings=(("a", True),)))
         assert not is_edit_of_library(setting, run)
+
+
+SCRIPTED = """import torch
+
+class Block(torch.jit.ScriptModule):
+    @torch.jit.script_method
+    def forward(self, x):
+        return x + 1
+
+@torch.jit.script
+def scaled(x):
+    return x * 2
+
+body = torch.jit.freeze(torch.jit.script(Block()))
+head = torch.jit.script(torch.nn.ReLU())
+
+def forward(x):
+    return head(x)
+"""
+
+
+def test_a_module_for_torchscript_is_offered_as_it_is():
+    (found,) = construct_rules.torchscript(scene(ran(SCRIPTED, broken(16, "GB4695"))))
+    # Dynamo traces a function for TorchScript.
+    assert edited(found) == [
+        "class Block(torch.nn.Module):",
+        "body = Block()",
+        "head = torch.nn.ReLU()",
+        "",
+    ]
+    assert found.text.startswith(
+        "net.py:3: derive from torch.nn.Module instead of torch.jit.ScriptModule, and remove `@"
+    )
+    assert not list(construct_rules.torchscript(scene(ran(SCRIPTED, broken(16)))))
+    assert not list(construct_rules.torchscript(scene(ran(VARIABLE, broken(5, "GB4695")))))
