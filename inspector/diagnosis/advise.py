@@ -313,6 +313,8 @@ def _compile_times(scene: DiagnosisScene, tried: Tried) -> tuple[float, float] |
 
 _MANY_TIMES = 4
 """A whole that becomes so many times the graphs of its parts is a loop around a network: a choice, not measured."""
+_LOOPS = 8
+"""The fewest graphs of such a loop: the solvers and samplers measured have 9 to 47, a layer with two branches has 4."""
 
 
 def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> bool:
@@ -328,7 +330,8 @@ def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> boo
         return True
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    is_network = before.graphs >= _MANY_TIMES * after.graphs and _holds_parameters(tried.trial, scene)
+    is_loop = before.graphs >= max(_LOOPS, _MANY_TIMES * after.graphs)
+    is_network = is_loop and _holds_parameters(tried.trial, scene)
     return helps and (effect.keeps_most or is_network)
 
 

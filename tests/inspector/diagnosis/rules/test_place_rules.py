@@ -67,7 +67,7 @@ def tried_with(graphs: int, coverage: float) -> Session:
 
 
 def test_a_small_part_is_offered_only_in_place_of_many_graphs() -> None:
-    assert "model.field" not in diagnose(tried_with(3, 20.0)).advice[0].text
+    assert "model.field" not in diagnose(tried_with(7, 20.0)).advice[0].text
     assert "That pays if it takes most of the time" in diagnose(tried_with(47, 20.0)).advice[0].text
 
 
