@@ -56,12 +56,13 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
     if tree is None or new is None or not lines:
         return ()
     facts = _File(tree, lines)
+    there = known_to_be_there(new, changed)
     asked: dict[str, None] = {}
     for function in ast.walk(new):
-        if isinstance(function, FUNCTIONS):
+        if isinstance(function, FUNCTIONS) and _has(function, changed):
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
             known = _always_read(_on(old.body, lines)) if old is not None else set()
-            known |= known_to_be_there(new, changed)
+            known |= there
             statements = _on(function.body, changed)
             bound = certain_names(function.body, changed, facts.has_elements) | _bound_by(statements)
             bound |= _read_later(function.body, changed) | known
@@ -258,6 +259,8 @@ class _File:
                 line := self._global(name, depth)
             ):
                 return line
+            case ast.Attribute(value=ast.Name(id="torch")) if "torch" in self._modules:
+                return 0  # not an object of a class whose `__getattr__` the file has
             case ast.Attribute(value=holder, attr=name):
                 of_object = self._layer(holder, name, function) or self._other(holder, name, depth)
                 return self._of_thread(holder) or of_object or self._of_loaded(holder, name, function)

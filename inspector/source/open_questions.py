@@ -29,6 +29,7 @@ Reads Python without running it.
 import ast
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -421,7 +422,7 @@ def _other_sizes(old: ast.Module, new: ast.Module, lines: Collection[int]) -> It
         sides = [side for each in operations for side in (each.left, each.right)]
         read = {each.attr for each in sides if isinstance(each, ast.Attribute) and is_self(each.value)}
         related = family(classes, [cls.name]) if read else set()
-        line = _made_otherwise(old, related)
+        line = _made_otherwise(old, related) if related else 0
         sized = {name for each in classes if each.name in related for name in _sized(each)} if line else set()
         for name in sorted(read & sized):
             yield (
@@ -440,21 +441,30 @@ def _made_otherwise(tree: ast.Module, names: Collection[str]) -> int:
     A call whose arguments a table of names has, as in `Net(**SIZES["tiny"])`, makes several, and so does one in a
     function that several calls give other arguments.
     """
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
-    made = [each for each in calls if last_name(each.func) in names]
+    calls = _calls_by_name(tree)
+    made = [each for name in names for each in calls.get(name, ())]
     several = [each.lineno for each in made if any(map(_is_named, _given(each)))]
     for function in (each for each in tree.body if isinstance(each, FUNCTIONS)):
-        texts = {ast.unparse(each) for each in calls if last_name(each.func) == function.name}
-        if len(texts) > 1:
+        texts = {ast.unparse(each) for each in calls.get(function.name, ())}
+        if made and len(texts) > 1:
             inside = [each for each in ast.walk(function) if each in made]
             taken = _parameters(function)
             several += [each.lineno for each in inside if any(_mentions(one, taken) for one in _given(each))]
     if several:
         return min(several)
-    lines = {ast.unparse(each): each.lineno for each in reversed(made)}
+    lines = {ast.unparse(each): each.lineno for each in sorted(made, key=lambda call: -call.lineno)}
     if len(lines) > 1:
         return sorted(lines.values())[1]
     return 0
+
+
+@lru_cache(maxsize=8)
+def _calls_by_name(tree: ast.Module) -> Mapping[str, list[ast.Call]]:
+    found: dict[str, list[ast.Call]] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call):
+            found.setdefault(last_name(each.func), []).append(each)
+    return found
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
+from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph, PlannedGraphs
 from ctrace.inspector.features.memory.child.storage_ledger import Ledger
 from ctrace.inspector.features.memory.child.tracked_calls import Tracked
 
@@ -31,8 +31,8 @@ class Counting(torch.nn.Module):
         return x * count
 
 
-def copied(model: torch.nn.Module, *args: torch.Tensor) -> list[int]:
-    """Return what a CUDA graph would copy for each graph of a forward."""
+def planned(model: torch.nn.Module, *args: torch.Tensor) -> list[PlannedGraph]:
+    """Return the graphs of a forward, after a step."""
     ledger = Ledger()
     graphs = PlannedGraphs(ledger)
     torch._dynamo.reset()
@@ -40,12 +40,25 @@ def copied(model: torch.nn.Module, *args: torch.Tensor) -> list[int]:
         result = torch.compile(model)(*args)
         if result.requires_grad:
             result.sum().backward()
-    return [each.copied_bytes for each in graphs.graphs if not each.is_backward]
+    return [each for each in graphs.graphs if not each.is_backward]
+
+
+def copied(model: torch.nn.Module, *args: torch.Tensor) -> list[int]:
+    """Return what a CUDA graph would copy for each graph of a forward."""
+    return [each.copied_bytes for each in planned(model, *args)]
 
 
 def test_inputs_are_copied_and_neither_parameters_nor_results_of_another_graph():
     x, by = torch.randn(128, 32), torch.randn(64).expand(128, 64)
     assert copied(TwoParts(), x, by) == [(128 * 32 + 64) * 4, 0]  # the copy of an expanded input has its strides
+
+
+def test_a_copy_lasts_until_the_backward_only_if_it_is_saved():
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()), torch.randn(16, 8)
+    kept = planned(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 2), torch.nn.ReLU()), torch.randn(2, 3, 8, 8))
+    saved = planned(model, x)
+    assert [each.copied_at("backward") for each in (*saved, *kept)] == [x.nbytes, 0]
+    assert all(each.copied_at("forward") == each.copied_bytes > 0 for each in (*saved, *kept))
 
 
 def test_inputs_that_are_marked_static_are_not_copied():

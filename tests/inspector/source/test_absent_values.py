@@ -581,3 +581,8 @@ PARTS = "def stats(kind):\n    if kind:\n        return 0.5, 0.1\n    return Non
 )
 def test_a_none_by_way_of_a_name_or_of_a_tuple(code: str, read: str, count: int):
     assert len(asked(code, read)) == count
+
+
+def test_what_torch_has_is_there_whatever_class_of_the_file_has_getattr():
+    above = "import torch\nclass Config(dict):\n    def __getattr__(self, name):\n        return self[name]\n\n"
+    assert not asked(net("self.gain = 2.0", above=above), "torch.pi")

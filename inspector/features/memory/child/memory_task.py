@@ -345,7 +345,7 @@ class _ModelMemory(_Memory):
                 if self._records_graphs():
                     compiled = replace(compiled, found=self._with_cuda_graphs(compiled.found))
                 peak = self._ledger.peak(self._ledger.device())
-                copied = copied_bytes(self._graphs.graphs) if self._records_graphs() else None
+                copied = copied_bytes(self._graphs.graphs, peak.part) if self._records_graphs() else None
                 kept = compiled.found.peak.bytes - peak.bytes - (copied or 0)
                 total = flops(self._graphs.graphs)
                 trials = OptionTrials(self._calls, self._compiled, peak, total, kept=kept, copied=copied)
@@ -441,11 +441,11 @@ class _ModelMemory(_Memory):
         alive = _with_libraries(found.alive, kept // 2 if self._options.train else kept)
         copies = [
             AliveMemory(
-                graph.copied_bytes, "graph_pool", *graph.function, None, "", 1,
+                graph.copied_at(found.peak.part), "graph_pool", *graph.function, None, "", 1,
                 source_line(graph.function.file, graph.function.line), _COPIES,
             )
             for graph in self._graphs.graphs
-            if graph.calls and graph.copied_bytes
+            if graph.calls and graph.copied_at(found.peak.part)
         ]  # fmt: skip
         alive = tuple(sorted((*alive, *copies), key=lambda each: -each.bytes))
         grown = sum(each.bytes for each in alive) - sum(each.bytes for each in found.alive)

@@ -101,6 +101,8 @@ class PlannedGraph:
         """The saved outputs that take memory of their own."""
         self.copied_bytes = 0
         """What a CUDA graph would copy at the last call: the inputs that may lie elsewhere in the next one."""
+        self.kept_copies = 0
+        """What of it a result lies in: later buffers of the graph's pool take the place of the rest."""
         self._is_copied = _copied_by_a_cuda_graph(graph)
         self._plan: WrapperPlan | None = None
         try:
@@ -130,12 +132,13 @@ class PlannedGraph:
         if self._plan is None:
             return self._called(arguments)
         given = [_given(each, self._ledger) for each in arguments]
-        self.copied_bytes = sum(
-            bytes_spanned(value)
+        copies = {
+            place: bytes_spanned(value)
             for place, (value, stored) in enumerate(zip(arguments, given, strict=True))
             # The result of a graph lies in the pool already; `name` is that of its buffer there.
             if self._is_copied(place) and _is_tensor(value) and not (isinstance(stored, TrackedStorage) and stored.name)
-        )
+        }
+        self.copied_bytes = self.kept_copies = sum(copies.values())
         self._ledger.part, before = "backward" if self.is_backward else self._ledger.part, self._ledger.part
         with self._ledger.closed(), torch.no_grad():
             results = self._called(arguments)
@@ -153,9 +156,15 @@ class PlannedGraph:
             self._without_plan(results, ended)
         else:
             self.last = outcome
+            kept = {each.argument for each in outcome.results if each is not None}
+            self.kept_copies = sum(size for place, size in copies.items() if place in kept)
             results = self._applied(outcome, given, results, ended)
         self._ledger.part = before
         return results
+
+    def copied_at(self, part: str) -> int:
+        """Return the bytes of copies of inputs that a CUDA graph has in a part of a step."""
+        return self.kept_copies if part == "backward" else self.copied_bytes
 
     def _called(self, arguments: list[Any]) -> list[Any]:
         try:

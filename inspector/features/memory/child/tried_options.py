@@ -218,9 +218,10 @@ class OptionTrials:
                     graph.calls = 0
                 ledger.begin()
                 self._calls.step(model)
-                peak = ledger.peak(self._device).bytes + self._kept
+                reached = ledger.peak(self._device)
+                peak = reached.bytes + self._kept
                 if self._copied is not None:
-                    peak += copied_bytes(graphs.graphs)
+                    peak += copied_bytes(graphs.graphs, reached.part)
             extra = max(flops(graphs.graphs) - self._flops, 0.0) if candidate.counts_flops else None
             changed = self._gradient_change(candidate, model) if candidate.rounds and not self._calls.is_fake else None
         except Exception as error:
@@ -595,9 +596,9 @@ def _replaced(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
         yield
 
 
-def copied_bytes(graphs: list[PlannedGraph]) -> int:
-    """Return what CUDA graphs of the graphs that ran would copy."""
-    return sum(graph.copied_bytes for graph in graphs if graph.calls)
+def copied_bytes(graphs: list[PlannedGraph], part: str) -> int:
+    """Return what CUDA graphs of the graphs that ran would have copied, and still have in a part of a step."""
+    return sum(graph.copied_at(part) for graph in graphs if graph.calls)
 
 
 def _untried(candidate: OptionCandidate, why: str, *, tried: bool = False) -> MemoryOption:
