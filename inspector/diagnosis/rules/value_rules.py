@@ -392,7 +392,8 @@ def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
     shown = each.expression.strip()
-    if statement is None or (not shown and _reads_a_number(statement)):  # torch before 2.13 does not say what it read
+    # Torch before 2.13 does not say which part of the line it read.
+    if statement is None or (_reads_a_number(statement) and not shown.startswith(":")):
         return ""
     for node in ast.walk(statement):
         if isinstance(node, ast.Slice) and _covers(node, each.line):
@@ -404,8 +405,10 @@ def _tensor_bound(scene: DiagnosisScene, each: Break) -> str:
 
 
 def _reads_a_number(statement: ast.stmt) -> bool:
-    """Whether a statement calls what makes a Python number of a tensor."""
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    """Whether a statement calls, outside of a slice, what makes a Python number of a tensor."""
+    slices = [each for each in ast.walk(statement) if isinstance(each, ast.Slice)]
+    inside = {id(below) for each in slices for below in ast.walk(each)}
+    calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call) and id(each) not in inside)
     return any(
         (isinstance(each, ast.Name) and each.id in ("int", "float", "bool"))
         or (isinstance(each, ast.Attribute) and each.attr in ("item", "tolist"))
