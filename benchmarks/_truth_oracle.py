@@ -345,21 +345,32 @@ def _sum(result: Any) -> Any:
 
 
 def _eagerly(call: _Call, calls: int) -> dict[str, Any]:
-    """Call the model without torch.compile; count the ops of the first call."""
+    """Call the model without torch.compile; count the ops of the first call, and those of the second in another way."""
     torch: Any = importlib.import_module("torch")
+    modes: Any = importlib.import_module("torch.utils._python_dispatch")
     # Distributions validate no arguments in a process that compiles (torch/_dynamo/eval_frame.py:TorchPatcher, 2.13).
     torch.compile(torch.nn.Identity(), backend="eager")
+
+    class Ops(modes.TorchDispatchMode):  # type: ignore[misc]
+        ops = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.ops += getattr(func, "namespace", "") == "aten"
+            return func(*args, **(kwargs or {}))
 
     prints: list[Any] = []
     found: dict[str, Any] = {"prints": prints, "error": None}
     try:
         for index in range(calls):
             args, kwargs = call.prepared()
-            # By the profiler, as outside of graphs: a dispatch mode sees autograd save results, as those of an LSTM.
-            with _profiler() if index == 0 else contextlib.nullcontext() as profile:
+            # A mode sees autograd save results, as those of an LSTM, and the profiler not all that a mode does.
+            watched = (_profiler(), Ops())
+            with watched[index] if index < len(watched) else contextlib.nullcontext() as seen:
                 result = call(call.model, args, kwargs)
-            if profile is not None:
-                found["ops"] = _outside(profile)["ops"]
+            if index == 0:
+                found["ops"] = _outside(seen)["ops"]
+            elif index == 1:
+                found["dispatched"] = seen.ops
             prints.append(_print(result))
     except BaseException as error:
         found["error"] = _described(error)
