@@ -365,12 +365,12 @@ def _eagerly(call: _Call, calls: int) -> dict[str, Any]:
             args, kwargs = call.prepared()
             # A mode sees autograd save results, as those of an LSTM, and the profiler not all that a mode does.
             watched = (_profiler(), Ops())
-            with watched[index] if index < len(watched) else contextlib.nullcontext() as seen:
+            with watched[index] if index < len(watched) else contextlib.nullcontext():
                 result = call(call.model, args, kwargs)
             if index == 0:
-                found["ops"] = _outside(seen)["ops"]
+                found["ops"] = _outside(watched[0])["ops"]
             elif index == 1:
-                found["dispatched"] = seen.ops
+                found["dispatched"] = watched[1].ops
             prints.append(_print(result))
     except BaseException as error:
         found["error"] = _described(error)

@@ -234,10 +234,20 @@ class TriedSize(Struct, frozen=True):
     """Its peak."""
 
 
+class ProductWork(Struct, frozen=True):
+    """The operations of matrix products, attention and convolutions on tensors of a dtype."""
+
+    dtype: str
+    """`tf32` for float32 that a GPU may compute so."""
+    flops: float
+
+
 class FitDocument(Struct, frozen=True):
     """The largest input that fits."""
 
-    JSON: ClassVar[str] = "schema target fits peak_bytes limit_bytes line=line|place what over_bytes device tried"
+    JSON: ClassVar[str] = (
+        "schema target fits peak_bytes limit_bytes line=line|place what over_bytes device tried least_seconds"
+    )
     target: str
     fits: Integer | None
     """The largest size that fits; 0: not even 1 does; None: every size that was tried fits."""
@@ -252,6 +262,11 @@ class FitDocument(Struct, frozen=True):
     """The peak at the first size that does not fit."""
     device: str
     tried: tuple[TriedSize, ...] = ()
+    least_seconds: float | None = None
+    """The lower bound on the time of a step at the size that fits: its matrix products, attention and convolutions at
+    the highest rates of the GPU; None: not known."""
+    work: tuple[ProductWork, ...] = ()
+    """What that takes."""
     limiting: AliveMemory | None = None
     """What holds the most there."""
     cwd: str = ""

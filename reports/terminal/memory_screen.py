@@ -69,6 +69,12 @@ def fit_screen(document: FitDocument, width: int) -> Iterator[RenderableType]:
         yield Text.assemble(("DOES NOT FIT", "bold"), "  ", (name, "bold"))
     if document.peak_bytes is not None:
         yield Text(f"It needs {fmt.memory(document.peak_bytes)}; there are {limit}.")
+    if document.least_seconds is not None:
+        flops = fmt.flops(round(sum(each.flops for each in document.work)))
+        yield Text(
+            f"A step of it takes at least {fmt.seconds(document.least_seconds)}: {flops} of matrix products, attention "
+            "and convolutions at the highest rate of the GPU."
+        )
     if document.over_bytes is not None:
         more_needs = f"The next size that was tried needs {fmt.memory(document.over_bytes)}"
         yield Text(f"{more_needs}, of {limit}{_limited(document)}.")

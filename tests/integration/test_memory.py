@@ -514,6 +514,7 @@ def test_the_largest_batch_fits_and_the_next_one_does_not(ctrace: Command) -> No
     assert sizes[found["fits"]] == found["peak_bytes"]
     assert sizes[found["fits"] + 1] == found["over_bytes"]
     assert found["line"] == "model.py:9"
+    assert found["least_seconds"] > 0
     refused = ctrace("memory", "model.py", "--fit", "length")
     assert refused.code == 2
     assert "--fit length: not known" in refused.err

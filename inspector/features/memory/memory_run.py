@@ -15,10 +15,12 @@ from ctrace.inspector.facts.memory_facts import (
     FoundMemory,
     MemoryOption,
     MemoryPeak,
+    ProductWork,
     with_measured,
 )
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
+from ctrace.inspector.findings.kernels.built_view import most_operations
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
@@ -207,7 +209,21 @@ def fit_of(
     capture = CaptureRequest("model", path, found.module, found.name, (), options, log="")
     limit, name = (None, "") if gpu is None else (gpu.memory, gpu.name)
     request = MemoryRequest(capture, fit=what, limit=limit, limited_by=name)
-    return run_task(_MODULE, request, FitDocument, timeout=timeout, observe=observe, output=output)
+    answer = run_task(_MODULE, request, FitDocument, timeout=timeout, observe=observe, output=output)
+    return replace(answer, least_seconds=None if gpu is None else _least_seconds(answer.work, gpu))
+
+
+def _least_seconds(work: tuple[ProductWork, ...], gpu: TargetGpu) -> float | None:
+    """Return the lower bound on the time of some operations; None: there are none, or a rate is not known."""
+    rates = [_rate(gpu, each.dtype) for each in work]
+    if not work or None in rates:
+        return None
+    return sum(each.flops / rate for each, rate in zip(work, rates, strict=True) if rate)
+
+
+def _rate(gpu: TargetGpu, dtype: str) -> float | None:
+    is_tf32 = dtype == "tf32"
+    return most_operations(gpu, ("float32" if is_tf32 else dtype,), products=True, tf32=is_tf32)
 
 
 def with_memory(

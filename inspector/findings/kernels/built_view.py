@@ -37,7 +37,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis, Multiprocessor
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
-from ctrace.inspector.knowledge.gpus.gpu import FORMATS
+from ctrace.inspector.knowledge.gpus.gpu import FORMATS, TargetGpu
 
 _VECTOR: dict[tuple[int, int], dict[str, int]] = {
     (7, 0): {"float32": 128, "float64": 64},
@@ -61,7 +61,7 @@ _MATRIX: dict[tuple[int, int], dict[str, int]] = {
 """Operations per cycle of a multiprocessor's Tensor Cores."""
 
 
-def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bool) -> float | None:
+def most_operations(gpu: Gpu | TargetGpu, dtypes: Iterable[str], *, products: bool, tf32: bool) -> float | None:
     """Return the peak operations per second on values of these formats, or None if not known.
 
     A value from a data sheet takes precedence over one computed from units and clock. With `products`, Tensor Cores
@@ -78,14 +78,14 @@ def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bo
     return max((rate for rate in found if rate is not None), default=0) or None
 
 
-def matrix_rate(gpu: Gpu, format_: str) -> float | None:
+def matrix_rate(gpu: Gpu | TargetGpu, format_: str) -> float | None:
     """Return the peak operations per second of the Tensor Cores; 0 if the GPU has none, None if not known."""
     if format_ in gpu.rates:
         return gpu.rates[format_]
     return _computed(_MATRIX, gpu, format_)
 
 
-def vector_rate(gpu: Gpu, format_: str) -> float | None:
+def vector_rate(gpu: Gpu | TargetGpu, format_: str) -> float | None:
     """Return the peak operations per second of the vector units, or None if not known."""
     if format_ in gpu.vector_rates:
         return gpu.vector_rates[format_]
@@ -99,7 +99,7 @@ def peaks_by(gpu: Gpu) -> str:
     return "the data sheet, and its units and clock for formats that the sheet omits"
 
 
-def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: str) -> float | None:
+def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu | TargetGpu, format_: str) -> float | None:
     of_one = units.get(gpu.capability)
     if of_one is None or gpu.clock is None:
         return None

@@ -35,6 +35,7 @@ from ctrace.inspector.facts.memory_facts import (
     FoundMemory,
     HeldMemory,
     MemoryPeak,
+    ProductWork,
     TriedSize,
     with_measured,
 )
@@ -45,7 +46,7 @@ from ctrace.inspector.features.memory.child.allocator_history import AllocatorHi
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
-from ctrace.inspector.features.memory.child.saved_outputs import saved_memory
+from ctrace.inspector.features.memory.child.saved_outputs import CountedProducts, saved_memory
 from ctrace.inspector.features.memory.child.storage_ledger import (
     CodeOrigin,
     Ledger,
@@ -324,6 +325,9 @@ class _ModelMemory(_Memory):
         self._graphs.entered = self._calls.tracked.lines.entered
         self._graphs.caller = self._calls.tracked.lines.of_graph
         self._model: Any = None
+        self._products = CountedProducts()
+        self._work: dict[int, tuple[ProductWork, ...]] = {}
+        """What a step of a size that was tried computes."""
         self._before: dict[TrackedStorage, int] = {}
         """What was alive before the step that was measured last."""
 
@@ -385,6 +389,7 @@ class _ModelMemory(_Memory):
             torch._dynamo.config.patch(recompile_limit=_MOST_SIZES),
         ):
             search = SizeSearch(self._step_of_size, limit or memory())
+            self._graphs.around = self._products.counting
             model = self._compiled()
             self._model = model
             first = size_of(self._calls.call(), what)
@@ -400,6 +405,7 @@ class _ModelMemory(_Memory):
             over_bytes=search.over,
             device=self._request.limited_by or "this machine",
             tried=search.tried,
+            work=self._work.get(fits or 0, ()),
             limiting=limiting,
         )
 
@@ -411,8 +417,10 @@ class _ModelMemory(_Memory):
             call = sized(self._calls.call(), self._request.fit, size)
             self._calls.forget()
             self._ledger.begin()
+            self._products.work.clear()
             self._calls.step(self._model, call)
             del call
+        self._work[size] = tuple(ProductWork(dtype, flops) for dtype, flops in sorted(self._products.work.items()))
         peak = self._ledger.peak(self._ledger.device())
         self._calls.forget()
         self._ledger.set_aside(before)

@@ -8,7 +8,7 @@ and when it is freed are as they would be. Memory inside of the graph is that of
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
@@ -104,6 +104,8 @@ class PlannedGraph:
         self.kept_copies = 0
         """What of it a result lies in: later buffers of the graph's pool take the place of the rest."""
         self._is_copied = _copied_by_a_cuda_graph(graph)
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """What each call runs in."""
         self._plan: WrapperPlan | None = None
         try:
             self._plan = WrapperPlan(text, lambda dtype: int(getattr(torch, dtype).itemsize))
@@ -168,7 +170,8 @@ class PlannedGraph:
 
     def _called(self, arguments: list[Any]) -> list[Any]:
         try:
-            result = self._interpreter.boxed_run(arguments)
+            with self.around():
+                result = self._interpreter.boxed_run(arguments)
         finally:
             self._interpreter.env.clear()  # it would keep the results
         if isinstance(result, list | tuple):
@@ -462,6 +465,8 @@ class PlannedGraphs:
         """What to do after a call of a graph that is no backward."""
         self.entered: set[CodeOrigin] = set()
         """The functions of the program that graphs are of."""
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """What each call of a graph runs in."""
         self.caller: Callable[[FrameType | None], CodeOrigin] = lambda _frame: NOWHERE
         """Returns the line that a forward, which a frame calls, runs for."""
         self._callers: dict[Any, CodeOrigin] = {}
@@ -492,6 +497,7 @@ class PlannedGraphs:
         def compile_to_module(graph: Any) -> Any:
             with self._ledger.closed():
                 planned = PlannedGraph(graph, self._ledger, f"graph {len(self.graphs)}")
+            planned.around = self.around
             self.graphs.append(planned)
             self.entered.add(planned.entered)
             runner = SimpleNamespace(recursively_apply_fns=lambda _functions: None, partitions=[])

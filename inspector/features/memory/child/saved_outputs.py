@@ -1,9 +1,11 @@
 """What a compiled forward saves for its backward, what recomputing it would cost, and why it is saved."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.core.node_lines import source_of
+from ctrace.inspector.capture.kernels.current_gpu import tf32_allowed
 from ctrace.inspector.facts.memory_facts import SavedMemory
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraph
 
@@ -91,6 +93,39 @@ def recompute_flops(node: Any, kept: set[Any]) -> float | None:
                 seen.add(argument)
                 waiting.append(argument)
     return total
+
+
+class CountedProducts:
+    """Counts the operations of what runs in its block and torch's counter knows: matrix products and the like."""
+
+    def __init__(self) -> None:
+        self.work: dict[str, float] = {}
+        """Operations by the dtype of the first tensor, `tf32` where torch lets a GPU compute float32 so."""
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count what runs in the block, at the sizes that it has there."""
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils.flop_counter import flop_registry
+
+        work, allowed = self.work, tf32_allowed()
+
+        class Products(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = func(*args, **(kwargs or {}))
+                packet = getattr(func, "overloadpacket", None)
+                if packet in flop_registry:
+                    dtype = next(str(each.dtype) for each in args if isinstance(each, torch.Tensor))[6:]
+                    library = "convolution" if "convolution" in str(packet) else "matmul"
+                    if dtype == "float32" and library in allowed:
+                        dtype = "tf32"
+                    done = float(flop_registry[packet](*args, **(kwargs or {}), out_val=result))
+                    work[dtype] = work.get(dtype, 0.0) + done
+                return result
+
+        with Products():
+            yield
 
 
 def flops_of(node: Any) -> float:
