@@ -6,6 +6,9 @@ instruction that the processor refuses (SIGFPE). Measured with 2.13. The number 
 an attribute, or as what the function returns that reads it. Integers that a module keeps, such as a counter, are
 numbers of the graph, too, where `allow_unspec_int_on_nn_module` is set.
 
+Python's `max(1.0, n)` is 1.0 where `n` is NaN, since no comparison with NaN is true, and `max(n, 1.0)` is NaN. What
+Inductor generates returns NaN for both.
+
 Reads Python without running it.
 """
 
@@ -25,6 +28,7 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
 ) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
+_WHOLE = frozenset(("int", "len", "size", "numel", "count_nonzero", "argmax", "argmin"))
 _DEEPEST = 4
 
 
@@ -35,6 +39,8 @@ class NumberErrors(Struct, frozen=True):
     divides_whole: bool = False
     """Whether it takes a quotient without its fraction, or a remainder."""
     takes_roots: bool = False
+    passes_over_nan: bool = False
+    """Whether `min` or `max` gets it behind another argument, which they return where it is NaN."""
 
 
 def number_errors(text: str, line: int) -> NumberErrors:
@@ -63,6 +69,7 @@ def _errors(tree: ast.Module, held: "_Held") -> NumberErrors:
         any(_divides(each, function, held, ast.Div) for each, function in nodes),
         any(_divides(each, function, held, ast.FloorDiv | ast.Mod) for each, function in nodes),
         any(_takes_root(each, function, held) for each, function in nodes),
+        not held.is_whole and any(_passes_over(each, function, held) for each, function in nodes),
     )
 
 
@@ -81,6 +88,8 @@ class _Held:
         self._others: set[str] = set()
         """Attributes, and functions that return it."""
         self.is_never_negative = False
+        self.is_whole = False
+        """Whether the number certainly counts something, so that it is never NaN."""
 
     def read_at(self, line: int) -> None:
         """Follow the number that a line reads, until no name is new."""
@@ -88,10 +97,12 @@ class _Held:
         self._follow_all()
         heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
         self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
+        self.is_whole = any(_counts(each, self.tree) for each in heads)
 
     def follow(self, attribute: str) -> None:
         """Follow the number that an attribute holds."""
         self._others.add(attribute)
+        self.is_whole = True  # what a module counts
         self._follow_all()
 
     def _follow_all(self) -> None:
@@ -177,6 +188,24 @@ def _takes_root(node: ast.AST, function: ast.AST, held: _Held) -> bool:
         case _:
             return False
     return held.is_number(given, function) and not (held.is_never_negative or _is_positive(given, held))
+
+
+def _passes_over(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether `min` or `max` gets the number that was read, or arithmetic with it, behind another argument."""
+    match node:
+        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, *later]):
+            below = (each for one in later for each in ast.walk(one))
+            return any(isinstance(each, ast.expr) and held.is_number(each, function) for each in below)
+    return False
+
+
+def _counts(node: ast.Call, tree: ast.AST) -> bool:
+    """Whether a call returns an integer whatever it is given, or reduces a mask that the file computes."""
+    if last_name(node.func) in _WHOLE:
+        return True
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    masks = [node, *(value for function in _functions(tree) for name in names for value in _values_of(function, name))]
+    return any(isinstance(each, ast.Compare) for mask in masks for each in ast.walk(mask))
 
 
 def is_plain_number(node: ast.expr, function: ast.AST, tree: ast.AST | None = None, depth: int = 0) -> bool:

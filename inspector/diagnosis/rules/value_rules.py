@@ -286,6 +286,8 @@ def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str,
     questions += division_questions(errors)
     if any(each.takes_roots for each in errors):
         questions.append(_ROOTS)
+    if any(each.passes_over_nan for each in errors):
+        questions.append(_PASSES_OVER)
     return tuple(questions)
 
 
@@ -304,6 +306,9 @@ _DIVIDES_WHOLE = (
 )
 _ROOTS = (
     "May the root of a negative number be NaN when compiled? Python raises ValueError, or returns a complex number."
+)
+_PASSES_OVER = (
+    "Is the number never NaN? Python's `max(1.0, n)` and `min(1.0, n)` are 1.0 where n is NaN; compiled, they are NaN."
 )
 
 

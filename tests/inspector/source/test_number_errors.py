@@ -86,6 +86,29 @@ def test_roots_of_what_may_be_negative(line: str):
     assert read_of(line, "x.var().item()") == NumberErrors()
 
 
+@pytest.mark.parametrize(
+    ("line", "read", "expected"),
+    [
+        ("return x * max(1.0, n)", "x.norm().item()", True),
+        ("return x * min(1.0, self.most / (n + 1e-6))", "x.norm().item()", True),
+        ("m = n * 2\n        return x * min(1.0, 2.0, m)", "x.norm().item()", True),
+        ("return x * max(n, 1.0)", "x.norm().item()", False),
+        ("return x * max(1.0, x.shape[0])", "x.norm().item()", False),
+        ("return x * torch.max(x, n)", "x.norm().item()", False),
+        ("return x / max(1, n)", "(x > 0).sum().item()", False),
+        ("return x / max(1, n)", "int(x.sum())", False),
+        ("return x / max(1, n)", "torch.count_nonzero(x).item()", False),
+    ],
+)
+def test_min_and_max_that_return_the_other_number_for_nan(line: str, read: str, expected: bool):
+    assert read_of(line, read) == NumberErrors(passes_over_nan=expected)
+
+
+def test_what_a_mask_counts_is_never_nan():
+    text = MODULE.format(line="return x / max(1, n)", read="valid = x > 0; n = valid.sum().item()")
+    assert number_errors(text.partition("    def count")[0], 9) == NumberErrors()
+
+
 def test_a_number_that_a_method_returns_is_followed():
     assert number_errors(MODULE.format(read="0", line="return n"), 13) == DIVIDES
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import REDRAWN, Mined
+from ctrace.inspector.facts.trial import NEEDED, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
@@ -74,6 +74,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
 
     found: dict[str, Observer] = {
         "called twice": Observer(sequence=_twice, is_crossed=True),
+        NEEDED: Observer(is_crossed=True),
         "under another default dtype": Observer(sequence=_under_another_default_dtype, is_crossed=True),
     }
     if not isinstance(subject, torch.nn.Module):

@@ -74,12 +74,25 @@ def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunc
         for each in ast.walk(function):
             match each:
                 case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
-                    if found == root and _depends(value, given):
+                    if found == root and (_depends(value, given) or _has_chosen_dtype(value, given)):
+                        return True
+                case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=found), value, *_]):
+                    if found == root and (_is_given(value, given) or _has_chosen_dtype(value, given)):
                         return True
     return False
 
 
+def _is_given(value: ast.expr, given: Collection[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in given
+
+
+def _has_chosen_dtype(value: ast.expr, given: Collection[str]) -> bool:
+    """Whether a call makes a tensor of a dtype that is an argument."""
+    words = [each for node in ast.walk(value) if isinstance(node, ast.Call) for each in node.keywords]
+    return any(each.arg == "dtype" and _is_given(each.value, given) for each in words)
+
+
 def _depends(value: ast.expr, given: Collection[str]) -> bool:
     if isinstance(value, ast.Name):
-        return value.id in given
+        return _is_given(value, given)
     return any(isinstance(each, ast.IfExp | ast.BoolOp) for each in ast.walk(value))

@@ -35,6 +35,7 @@ _BY_KIND = {
     "raised": EXCEPTIONS,
     "gradients": GRADIENT,
     "stored": GRADIENT,
+    "needed": GRADIENT,
     "inputs": IDENTITY,
     "memory": IDENTITY,
     "state": STATE,

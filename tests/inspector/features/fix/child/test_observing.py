@@ -106,6 +106,32 @@ def test_a_frozen_parameter_of_the_other_side_is_trained_there():
     assert "gradient" in {about(each) for each in found}
 
 
+def gated(self: Any, x: torch.Tensor) -> Any:
+    h = self.linear.bias + x
+    if x.sum() < 0:
+        h = h * x
+    return h
+
+
+def test_what_a_backward_pass_of_the_other_side_needs():
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear.bias + x
+        return torch.where(x.sum() < 0, h * x, h)
+
+    def without_inputs(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear.bias + x
+        return torch.where(x.sum() < 0, torch.where(x.sum() < 0, h, 1) * torch.where(x.sum() < 0, x, 1), h)
+
+    watched = condition(gated, "x.sum() < 0", 2)
+    found = [each for each in apart(gated, after, watched) if each.kind == "needed"]
+    assert [each.entry for each in found] == ["base, noting what a backward pass needs"]
+    assert found[0].detail == "a backward pass raises if input 0 is written to before it, and did not before"
+    assert about(found[0]) == "gradient"
+    assert not apart(gated, gated, watched)
+    # What is no longer needed may be written to: no program relies on the error.
+    assert not [each for each in apart(gated, without_inputs, watched) if each.kind == "needed"]
+
+
 @pytest.mark.parametrize(
     ("probe", "after"),
     [

@@ -32,6 +32,11 @@ class Net(Module):
         ("rate", "h = h * self.rate['first']", ("rate['first']", "rate")),
         ("2", "h = h * self.rate", ()),
         ("torch.zeros(rate)", "h = h * self.rate", ()),
+        ("torch.zeros(8, dtype=dtype)", "h = h * self.rate", ("rate",)),
+        ("torch.zeros(8, dtype=dtype).unsqueeze(0)", "h = h * self.rate", ("rate",)),
+        ("0; self.register_buffer('rate', rate)", "h = h * self.rate", ("rate",)),
+        ("0; self.register_buffer('rate', torch.ones(8, dtype=dtype))", "h = h * self.rate", ("rate",)),
+        ("0; self.register_buffer('rate', torch.ones(8))", "h = h * self.rate", ()),
         ("rate", "h = h * 2", ()),
     ],
 )

@@ -42,7 +42,7 @@ def test_masks_with_another_result_differ():
 
 @pytest.mark.parametrize(("first", "kept"), [(OTHER, False), ("", True)])
 def test_how_an_attribute_of_another_kind_is_refused_does_not_matter(first: str, kept: bool):
-    name = "base, attribute rate as a fraction on negated"
+    name = "base, object with rate as a fraction on negated"
     before, after = Observed((Entry(name, raised=first),)), Observed((Entry(name, raised=REFUSED),))
     unusual, found = _parted(_accepted(differences(before, after), before, after))
     assert [each.entry for each in unusual] == ([name] if kept else [])
