@@ -6,6 +6,9 @@ instruction that the processor refuses (SIGFPE). Measured with 2.13. The number 
 an attribute, or as what the function returns that reads it. Integers that a module keeps, such as a counter, are
 numbers of the graph, too, where `allow_unspec_int_on_nn_module` is set.
 
+For NaN and infinity, `int(n * 8)` and `round(n)` raise, and generated code returns the least integer there is. Most
+functions of `math` raise outside of their domain or range, and generated code returns NaN or infinity.
+
 Python's `max(1.0, n)` is 1.0 where `n` is NaN, since no comparison with NaN is true, and `max(n, 1.0)` is NaN. What
 Inductor generates returns NaN for both.
 
@@ -28,7 +31,12 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
 ) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
-_WHOLE = frozenset(("int", "len", "size", "numel", "count_nonzero", "argmax", "argmin"))
+_WHOLE = frozenset(("len", "size", "numel", "count_nonzero", "argmax", "argmin"))
+_FRACTIONS = frozenset(("mean", "norm", "vector_norm", "std", "var", "sigmoid", "softmax", "exp", "sqrt", "rand"))
+_ROUNDING = frozenset(("int", "round", "floor", "ceil", "trunc"))
+_LOGARITHMS = frozenset(("log", "log2", "log10"))
+_LIMITED = frozenset(("log1p", "exp", "expm1", "sinh", "cosh", "asin", "acos", "acosh", "atanh", "pow"))
+"""Functions of `math` that raise for some numbers."""
 _DEEPEST = 4
 
 
@@ -39,6 +47,10 @@ class NumberErrors(Struct, frozen=True):
     divides_whole: bool = False
     """Whether it takes a quotient without its fraction, or a remainder."""
     takes_roots: bool = False
+    rounds: bool = False
+    """Whether it makes an integer of a number that may be NaN or infinite."""
+    leaves_range: bool = False
+    """Whether it calls a function of `math` that raises for some numbers."""
     passes_over_nan: bool = False
     """Whether `min` or `max` gets it behind another argument, which they return where it is NaN."""
 
@@ -69,6 +81,8 @@ def _errors(tree: ast.Module, held: "_Held") -> NumberErrors:
         any(_divides(each, function, held, ast.Div) for each, function in nodes),
         any(_divides(each, function, held, ast.FloorDiv | ast.Mod) for each, function in nodes),
         any(_takes_root(each, function, held) for each, function in nodes),
+        not held.counts and any(_rounds(each, function, held) for each, function in nodes),
+        any(_leaves_range(each, function, held) for each, function in nodes),
         not held.is_whole and any(_passes_over(each, function, held) for each, function in nodes),
     )
 
@@ -88,8 +102,12 @@ class _Held:
         self._others: set[str] = set()
         """Attributes, and functions that return it."""
         self.is_never_negative = False
+        self.counts = False
+        """Whether what is read certainly counts something, so that it is never NaN."""
         self.is_whole = False
-        """Whether the number certainly counts something, so that it is never NaN."""
+        """Whether the number is an integer then, as `int()` also makes it."""
+        self.has_fraction = False
+        """Whether an op computes what is read that has no integers."""
 
     def read_at(self, line: int) -> None:
         """Follow the number that a line reads, until no name is new."""
@@ -97,12 +115,14 @@ class _Held:
         self._follow_all()
         heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
         self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
-        self.is_whole = any(_counts(each, self.tree) for each in heads)
+        self.counts = any(_counts(each, self.tree) for each in heads)
+        self.is_whole = self.counts or any(last_name(each.func) == "int" for each in heads)
+        self.has_fraction = bool({last_name(each.func) for each in heads} & _FRACTIONS)
 
     def follow(self, attribute: str) -> None:
         """Follow the number that an attribute holds."""
         self._others.add(attribute)
-        self.is_whole = True  # what a module counts
+        self.counts = self.is_whole = True  # what a module counts
         self._follow_all()
 
     def _follow_all(self) -> None:
@@ -188,6 +208,28 @@ def _takes_root(node: ast.AST, function: ast.AST, held: _Held) -> bool:
         case _:
             return False
     return held.is_number(given, function) and not (held.is_never_negative or _is_positive(given, held))
+
+
+def _rounds(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether a call makes an integer of arithmetic with the number that was read, or of a number with a fraction.
+
+    `int(n)` alone often gets an integer, which changes nothing.
+    """
+    match node:
+        case ast.Call(func=called, args=[given, *_]) if last_name(called) in _ROUNDING:
+            is_certain = isinstance(given, ast.BinOp) or last_name(called) != "int" or held.has_fraction
+            return is_certain and held.is_number(given, function)
+    return False
+
+
+def _leaves_range(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[given, *_]):
+            is_limited = name in _LIMITED or (name in _LOGARITHMS and not _is_positive(given, held))
+            return is_limited and held.is_number(given, function)
+        case ast.BinOp(left=given, op=ast.Pow(), right=ast.UnaryOp(op=ast.USub())):
+            return held.is_number(given, function) and not _is_positive(given, held)
+    return False
 
 
 def _passes_over(node: ast.AST, function: ast.AST, held: _Held) -> bool:

@@ -286,6 +286,10 @@ def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str,
     questions += division_questions(errors)
     if any(each.takes_roots for each in errors):
         questions.append(_ROOTS)
+    if any(each.rounds for each in errors):
+        questions.append(_ROUNDS)
+    if any(each.leaves_range for each in errors):
+        questions.append(_RANGES)
     if any(each.passes_over_nan for each in errors):
         questions.append(_PASSES_OVER)
     return tuple(questions)
@@ -307,6 +311,11 @@ _DIVIDES_WHOLE = (
 _ROOTS = (
     "May the root of a negative number be NaN when compiled? Python raises ValueError, or returns a complex number."
 )
+_ROUNDS = (
+    "Is the number never NaN or infinite? Python's `int(n)` and `round(n)` raise then; compiled, they return a wrong "
+    "number."
+)
+_RANGES = "May functions of numbers return NaN or infinity when compiled, where Python raises for the number?"
 _PASSES_OVER = (
     "Is the number never NaN? Python's `max(1.0, n)` and `min(1.0, n)` are 1.0 where n is NaN; compiled, they are NaN."
 )
