@@ -84,6 +84,7 @@ _ASKED: Mapping[str, str] = {
     "reorderable_logging_functions": EFFECTS,
     "tensor_assert": EXCEPTIONS,
     "capture_scalar_outputs": EXCEPTIONS,
+    "capture_dynamic_output_shape_ops": EXCEPTIONS,
     "tensor_branch": IDENTITY,
     "random_branch": IDENTITY,
     "counter_attribute": STATE,
