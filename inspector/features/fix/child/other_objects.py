@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ATTRIBUTE
-from ctrace.inspector.features.fix.child.method_arguments import own
+from ctrace.inspector.features.fix.child.method_arguments import modules_of, own
 
 Value = Callable[[Any], Any]
 
@@ -21,12 +21,8 @@ _OPTIONS = (("none", "mean", "sum"), ("valid", "same"))
 
 def other_values(model: Any, paths: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield changes of a model by name: each gives an attribute that callers choose a value of another kind."""
-    import torch
-
-    if not isinstance(model, torch.nn.Module):
-        return
     for path in paths:
-        held = [place.value for each in model.modules() for place in _places(each, path)]
+        held = [place.value for each in modules_of(model) for place in _places(each, path)]
         for kind in dict.fromkeys(kind for each in held for kind in _kinds(each)):
             yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
 
@@ -132,7 +128,7 @@ def _of_one_tensor(value: Any) -> Any:
 def _setting(path: str, kind: str) -> Callable[[Any], Any]:
     def prepare(model: Any) -> Any:
         changed = False
-        for place in [place for each in model.modules() for place in _places(each, path)]:
+        for place in [place for each in modules_of(model) for place in _places(each, path)]:
             value = _kinds(place.value).get(kind)
             if value is not None:
                 place.set(value(place.value))
