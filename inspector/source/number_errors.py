@@ -31,7 +31,9 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
 ) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
-_WHOLE = frozenset(("len", "size", "numel", "count_nonzero", "argmax", "argmin"))
+_WHOLE = frozenset(("count_nonzero", "argmax", "argmin"))
+_CHOOSING = frozenset(("where", "masked_fill", "masked_select"))
+"""Functions whose result is no mask though they get one."""
 _FRACTIONS = frozenset(("mean", "norm", "vector_norm", "std", "var", "sigmoid", "softmax", "exp", "sqrt", "rand"))
 _ROUNDING = frozenset(("int", "round", "floor", "ceil", "trunc"))
 _LOGARITHMS = frozenset(("log", "log2", "log10"))
@@ -115,9 +117,9 @@ class _Held:
         self._follow_all()
         heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
         self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
-        self.counts = any(_counts(each, self.tree) for each in heads)
-        self.is_whole = self.counts or any(last_name(each.func) == "int" for each in heads)
         self.has_fraction = bool({last_name(each.func) for each in heads} & _FRACTIONS)
+        self.counts = not self.has_fraction and any(_counts(each, self.tree) for each in heads)
+        self.is_whole = self.counts or any(last_name(each.func) == "int" for each in heads)
 
     def follow(self, attribute: str) -> None:
         """Follow the number that an attribute holds."""
@@ -245,9 +247,21 @@ def _counts(node: ast.Call, tree: ast.AST) -> bool:
     """Whether a call returns an integer whatever it is given, or reduces a mask that the file computes."""
     if last_name(node.func) in _WHOLE:
         return True
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    names = {each.id for each in _reduced(node) if isinstance(each, ast.Name)}
     masks = [node, *(value for function in _functions(tree) for name in names for value in _values_of(function, name))]
-    return any(isinstance(each, ast.Compare) for mask in masks for each in ast.walk(mask))
+    return any(isinstance(each, ast.Compare) for mask in masks for each in _reduced(mask))
+
+
+def _reduced(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of an expression that its value is computed from, without those that only choose."""
+    yield node
+    is_choice = isinstance(node, ast.Call) and last_name(node.func) in _CHOOSING
+    for name, below in ast.iter_fields(node):
+        if (isinstance(node, ast.Subscript) and name == "slice") or (is_choice and name == "args"):
+            continue
+        for each in below if isinstance(below, list) else [below]:
+            if isinstance(each, ast.AST):
+                yield from _reduced(each)
 
 
 def is_plain_number(node: ast.expr, function: ast.AST, tree: ast.AST | None = None, depth: int = 0) -> bool:
