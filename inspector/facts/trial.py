@@ -172,8 +172,10 @@ NO_ELEMENTS = "no elements"
 """The name of a call with empty lists, tuples and dictionaries."""
 WITHOUT_KEY = "without key "
 """What the name of a call begins with that leaves a key out of dictionaries."""
-ATTRIBUTE = "attribute "
+ATTRIBUTE = "object with "
 """What the name of a call begins with that gives an attribute a value of another kind."""
+NEEDED = "noting what a backward pass needs"
+"""The name of a call in which `Entry.needed` is noted."""
 REDRAWN = "other random numbers"
 """The name of a call that differs from others in the random numbers that it draws."""
 
@@ -222,6 +224,8 @@ class Entry(Struct, frozen=True):
     """What the call changed in the state that it can reach."""
     memory: Any = None
     """Which tensors of the state share memory with others than before the call."""
+    needed: tuple[str, ...] = ()
+    """Inputs and tensors of the state that a backward pass of the call needs as they are; only where it was noted."""
     printed: str = ""
     logged: tuple[str, ...] = ()
     warned: tuple[str, ...] = ()

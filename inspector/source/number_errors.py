@@ -6,6 +6,12 @@ instruction that the processor refuses (SIGFPE). Measured with 2.13. The number 
 an attribute, or as what the function returns that reads it. Integers that a module keeps, such as a counter, are
 numbers of the graph, too, where `allow_unspec_int_on_nn_module` is set.
 
+For NaN and infinity, `int(n * 8)` and `round(n)` raise, and generated code returns the least integer there is. Most
+functions of `math` raise outside of their domain or range, and generated code returns NaN or infinity.
+
+Python's `max(1.0, n)` is 1.0 where `n` is NaN, since no comparison with NaN is true, and `max(n, 1.0)` is NaN. What
+Inductor generates returns NaN for both.
+
 Reads Python without running it.
 """
 
@@ -25,6 +31,14 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
 ) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
+_WHOLE = frozenset(("count_nonzero", "argmax", "argmin"))
+_CHOOSING = frozenset(("where", "masked_fill", "masked_select"))
+"""Functions whose result is no mask though they get one."""
+_FRACTIONS = frozenset(("mean", "norm", "vector_norm", "std", "var", "sigmoid", "softmax", "exp", "sqrt", "rand"))
+_ROUNDING = frozenset(("int", "round", "floor", "ceil", "trunc"))
+_LOGARITHMS = frozenset(("log", "log2", "log10"))
+_LIMITED = frozenset(("log1p", "exp", "expm1", "sinh", "cosh", "asin", "acos", "acosh", "atanh", "pow"))
+"""Functions of `math` that raise for some numbers."""
 _DEEPEST = 4
 
 
@@ -35,6 +49,12 @@ class NumberErrors(Struct, frozen=True):
     divides_whole: bool = False
     """Whether it takes a quotient without its fraction, or a remainder."""
     takes_roots: bool = False
+    rounds: bool = False
+    """Whether it makes an integer of a number that may be NaN or infinite."""
+    leaves_range: bool = False
+    """Whether it calls a function of `math` that raises for some numbers."""
+    passes_over_nan: bool = False
+    """Whether `min` or `max` gets it behind another argument, which they return where it is NaN."""
 
 
 def number_errors(text: str, line: int) -> NumberErrors:
@@ -63,6 +83,9 @@ def _errors(tree: ast.Module, held: "_Held") -> NumberErrors:
         any(_divides(each, function, held, ast.Div) for each, function in nodes),
         any(_divides(each, function, held, ast.FloorDiv | ast.Mod) for each, function in nodes),
         any(_takes_root(each, function, held) for each, function in nodes),
+        not held.counts and any(_rounds(each, function, held) for each, function in nodes),
+        any(_leaves_range(each, function, held) for each, function in nodes),
+        not held.is_whole and any(_passes_over(each, function, held) for each, function in nodes),
     )
 
 
@@ -81,6 +104,12 @@ class _Held:
         self._others: set[str] = set()
         """Attributes, and functions that return it."""
         self.is_never_negative = False
+        self.counts = False
+        """Whether what is read certainly counts something, so that it is never NaN."""
+        self.is_whole = False
+        """Whether the number is an integer then, as `int()` also makes it."""
+        self.has_fraction = False
+        """Whether an op computes what is read that has no integers."""
 
     def read_at(self, line: int) -> None:
         """Follow the number that a line reads, until no name is new."""
@@ -88,10 +117,14 @@ class _Held:
         self._follow_all()
         heads = [each for each in ast.walk(self.tree) if isinstance(each, ast.Call) and each.lineno == line]
         self.is_never_negative = bool({last_name(each.func) for each in heads} & _NEVER_NEGATIVE)
+        self.has_fraction = bool({last_name(each.func) for each in heads} & _FRACTIONS)
+        self.counts = not self.has_fraction and any(_counts(each, self.tree) for each in heads)
+        self.is_whole = self.counts or any(last_name(each.func) == "int" for each in heads)
 
     def follow(self, attribute: str) -> None:
         """Follow the number that an attribute holds."""
         self._others.add(attribute)
+        self.counts = self.is_whole = True  # what a module counts
         self._follow_all()
 
     def _follow_all(self) -> None:
@@ -177,6 +210,58 @@ def _takes_root(node: ast.AST, function: ast.AST, held: _Held) -> bool:
         case _:
             return False
     return held.is_number(given, function) and not (held.is_never_negative or _is_positive(given, held))
+
+
+def _rounds(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether a call makes an integer of arithmetic with the number that was read, or of a number with a fraction.
+
+    `int(n)` alone often gets an integer, which changes nothing.
+    """
+    match node:
+        case ast.Call(func=called, args=[given, *_]) if last_name(called) in _ROUNDING:
+            is_certain = isinstance(given, ast.BinOp) or last_name(called) != "int" or held.has_fraction
+            return is_certain and held.is_number(given, function)
+    return False
+
+
+def _leaves_range(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[given, *_]):
+            is_limited = name in _LIMITED or (name in _LOGARITHMS and not _is_positive(given, held))
+            return is_limited and held.is_number(given, function)
+        case ast.BinOp(left=given, op=ast.Pow(), right=ast.UnaryOp(op=ast.USub())):
+            return held.is_number(given, function) and not _is_positive(given, held)
+    return False
+
+
+def _passes_over(node: ast.AST, function: ast.AST, held: _Held) -> bool:
+    """Whether `min` or `max` gets the number that was read, or arithmetic with it, behind another argument."""
+    match node:
+        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, *later]):
+            below = (each for one in later for each in ast.walk(one))
+            return any(isinstance(each, ast.expr) and held.is_number(each, function) for each in below)
+    return False
+
+
+def _counts(node: ast.Call, tree: ast.AST) -> bool:
+    """Whether a call returns an integer whatever it is given, or reduces a mask that the file computes."""
+    if last_name(node.func) in _WHOLE:
+        return True
+    names = {each.id for each in _reduced(node) if isinstance(each, ast.Name)}
+    masks = [node, *(value for function in _functions(tree) for name in names for value in _values_of(function, name))]
+    return any(isinstance(each, ast.Compare) for mask in masks for each in _reduced(mask))
+
+
+def _reduced(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of an expression that its value is computed from, without those that only choose."""
+    yield node
+    is_choice = isinstance(node, ast.Call) and last_name(node.func) in _CHOOSING
+    for name, below in ast.iter_fields(node):
+        if (isinstance(node, ast.Subscript) and name == "slice") or (is_choice and name == "args"):
+            continue
+        for each in below if isinstance(below, list) else [below]:
+            if isinstance(each, ast.AST):
+                yield from _reduced(each)
 
 
 def is_plain_number(node: ast.expr, function: ast.AST, tree: ast.AST | None = None, depth: int = 0) -> bool:

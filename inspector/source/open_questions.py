@@ -814,6 +814,8 @@ _NOT_EVERYWHERE = frozenset(
 )
 """Modules of Python that some systems, builds or versions do without."""
 _ALWAYS_THERE = frozenset((*sys.stdlib_module_names, "torch")) - _NOT_EVERYWHERE
+_REPLACING = frozenset(("sys", "warnings"))
+"""Modules whose objects programs replace, such as `sys.stdout` and `warnings.filters`."""
 _OF_TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch.utils", "torch.autograd", "torch.utils.data")
 """Packages of torch that each version of it loads itself."""
 
@@ -865,7 +867,7 @@ def _imported_at_load(old: ast.Module, new: ast.Module, lines: Collection[int]) 
                     f"May the file import `{package}` when it is loaded? It is not loaded before: it may be missing "
                     "elsewhere, or import this file itself."
                 )
-            if isinstance(each, ast.ImportFrom) and package not in _ALWAYS_THERE:
+            if isinstance(each, ast.ImportFrom) and package not in _ALWAYS_THERE - _REPLACING:
                 names = ", ".join(f"`{one.name}`" for one in each.names)
                 yield f"Does {names} of `{each.module}` stay the same object? Each call read it again before."
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, qualified_name, statement_at
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of
-from ctrace.inspector.diagnosis.naming import at, place_ahead
+from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
-from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.diagnosis.rules.value_rules import at_break, scalar_questions
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Cause, CauseKind
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
@@ -21,6 +21,7 @@ from ctrace.inspector.facts.trial import Marked, Trial
 from ctrace.inspector.findings.shape_view import by_function
 from ctrace.inspector.findings.shapes_document import marks
 from ctrace.inspector.knowledge.counting import count
+from ctrace.inspector.source.chosen_elements import reduces_chosen
 from ctrace.inspector.source.text import parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
@@ -35,7 +36,7 @@ def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
     for cause in found[:1]:
         ids = tuple(each.id for each in found)
-        advice = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
+        advice = " ".join((f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}.", *shape_questions(scene)))
         yield Candidate(advice, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
     of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
@@ -43,6 +44,18 @@ def data_dependent_shapes(scene: DiagnosisScene) -> Iterator[Candidate]:
         of_function.setdefault((cause.file, cause.function, words), []).append(cause)
     for (_, _, words), mine in of_function.items():
         yield Candidate(f"{at(mine[0])}: {words}.", tuple(cause.id for cause in mine))
+
+
+def shape_questions(scene: DiagnosisScene) -> tuple[str, ...]:
+    """Return what the author has to allow before data-dependent shapes, and numbers with them, stay in the graph."""
+    breaks = [each for each in scene.session.breaks if break_kind(each) is RootKind.DYNAMIC_OUTPUT]
+    is_reduced = any(reduces_chosen(scene.session.listings.get(each.file, ""), each.line) for each in breaks)
+    return (*([_NONE_CHOSEN] if is_reduced else []), *scalar_questions(scene))
+
+
+_NONE_CHOSEN = (
+    "Is at least one element always chosen? Of none, `max()` and `min()` raise; compiled, they return an infinity."
+)
 
 
 def _mask(scene: DiagnosisScene, cause: RootCause) -> str:

@@ -40,7 +40,7 @@ def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         moved = _moved(scene, SCALARS)
         stays = f"the graph then breaks at {moved} instead" if moved else "the number then stays in the graph"
         ids = tuple(cause.id for cause in found)
-        text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene, ids)))
+        text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene)))
         yield Candidate(text, ids, SCALARS, worth=70, only_checked=True, short=switch)
 
 
@@ -275,9 +275,9 @@ def _decides(scene: DiagnosisScene, each: Break) -> bool:
     return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
 
 
-def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str, ...]:
-    """Return what the author has to allow before the numbers of some causes stay in the graph."""
-    breaks = [each for cause in scene.causes if cause.id in set(causes) for each in scene.breaks(cause)]
+def scalar_questions(scene: DiagnosisScene) -> tuple[str, ...]:
+    """Return what the author has to allow before numbers stay in the graph: all do, whichever finding asks for it."""
+    breaks = scene.session.breaks
     questions = []
     if any(_is_asserted(scene, each) for each in breaks):
         questions.append(_ASSERTS)
@@ -286,6 +286,12 @@ def scalar_questions(scene: DiagnosisScene, causes: Iterable[str]) -> tuple[str,
     questions += division_questions(errors)
     if any(each.takes_roots for each in errors):
         questions.append(_ROOTS)
+    if any(each.rounds for each in errors):
+        questions.append(_ROUNDS)
+    if any(each.leaves_range for each in errors):
+        questions.append(_RANGES)
+    if any(each.passes_over_nan for each in errors):
+        questions.append(_PASSES_OVER)
     return tuple(questions)
 
 
@@ -304,6 +310,14 @@ _DIVIDES_WHOLE = (
 )
 _ROOTS = (
     "May the root of a negative number be NaN when compiled? Python raises ValueError, or returns a complex number."
+)
+_ROUNDS = (
+    "Is the number never NaN or infinite? Python's `int(n)` and `round(n)` raise then; compiled, they return a wrong "
+    "number."
+)
+_RANGES = "May functions of numbers return NaN or infinity when compiled, where Python raises for the number?"
+_PASSES_OVER = (
+    "Is the number never NaN? Python's `max(1.0, n)` and `min(1.0, n)` are 1.0 where n is NaN; compiled, they are NaN."
 )
 
 

@@ -86,6 +86,66 @@ def test_roots_of_what_may_be_negative(line: str):
     assert read_of(line, "x.var().item()") == NumberErrors()
 
 
+@pytest.mark.parametrize(
+    ("line", "read", "expected"),
+    [
+        ("return x * max(1.0, n)", "x.norm().item()", True),
+        ("return x * min(1.0, self.most / (n + 1e-6))", "x.norm().item()", True),
+        ("m = n * 2\n        return x * min(1.0, 2.0, m)", "x.norm().item()", True),
+        ("return x * max(1.0, n)", "x[x > 0].max().item()", True),
+        ("return x * max(1.0, n)", "torch.where(x > 0, x, 0).sum().item()", True),
+        ("return x * max(1.0, n)", "x.sum().item() * x.size(0)", True),
+        ("return x * max(1.0, n)", "(x > 0).float().mean().item()", True),
+        ("return x * max(n, 1.0)", "x.norm().item()", False),
+        ("return x * max(1.0, x.shape[0])", "x.norm().item()", False),
+        ("return x * torch.max(x, n)", "x.norm().item()", False),
+        ("return x / max(1, n)", "(x > 0).sum().item()", False),
+        ("return x / max(1, n)", "int(x.sum())", False),
+        ("return x / max(1, n)", "torch.count_nonzero(x).item()", False),
+    ],
+)
+def test_min_and_max_that_return_the_other_number_for_nan(line: str, read: str, expected: bool):
+    assert read_of(line, read) == NumberErrors(passes_over_nan=expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "expected"),
+    [
+        ("return x * n", "int(x.max().item() * 8)", True),
+        ("return x * int(n * 8)", "x.max().item()", True),
+        ("return x * math.floor(n)", "x.max().item()", True),
+        ("return x * int(n)", "x.mean().item()", True),
+        ("return x * int(n)", "x.max().item()", False),
+        ("return x * int(n / 2)", "(x > 0).sum().item()", False),
+        ("return x * n", "int(x.max())", False),
+        ("return x * int(x.shape[0] / 2)", "x.max().item()", False),
+    ],
+)
+def test_numbers_that_become_integers(line: str, read: str, expected: bool):
+    assert read_of(line, read) == NumberErrors(rounds=expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "expected"),
+    [
+        ("return x * math.log(n)", "x.max().item()", True),
+        ("return x * math.log(max(n, 1))", "x.max().item()", False),
+        ("return x * math.log(n + 1)", "(x > 0).count_nonzero().item()", False),
+        ("return x * math.exp(-n)", "x.max().item()", True),
+        ("return x * n ** -1", "x.max().item()", True),
+        ("return x * math.tanh(n)", "x.max().item()", False),
+        ("return x * math.log(x.shape[0])", "x.max().item()", False),
+    ],
+)
+def test_functions_that_raise_for_some_numbers(line: str, read: str, expected: bool):
+    assert read_of(line, read) == NumberErrors(leaves_range=expected)
+
+
+def test_what_a_mask_counts_is_never_nan():
+    text = MODULE.format(line="return x / max(1, n)", read="valid = x > 0; n = valid.sum().item()")
+    assert number_errors(text.partition("    def count")[0], 9) == NumberErrors()
+
+
 def test_a_number_that_a_method_returns_is_followed():
     assert number_errors(MODULE.format(read="0", line="return n"), 13) == DIVIDES
 

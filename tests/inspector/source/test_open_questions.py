@@ -491,6 +491,8 @@ def test_a_tensor_that_a_constructor_makes_now_is_asked_about():
         ("from settings import SCALE", 2),
         ("import resource", 1),
         ("from torch.utils.tensorboard import SummaryWriter", 1),
+        ("from sys import stdout", 1),
+        ("import sys", 0),
     ],
 )
 def test_what_the_load_of_a_file_imports_now(line: str, asked: int):

@@ -4,11 +4,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import resized
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import MOST_ALONE, NO_ELEMENTS, WITHOUT_KEY
-from ctrace.inspector.features.fix.child.call_values import mapped, tensors
+from ctrace.inspector.features.fix.child.call_values import leaves, mapped, resized, tensors, with_leaves
 
 Change = Callable[[Call], Call]
 
@@ -48,13 +47,10 @@ def other_dtypes(subject: Any) -> dict[str, Change]:
     names = [each.name for each in _parameters(subject) if _is_dtype(each)]
 
     def changed(call: Call, dtype: Any) -> Call:
-        from torch.utils import _pytree
-
         left = [name for name in names if name not in _taken(subject, call)]
-        if not left and not any(isinstance(one, torch.dtype) for one in _leaves(call)):
-            raise TargetError("no dtype", "")
-        args, kwargs = _pytree.tree_map_only(torch.dtype, lambda _: dtype, (call.args, call.kwargs))
-        return Call(args, {**kwargs, **dict.fromkeys(left, dtype)})
+        if not left or any(isinstance(one, torch.dtype) for one in leaves(call)):
+            call = with_leaves(call, lambda leaf: isinstance(leaf, torch.dtype), lambda _: dtype)
+        return Call(call.args, {**call.kwargs, **dict.fromkeys(left, dtype)})
 
     return {f"dtype {name}": lambda call, to=name: changed(call, getattr(torch, to)) for name in _DTYPES}  # type: ignore[misc]
 
@@ -122,7 +118,7 @@ def others_alone(spelled: Change) -> dict[str, Change]:
             f"number {at + 1} alone larger": lambda call, at=at: _of_numbers(  # type: ignore[misc]
                 spelled(call), lambda number: number * 10 + 1, only=at
             ),
-            f"flag {at + 1} alone inverted": lambda call, at=at: _with_leaves(  # type: ignore[misc]
+            f"flag {at + 1} alone inverted": lambda call, at=at: with_leaves(  # type: ignore[misc]
                 spelled(call), lambda value: isinstance(value, bool), lambda flag: not flag, at
             ),
         }
@@ -242,19 +238,13 @@ def _is_dtype(parameter: inspect.Parameter) -> bool:
 # Types and dtypes
 
 
-def _leaves(call: Call) -> list[Any]:
-    from torch.utils import _pytree
-
-    return _pytree.tree_leaves((call.args, call.kwargs))
-
-
 def _tensors_as_numbers(call: Call, only: int | None = None) -> Call:
     import torch
 
     def is_single(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and bool(value.numel() == 1 and value.dim() <= 1)
 
-    return _with_leaves(call, is_single, lambda leaf: leaf.item(), only)
+    return with_leaves(call, is_single, lambda leaf: leaf.item(), only)
 
 
 def _of_numbers(
@@ -263,7 +253,7 @@ def _of_numbers(
     def is_number(value: Any) -> bool:
         return isinstance(value, kinds) and not isinstance(value, bool)
 
-    return _with_leaves(call, is_number, change, only)
+    return with_leaves(call, is_number, change, only)
 
 
 def _as_rows(call: Call) -> Call:
@@ -320,28 +310,6 @@ def _without_key(call: Call, at: int) -> Call:
         return {key: each for key, each in value.items() if key != keys[at]} if type(value) is dict else value
 
     return Call(tuple(map(changed, call.args)), {name: changed(each) for name, each in call.kwargs.items()})
-
-
-def _with_leaves(
-    call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any], only: int | None = None
-) -> Call:
-    """Change some values among the arguments, or `only` one of several.
-
-    Raises:
-        TargetError: there is no such value; or it is the only one.
-    """
-    from torch.utils import _pytree
-
-    leaves, form = _pytree.tree_flatten((call.args, call.kwargs))
-    found = [index for index, leaf in enumerate(leaves) if which(leaf)]
-    if only is not None:
-        found = found[only : only + 1] if len(found) > 1 else []
-    if not found:
-        raise TargetError("no such argument", "")
-    for index in found:
-        leaves[index] = change(leaves[index])
-    args, kwargs = _pytree.tree_unflatten(leaves, form)
-    return Call(args, kwargs)
 
 
 def _cast(call: Call, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> Call:

@@ -32,10 +32,12 @@ class Method(NamedTuple):
 
 def methods(model: Any, mined: Mined) -> list[Method]:
     """Return the public methods that the program's classes define, those first that write what a repair reads."""
+    import torch
+
     outer = list(_methods_of(type(model), "", mined))
     inner: list[Method] = []
     seen: set[type] = {type(model)}
-    for path, module in model.named_modules():
+    for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
         if type(module) not in seen and _is_in(type(module), mined.files):
             seen.add(type(module))
             inner += _methods_of(type(module), path, mined)
@@ -222,6 +224,13 @@ def _of_kind(parameter: inspect.Parameter, value: Any, method: Method, model: An
         names = [name for name, _ in holder_of(method, model).named_buffers()]
         return value if isinstance(value, str) else next(iter((*_texts_in(method), *names)), "")
     return value
+
+
+def modules_of(subject: Any) -> Iterator[Any]:
+    """Yield the modules of a model; of an object that is none, such as one of a class with `__call__`, itself."""
+    import torch
+
+    yield from subject.modules() if isinstance(subject, torch.nn.Module) else (subject,)
 
 
 def own(holder: Any) -> dict[str, Any]:

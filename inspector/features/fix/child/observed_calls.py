@@ -7,7 +7,7 @@ run reads them. Both are runs of one command, in a private folder.
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,7 @@ def observe(
     running: Running = nullcontext,
     backward: bool = True,
     rounding: "Rounding | None" = None,
+    notes_needed: bool = False,
 ) -> SeenCall:
     """Call a subject and describe the call.
 
@@ -170,6 +171,7 @@ def observe(
         running: makes a context for each time that the program's code runs: in the call, and in each backward pass.
         backward: whether to compute gradients of what the call returns.
         rounding: saves the call's values, or compares them with those of another run.
+        notes_needed: whether to note which inputs and tensors of the state a backward pass needs as they are.
     """
     before = StateCheckpoint(subject)
     storages = Storages()
@@ -185,9 +187,11 @@ def observe(
     reference = None if rounding is None else rounding.reference(subject, call)
     raised, outputs, described, failed = "", None, None, None
     gradients: list[tuple[str, Any]] | None = None
+    needed: set[str] = set()
+    noting = _noting(needed, storages) if notes_needed else nullcontext()
     with noting_effects() as effects:
         try:
-            with nullcontext() if around is None else around, running():
+            with nullcontext() if around is None else around, running(), noting:
                 outputs = (subject if called is None else called)(*call.args, **call.kwargs)
         except Exception as error:
             raised = error_text(kind_and_message(error))
@@ -224,7 +228,8 @@ def observe(
     changes = before.changes(after)
     memory = _moved(shared, after.sharing(storages))
     stored = _stored_gradients(call, after, reached, running) if backward and not raised else None
-    return SeenCall(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
+    found = replace(found, state=changes, memory=memory, stored=stored, needed=tuple(sorted(needed)))
+    return SeenCall(found, outputs, gradients)
 
 
 class Rounding:
@@ -260,6 +265,23 @@ def _moved(was: dict[str, str], now: dict[str, str]) -> list[Any]:
         for path in sorted({*was, *now})
         if was.get(path) != now.get(path)
     ]
+
+
+@contextmanager
+def _noting(needed: set[str], storages: Storages) -> Iterator[None]:
+    """Note the names of the memory that autograd saves in the block.
+
+    A write to it before the backward pass, such as the next batch into the tensor of the last one, makes that raise.
+    """
+    from torch.autograd.graph import saved_tensors_hooks
+
+    def pack(tensor: Any) -> Any:
+        needed.add(storages.shared_with(tensor))
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield
+    needed.discard("")
 
 
 def _no_gradients(_subject: Any, _call: Call, _outputs: Any) -> None:

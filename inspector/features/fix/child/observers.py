@@ -8,6 +8,7 @@ import io
 import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from msgspec import Struct
@@ -15,10 +16,18 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import REDRAWN, Mined
+from ctrace.inspector.facts.trial import NEEDED, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
-from ctrace.inspector.features.fix.child.method_arguments import Arguments, Method, arguments, holder_of, methods, own
+from ctrace.inspector.features.fix.child.method_arguments import (
+    Arguments,
+    Method,
+    arguments,
+    holder_of,
+    methods,
+    modules_of,
+    own,
+)
 from ctrace.inspector.features.fix.child.observed_state import leaves_of
 from ctrace.inspector.features.fix.child.other_objects import other_values
 
@@ -74,28 +83,35 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
 
     found: dict[str, Observer] = {
         "called twice": Observer(sequence=_twice, is_crossed=True),
+        NEEDED: Observer(is_crossed=True),
         "under another default dtype": Observer(sequence=_under_another_default_dtype, is_crossed=True),
+        "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
+        "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
     }
-    if not isinstance(subject, torch.nn.Module):
-        return {**found, **_of_attributes(subject, mined)}
+    if isinstance(subject, FunctionType | BuiltinFunctionType):  # a copy has the same globals: they stay as they are
+        return found
     # Early, since only the first of them are repeated with inputs of the other side.
     found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
-    found |= _of_precision() | _of_state() | _of_gradients(subject)
+    found |= _of_gradients(subject)
+    if isinstance(subject, torch.nn.Module):
+        found |= _of_modules(subject)
+    found |= {"copied after a call": Observer(sequence=_copied_after_a_call), "pickled": Observer(_pickled)}
+    return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
+
+
+def _of_modules(subject: Any) -> dict[str, Observer]:
+    """Return observers that do what only modules can."""
+    found = _of_precision() | _of_state()
     found |= {
         "in the other mode": Observer(_in_the_other_mode, is_crossed=True),
         "with layers in place": Observer(_in_place, is_crossed=True),
-        "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
-        "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
         "after a call under inference_mode": Observer(sequence=_after_inference_mode, is_crossed=True),
         "after a call in the other mode": Observer(sequence=_after_the_other_mode),
-        "copied after a call": Observer(sequence=_copied_after_a_call),
-        "pickled": Observer(_pickled),
         "saved": Observer(sequence=_saved),
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
         "loaded": Observer(_loaded, is_crossed=True),
     }
-    found |= _of_parts(subject) | _of_each_state(subject)
-    return found | _of_attributes(subject, mined) | _of_methods(subject, mined)
+    return found | _of_parts(subject) | _of_each_state(subject)
 
 
 # Random numbers
@@ -447,11 +463,8 @@ def _flags(subject: Any, mined: Mined) -> list[str]:
 
 def _holders(subject: Any, path: str) -> Iterator[Any]:
     """Yield the objects that have an attribute of this dotted name, relative to a module of the model."""
-    import torch
-
-    modules = subject.modules() if isinstance(subject, torch.nn.Module) else ()
     *above, name = path.split(".")
-    for module in modules:
+    for module in modules_of(subject):
         holder: Any = module
         for each in above:
             holder = own(holder).get(each)

@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ATTRIBUTE
-from ctrace.inspector.features.fix.child.method_arguments import own
+from ctrace.inspector.features.fix.child.method_arguments import modules_of, own
 
 Value = Callable[[Any], Any]
+
+_OPTIONS = (("none", "mean", "sum"), ("valid", "same"))
+"""What ops of torch take as `reduction` and `padding`: results have other dimensions or sizes then."""
 
 
 def other_values(model: Any, paths: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield changes of a model by name: each gives an attribute that callers choose a value of another kind."""
-    import torch
-
-    if not isinstance(model, torch.nn.Module):
-        return
     for path in paths:
-        held = [place.value for each in model.modules() for place in _places(each, path)]
+        held = [place.value for each in modules_of(model) for place in _places(each, path)]
         for kind in dict.fromkeys(kind for each in held for kind in _kinds(each)):
             yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
 
@@ -36,9 +35,28 @@ class _Place(NamedTuple):
     value: Any
 
     def set(self, value: Any) -> None:
-        """Replace the value, also a field of a frozen dataclass."""
-        store = self.holder if isinstance(self.holder, dict) else own(self.holder)
+        """Replace the value, also a field of a frozen dataclass.
+
+        Raises:
+            TargetError: a buffer would be no tensor.
+        """
+        import torch
+
+        store = _store(self.holder, self.key)
+        is_buffer = isinstance(self.holder, torch.nn.Module) and store is self.holder._buffers
+        if is_buffer and not isinstance(value, torch.Tensor):
+            raise TargetError("a buffer is a tensor", "")
         store[self.key] = value
+
+
+def _store(holder: Any, key: Any) -> dict[Any, Any]:
+    """Return where an object has an attribute, or a dictionary an entry: a module may register it as a buffer."""
+    import torch
+
+    if isinstance(holder, dict):
+        return holder
+    is_buffer = isinstance(holder, torch.nn.Module) and key in holder._buffers
+    return holder._buffers if is_buffer else own(holder)
 
 
 def _places(module: Any, path: str) -> Iterator[_Place]:
@@ -50,7 +68,7 @@ def _places(module: Any, path: str) -> Iterator[_Place]:
         node = node.value
     holder, value = None, module
     for key in keys:
-        holder, store = value, value if isinstance(value, dict) else own(value)
+        holder, store = value, _store(value, key)
         if key not in store:
             return
         value = store[key]
@@ -62,8 +80,13 @@ def _kinds(value: Any) -> dict[str, Value]:
     import torch
     from torch.utils import _pytree
 
+    if isinstance(value, bool):
+        return {"the opposite": lambda flag: not flag}
     if type(value) is int:
-        return {"a fraction": lambda number: number + 0.5}
+        return {"a fraction": lambda number: number + 0.5, "a larger number": lambda number: number + 1}
+    for words in _OPTIONS:
+        if isinstance(value, str) and value in words:
+            return {repr(word): lambda _, to=word: to for word in words if word != value}  # type: ignore[misc]
     if isinstance(value, torch.dtype):
         return {f"{name}": lambda _, to=name: getattr(torch, to) for name in ("int32", "float64")}  # type: ignore[misc]
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
@@ -105,7 +128,7 @@ def _of_one_tensor(value: Any) -> Any:
 def _setting(path: str, kind: str) -> Callable[[Any], Any]:
     def prepare(model: Any) -> Any:
         changed = False
-        for place in [place for each in model.modules() for place in _places(each, path)]:
+        for place in [place for each in modules_of(model) for place in _places(each, path)]:
             value = _kinds(place.value).get(kind)
             if value is not None:
                 place.set(value(place.value))

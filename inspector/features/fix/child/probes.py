@@ -1,13 +1,13 @@
 """Inputs derived from a scenario's, to reach more: other branches, odd values, other dtypes and sizes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ctrace.inspector.capture.calls.call_tensors import recast, resized, restrided
+from ctrace.inspector.capture.calls.call_tensors import recast, restrided
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.fix.child.call_values import mapped, tensors
+from ctrace.inspector.features.fix.child.call_values import mapped, resized, tensors, with_leaves
 
 Change = Callable[[Call], Call]
 
@@ -257,35 +257,12 @@ def _random(leaf: Any, scale: float) -> Any:
     return torch.randn(leaf.shape, device=leaf.device, dtype=torch.float32) * scale
 
 
-def _leaves(call: Call) -> Iterator[Any]:
-    from torch.utils import _pytree
-
-    yield from _pytree.tree_leaves((call.args, call.kwargs))
-
-
 def _numbers(call: Call, change: Callable[[Any], Any]) -> Call:
-    from torch.utils import _pytree
-
-    def is_number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-
-    if not any(map(is_number, _leaves(call))):
-        raise TargetError("no number", "")
-    args, kwargs = _pytree.tree_map(
-        lambda value: change(value) if is_number(value) else value, (call.args, call.kwargs)
-    )
-    return Call(args, kwargs)
+    return with_leaves(call, lambda leaf: isinstance(leaf, int | float) and not isinstance(leaf, bool), change)
 
 
 def _inverted(call: Call) -> Call:
-    from torch.utils import _pytree
-
-    if not any(isinstance(value, bool) for value in _leaves(call)):
-        raise TargetError("no flag", "")
-    args, kwargs = _pytree.tree_map(
-        lambda value: not value if isinstance(value, bool) else value, (call.args, call.kwargs)
-    )
-    return Call(args, kwargs)
+    return with_leaves(call, lambda leaf: isinstance(leaf, bool), lambda flag: not flag)
 
 
 def _computed(call: Call) -> Call:

@@ -19,7 +19,7 @@ from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
+from ctrace.inspector.facts.trial import NEEDED, ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     emptied,
     many,
@@ -241,6 +241,7 @@ class Probing:
                     running=partial(self._watch.during, name),
                     backward=self._request.gradients and way.backward(),
                     rounding=self._rounding,
+                    notes_needed=name.rpartition(", ")[2].partition(ON)[0] == NEEDED,
                 )
         except CallTooLongError:
             self._unended += 1

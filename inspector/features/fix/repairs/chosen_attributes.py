@@ -12,11 +12,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from ctrace.inspector.source.absent_values import assigned_values
-from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_self, last_name
+from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_none, is_self, keyword_of, last_name
 
 _DEEPEST = 3
 """Names that are followed back to the attributes that they were computed from."""
 _MOST_OF_CALLERS = 4
+_KEEPING_DTYPE = frozenset(("as_tensor", "asarray", "from_numpy", "tensor"))
+"""Functions that make a tensor of what they get, in its dtype."""
 
 
 def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
@@ -74,12 +76,37 @@ def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunc
         for each in ast.walk(function):
             match each:
                 case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
-                    if found == root and _depends(value, given):
+                    if found == root and (_depends(value, given) or _has_chosen_dtype(value, given)):
                         return True
+                case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=found), value, *_]):
+                    if found == root and (_depends_as_buffer(value, given) or _has_chosen_dtype(value, given)):
+                        return True
+    return False
+
+
+def _depends_as_buffer(value: ast.expr, given: Collection[str]) -> bool:
+    """Whether a buffer is what a caller gives, or one of two tensors; one that may be None is asked about instead."""
+    sides = [side for each in ast.walk(value) if isinstance(each, ast.IfExp) for side in (each.body, each.orelse)]
+    return _depends(value, given) and not any(map(is_none, sides))
+
+
+def _is_given(value: ast.expr, given: Collection[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in given
+
+
+def _has_chosen_dtype(value: ast.expr, given: Collection[str]) -> bool:
+    """Whether a call makes a tensor of a dtype that is an argument, or that of an argument: an array has float64."""
+    for each in ast.walk(value):
+        if isinstance(each, ast.Call):
+            dtype = keyword_of(each, "dtype")
+            if dtype is None and last_name(each.func) in _KEEPING_DTYPE:
+                dtype = next(iter(each.args), None)
+            if dtype is not None and _is_given(dtype, given):
+                return True
     return False
 
 
 def _depends(value: ast.expr, given: Collection[str]) -> bool:
     if isinstance(value, ast.Name):
-        return value.id in given
+        return _is_given(value, given)
     return any(isinstance(each, ast.IfExp | ast.BoolOp) for each in ast.walk(value))

@@ -16,6 +16,7 @@ KINDS = (
     "inputs",
     "state",
     "memory",
+    "needed",
     "printed",
     "logged",
     "warned",
@@ -31,6 +32,7 @@ _CHECKS = {
     "inputs": "inputs_equal",
     "state": "state_equal",
     "memory": "memory_equal",
+    "needed": "backward_needs_equal",
     "printed": "prints_equal",
     "logged": "logs_equal",
     "warned": "warnings_equal",
@@ -44,11 +46,13 @@ _WORDS = {
     "inputs": "changes its inputs differently",
     "state": "leaves different state behind",
     "memory": "lets different tensors share memory",
+    "needed": "needs more for a backward pass",
     "printed": "prints something else",
     "logged": "logs something else",
     "warned": "warns differently",
     "random": "draws different random numbers",
 }
+_OF_BACKWARD = ("gradients", "stored", "needed")
 WRITTEN = frozenset(("printed", "logged", "warned"))
 """Output that a repair may drop only if the author agrees."""
 _TENSOR = ("type", "dtype", "shape", "stride", "device", "layout", "requires_grad", "shared memory", "values")
@@ -105,13 +109,13 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
             yield CallDifference(one.name, one.call, "raised", detail)
         return
-    skipped = set() if gradients else {"gradients", "stored"}
+    skipped = set() if gradients else {*_OF_BACKWARD}
     if bool(one.raised) != bool(other.raised):
-        skipped |= {"outputs", "gradients", "stored"}  # that one of the two has none follows from what it raises
+        skipped |= {"outputs", *_OF_BACKWARD}  # that one of the two has none follows from what it raises
     for kind in [each for each in KINDS if each not in skipped]:
         if getattr(one, kind) == getattr(other, kind) or (kind == "raised" and _is_traced(one.raised, other.raised)):
             continue
-        was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
+        was, now = (to_builtins(each) for each in _pair(kind, one, other))
         if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
         if not gradients:
@@ -121,6 +125,13 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             yield CallDifference(one.name, one.call, kind, described(kind, was, now), refuses)
             if refuses and one.name.endswith(_SUBCLASS):
                 return  # what a call that raises does not return or print follows from that
+
+
+def _pair(kind: str, one: Entry, other: Entry) -> tuple[Any, Any]:
+    """Return what to compare: of what a backward pass needs, only what it did not need before."""
+    if kind == "needed":
+        return (), tuple(each for each in other.needed if each not in one.needed)
+    return getattr(one, kind), getattr(other, kind)
 
 
 _TRACED = "TorchRuntimeError: RuntimeError when making fake tensor call"
@@ -168,6 +179,8 @@ def described(kind: str, was: Any, now: Any) -> str:
         return _of_state(was or [], now or [])
     if kind == "memory":
         return _of_memory(was or [], now or [])
+    if kind == "needed":
+        return f"a backward pass raises if {_short(', '.join(now))} is written to before it, and did not before"
     if kind in WRITTEN:
         return f"{_quoted(was)} before, {_quoted(now)} after"
     if kind == "stored":

@@ -11,6 +11,7 @@ from ctrace.inspector.features.fix.repairs.chosen_attributes import chosen_attri
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
+from ctrace.inspector.features.fix.repairs.syntax.shared_names import VIEWS
 from ctrace.inspector.source.attribute_writes import family, writes
 from ctrace.inspector.source.text import parsed, replaced_lines
 
@@ -188,7 +189,7 @@ def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
                 if isinstance(method, _FUNCTIONS) and method.name != "__init__":
                     found |= dict.fromkeys(_lines_that_write(file, method, frozenset(attributes), lines))
         elif isinstance(owner, _FUNCTIONS):
-            names = _bound_on(owner, lines)
+            names = _sharing(owner, _bound_on(owner, lines))
             if names:
                 found |= dict.fromkeys(_lines_that_write(file, owner, frozenset(names), lines, is_local=True))
     found |= dict.fromkeys(other_writers(file, before, after))
@@ -256,6 +257,25 @@ def _bound_on(function: ast.AST, lines: Collection[int]) -> set[str]:
     return found - {"self"}
 
 
+def _sharing(function: ast.AST, names: set[str]) -> set[str]:
+    """Add the local names that may share memory with some, as `rows` and `table` do after `rows = table[:4]`."""
+    pairs = [
+        (each.id, root)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for root in _viewed(node.value)
+        for each in node.targets
+        if isinstance(each, ast.Name)
+    ]
+    found = set(names)
+    while found:
+        more = {name for pair in pairs if found & {*pair} for name in pair} - found - {"self"}
+        found |= more
+        if not more:
+            break
+    return found
+
+
 def _lines_that_write(
     file: str, function: ast.AST, names: frozenset[str], lines: Collection[int], *, is_local: bool = False
 ) -> Iterator[Condition]:
@@ -292,6 +312,17 @@ def _written_in(node: ast.AST) -> Iterator[ast.expr]:
             text = _literal(name)
             if isinstance(text, str):
                 yield ast.Attribute(holder, text)
+
+
+def _viewed(value: ast.expr) -> Iterator[str]:
+    """Yield the local name whose memory a value may share: t, t[0], t.T, t.view(2)."""
+    match value:
+        case ast.Name(id=name):
+            yield name
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner, attr="T" | "mT" | "data" | "real"):
+            yield from _viewed(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in VIEWS:
+            yield from _viewed(inner)
 
 
 def _names(target: ast.expr) -> set[str]:

@@ -13,6 +13,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import (
     ATTRIBUTE,
     MOST_ALONE,
+    NEEDED,
     NO_ELEMENTS,
     ON,
     REDRAWN,
@@ -99,6 +100,7 @@ _UNUSUAL = {
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in _ALONE},
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
+    NEEDED: "Are inputs and state never written to between a call and its backward pass? With such a write, {}",
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
@@ -494,7 +496,8 @@ def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
     what, _, other = probe.partition(ON)
-    return what if other.startswith(REDRAWN) or what in _WITHOUT_ELEMENTS or what.startswith(ATTRIBUTE) else probe
+    is_named = what in (*_WITHOUT_ELEMENTS, NEEDED) or what.startswith(ATTRIBUTE)
+    return what if is_named or other.startswith(REDRAWN) else probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:

@@ -454,5 +454,5 @@ def test_a_test_that_only_raises_keeps_no_number_out_of_the_graph(text: str, lin
 )
 def test_what_a_number_in_the_graph_changes_is_a_question(text: str, then: str, asked: str):
     run = scene(ran(written(text, then), broken(4, expression="x.item()")))
-    found = " ".join(value_rules.scalar_questions(run, [each.id for each in run.causes]))
+    found = " ".join(value_rules.scalar_questions(run))
     assert (asked in found) if asked else not found

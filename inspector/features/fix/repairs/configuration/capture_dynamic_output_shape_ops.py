@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
+from ctrace.inspector.diagnosis.rules.shape_rules import shape_questions
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
 
 _NAME = "capture_dynamic_output_shape_ops"
@@ -13,7 +14,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
     for each in with_settings(scene, frozenset((_NAME, _SCALARS))):
         line = f"{dynamo_line(_NAME)}\n{dynamo_line(_SCALARS)}"
         summary = f"Keep data-dependent shapes in the graph: set {_NAME} and {_SCALARS}."
-        yield Setting(summary, each.causes, line)
+        yield Setting(summary, each.causes, line, question=" ".join(shape_questions(scene)))
 
 
 REPAIR = ConfigurationRepair(_NAME, "Keep data-dependent shapes in the graph", _find)

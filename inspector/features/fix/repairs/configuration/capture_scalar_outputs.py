@@ -15,7 +15,7 @@ def _find(scene: DiagnosisScene) -> Iterator[Setting]:
             f"Keep numbers of tensors in the graph: set {_NAME}.",
             each.causes,
             dynamo_line(_NAME),
-            question=" ".join(scalar_questions(scene, each.causes)),
+            question=" ".join(scalar_questions(scene)),
         )
 
 

@@ -177,7 +177,7 @@ _HEADER = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
 _NEW = SMOOTH - {"einsum"} | {"clone"}  # einsum may return a view: `einsum("ij->ji", x)`
 _READS = _NEW | OTHER_OPS | TESTS | FACTS
 _KEEPS = words("append extend insert add data_ptr untyped_storage storage is_set_to share_memory_")
-_VIEWS = words(
+VIEWS = words(
     """
     view reshape flatten unsqueeze squeeze permute transpose t expand narrow unfold chunk split select
     contiguous view_as reshape_as expand_as to type type_as float double half bfloat16 detach swapaxes movedim
@@ -192,7 +192,7 @@ def _is_view(code: ParsedFile, node: cst.CSTNode) -> bool:
 
     if isinstance(node, cst.Name | cst.Attribute | cst.Subscript):
         return True
-    return isinstance(node, cst.Call) and op_of(code, node) in _VIEWS
+    return isinstance(node, cst.Call) and op_of(code, node) in VIEWS
 
 
 def escaping(code: ParsedFile, after: cst.CSTNode, *, returns: bool = True) -> set[str]:
@@ -403,7 +403,7 @@ def _bare_names(node: cst.CSTNode) -> set[str]:
         return _bare_names(node.body) | _bare_names(node.orelse)
     if isinstance(node, cst.Attribute) and node.attr.value in {"T", "mT", "data", "real", "grad"}:
         return _bare_names(node.value)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in VIEWS:
         return _bare_names(node.func.value)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in {"dict", "list", "tuple"}:
         return {name for arg in node.args for name in _bare_names(arg.value)}

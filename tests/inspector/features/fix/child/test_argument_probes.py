@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ from ctrace.inspector.features.fix.child.argument_probes import (
     refusal,
     spelled_out,
 )
+from ctrace.inspector.features.fix.child.call_values import with_leaves
 from ctrace.inspector.features.fix.child.observation import ModelObserver
+from ctrace.inspector.features.fix.child.probes import probes
 from ctrace.inspector.features.fix.repairs.comparing import differences
 
 Forward = Callable[..., Any]
@@ -278,3 +281,49 @@ def test_a_count_on_the_left_of_16_bits_is_rounded():
     probe = "model in bfloat16 on integers of 257"
     found = differences(*(observed(each, (x, torch.tensor([4, 2])), probe) for each in (weighted, weighted_by_tensor)))
     assert f"base, {probe}" in {each.entry for each in found}
+
+
+# Objects that are no tree for torch
+
+
+@dataclass(frozen=True)
+class Config:
+    layers: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    x: Any
+    rate: int = 2
+    is_new: bool = False
+    config: Any = None
+
+
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        ("batch 1", ((1, 3), 2, False)),
+        ("dimension 1 larger", ((2, 4), 2, False)),
+        ("numbers larger", ((2, 3), 21, False)),
+        ("integers as floats", ((2, 3), 2.0, False)),
+        ("flags inverted", ((2, 3), 2, True)),
+    ],
+)
+def test_an_object_that_holds_tensors_is_changed_like_its_parts(probe: str, expected: Any):
+    settings = Config(3)
+    call = Call((Batch(torch.ones(2, 3), config=settings),), {})
+    changes = {**probes(), **other_shapes(), **other_kinds(lambda call: call)}
+    batch = changes[probe](call).args[0]
+    assert (tuple(batch.x.shape), batch.rate, batch.is_new) == expected
+    assert type(batch.rate) is type(expected[1])
+    assert batch.config is settings, "it holds no tensor"
+    assert call.args[0] == Batch(call.args[0].x, config=settings), "the arguments stay as they are"
+
+
+def test_leaves_of_an_object_that_is_passed_twice_change_once():
+    batch = Batch(torch.ones(2), rate=3)
+    made = with_leaves(Call((batch, batch), {}), lambda leaf: isinstance(leaf, int), lambda number: number + 1)
+    assert made.args[0] is made.args[1]
+    assert (made.args[0].rate, made.args[0].is_new) == (4, 1)
+    with pytest.raises(TargetError):
+        with_leaves(Call((batch,), {}), lambda leaf: isinstance(leaf, str), lambda text: text)

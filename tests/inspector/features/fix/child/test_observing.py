@@ -106,6 +106,32 @@ def test_a_frozen_parameter_of_the_other_side_is_trained_there():
     assert "gradient" in {about(each) for each in found}
 
 
+def gated(self: Any, x: torch.Tensor) -> Any:
+    h = self.linear.bias + x
+    if x.sum() < 0:
+        h = h * x
+    return h
+
+
+def test_what_a_backward_pass_of_the_other_side_needs():
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear.bias + x
+        return torch.where(x.sum() < 0, h * x, h)
+
+    def without_inputs(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear.bias + x
+        return torch.where(x.sum() < 0, torch.where(x.sum() < 0, h, 1) * torch.where(x.sum() < 0, x, 1), h)
+
+    watched = condition(gated, "x.sum() < 0", 2)
+    found = [each for each in apart(gated, after, watched) if each.kind == "needed"]
+    assert [each.entry for each in found] == ["base, noting what a backward pass needs"]
+    assert found[0].detail == "a backward pass raises if input 0 is written to before it, and did not before"
+    assert about(found[0]) == "gradient"
+    assert not apart(gated, gated, watched)
+    # What is no longer needed may be written to: no program relies on the error.
+    assert not [each for each in apart(gated, without_inputs, watched) if each.kind == "needed"]
+
+
 @pytest.mark.parametrize(
     ("probe", "after"),
     [
@@ -488,3 +514,35 @@ def test_each_op_refuses_several_elements_alike(size: int):
 
     assert text(lambda x: x.item()) == text(bool) == text(lambda x: x.reshape(()))
     assert text(lambda x: x.reshape(3)) != text(bool)
+
+
+# Subjects that are no modules
+
+
+class Head:
+    def __init__(self) -> None:
+        self.offset = torch.zeros(3)
+        self.is_wide = False
+        self.rate = 2
+
+    def __call__(self, x: torch.Tensor) -> Any:
+        return x * self.rate if self.is_wide else x + self.offset
+
+    def widen(self) -> None:
+        self.is_wide = True
+
+
+def test_an_object_of_a_class_with_call_is_observed_like_a_module():
+    found = observers(Head(), Mined(attributes=("is_wide",), chosen=("rate",)))
+    expected = {"under autocast", "under no_grad", "all trained", "pickled", "is_wide = True", "after widen()"}
+    assert {*expected, "object with rate as a fraction"} <= set(found)
+    assert any(each.endswith("offset alone trained") for each in found)
+    assert "loaded" not in found
+    assert found["object with rate as a fraction"].prepare(Head()).rate == 2.5
+
+
+def test_a_function_keeps_what_it_shares_with_its_copies():
+    found = observers(error_text, Mined())
+    assert {"called twice", "under autocast", "under no_grad"} <= set(found)
+    assert not {"all trained", "pickled"} & set(found)
+    assert not any(each.prepare is not found["called twice"].prepare for each in found.values())

@@ -10,9 +10,11 @@ import pytest
 import torch
 from msgspec.structs import replace
 from torch import nn
+from torch.nn import functional
 
 from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.child.other_objects import other_values
@@ -114,12 +116,47 @@ def always_doubled(self: Any, x: Any, n: Any) -> Any:
     return n + 0
 
 
+def reduced(self: Any, x: Any, n: Any) -> Any:
+    loss = functional.mse_loss(x, x * 2, reduction=self.held)
+    return loss * x.amax(0) if x.sum() > 100 else loss + 0
+
+
+def selected_loss(self: Any, x: Any, n: Any) -> Any:
+    loss = functional.mse_loss(x, x * 2, reduction=self.held)
+    return torch.where(x.sum() > 100, loss * x.amax(0), loss + 0)
+
+
+def gated(self: Any, x: Any, n: Any) -> Any:
+    gate = x.amax(1, keepdim=self.held)
+    return gate * x.amin(1, keepdim=True) if x.sum() > 100 else gate + 0
+
+
+def selected_gate(self: Any, x: Any, n: Any) -> Any:
+    gate = x.amax(1, keepdim=self.held)
+    return torch.where(x.sum() > 100, gate * x.amin(1, keepdim=True), gate + 0)
+
+
+def mirrored(self: Any, x: Any, n: Any) -> Any:
+    y = (x + 0)[None].expand(self.held, -1, -1)
+    y[y < 0] *= -1
+    return y.sum(0)
+
+
+def mirrored_by_mask(self: Any, x: Any, n: Any) -> Any:
+    y = (x + 0)[None].expand(self.held, -1, -1)
+    y.copy_(torch.where(y < 0, y * -1, y))
+    return y.sum(0)
+
+
 def observed(forward: Forward, held: Any, probes: tuple[str, ...] | None) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
     net.held = copy.deepcopy(held)
     ways = {"base": Way(lambda: Call((torch.tensor([[1.0, -2.0, 3.0]] * 3), torch.tensor([1, 2, 3])), {}))}
-    names = ("an empty one", "a fraction", "a number", "one row in memory", "one tensor", "int32", "float64")
-    chosen = tuple(f"base, attribute held as {each}" for each in names)
+    names = (
+        *("an empty one", "a fraction", "a larger number", "a number", "one row in memory", "one tensor", "int32"),
+        *("float64", "the opposite", "'mean'", "'sum'", "'none'"),
+    )
+    chosen = tuple(f"base, object with held as {each}" for each in names)
     request = ProofRequest("", probes=probes or chosen, seconds=600.0, mined=Mined(chosen=("held",)))
     observer = ModelObserver(Loaded(net, ways), request, train=False)
     entries = tuple(each.entry for each in observer.observe())
@@ -147,6 +184,10 @@ def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
         (decayed, selected_decay, (0.5, 0.25), {"an empty one"}),
         (decayed, decayed, (0.5, 0.25), set()),
         (weighted, weighted_in_place, defaultdict(float, {0: 2.0}), {"an empty one"}),
+        (reduced, selected_loss, "none", {"'mean'", "'sum'"}),
+        (reduced, reduced, "none", set()),
+        (gated, selected_gate, True, {"the opposite"}),
+        (mirrored, mirrored_by_mask, 1, {"a larger number"}),
     ],
 )
 def test_an_attribute_of_another_kind(before: Forward, after: Forward, held: Any, kinds: set[str]):
@@ -175,9 +216,20 @@ def test_a_part_of_what_an_attribute_holds(held: Any, path: str, value: float | 
     net = nn.Module()
     net.held = held
     found = dict(other_values(net, (path, "missing", "held.missing")))
-    assert set(found) == ({f"attribute {path} as a fraction"} if value is not None else set())
-    for prepare in found.values():
-        assert eval(f"net.{path}", {"net": prepare(net)}) == value
+    names = [f"object with {path} as a {kind}" for kind in ("fraction", "larger number")]
+    assert list(found) == (names if value is not None else [])
+    if value is not None:
+        assert eval(f"net.{path}", {"net": found[names[0]](net)}) == value
+
+
+def test_a_buffer_of_another_dtype():
+    net = nn.Module()
+    net.register_buffer("held", torch.zeros(3))
+    found = dict(other_values(net, ("held",)))
+    with pytest.raises(TargetError):
+        found["object with held as a number"](net)
+    assert found["object with held as float64"](net).held.dtype is torch.float64
+    assert "held" in net.state_dict()
 
 
 def test_a_loop_is_also_called_with_inputs_that_end_it_at_once():
@@ -191,4 +243,4 @@ def test_a_loop_is_also_called_with_inputs_that_end_it_at_once():
     first = Observed(tuple(each.entry for each in observer.observe()), observer.watch.result(), observer.probed)
     again = ModelObserver(Loaded(after, ways), replace(request, probes=first.probes, conditions=()), train=False)
     found = differences(first, Observed(tuple(each.entry for each in again.observe())))
-    assert any(each.entry.startswith("base, attribute held as a fraction on ") for each in found), found
+    assert any(each.entry.startswith("base, object with held as a fraction on ") for each in found), found

@@ -139,6 +139,34 @@ def program(**parts: str) -> str:
     return text
 
 
+@pytest.mark.parametrize(
+    ("above", "below", "found"),
+    [
+        ("x = base[:, :4]", "base.mul_(0.9)", True),
+        ("x = base.view(4, -1)", "base[0] = 0", True),
+        ("x = base.T", "base += 1", True),
+        ("x = base * 2", "base.mul_(0.9)", False),
+        ("x = torch.relu(base)", "base.mul_(0.9)", False),
+        ("x = torch.relu(base); y = torch.zeros(3)", "y.mul_(0.9)", False),
+        ("x = base * 2; rows = x[:2]", "rows.mul_(0.9)", True),
+    ],
+)
+def test_what_shares_memory_with_a_name_is_written_on_a_line_that_must_run(above: str, below: str, found: bool):
+    before = f"""\
+def forward(self, base, step):
+    {above}
+    if x.norm() > 8:
+        x = x * 0.5
+    if step in self.milestones:
+        {below}
+    return x
+"""
+    after = before.replace(
+        "    if x.norm() > 8:\n        x = x * 0.5\n", "    x = torch.where(x.norm() > 8, x * 0.5, x)\n"
+    )
+    assert [each.line for each in writers("f.py", before, after)] == ([6] if found else [])
+
+
 def lines_of(text: str) -> list[str]:
     old = next(each for each in text.splitlines() if "if x.norm()" in each)
     body = text.splitlines()[text.splitlines().index(old) + 1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.trial import Entry, Observed
+from ctrace.inspector.facts.trial import NEEDED, Entry, Observed
 from ctrace.inspector.features.fix.child.argument_probes import emptied, other_kinds, other_shapes, spelled_out
 from ctrace.inspector.features.fix.repairs.comparing import differences
 from ctrace.inspector.features.fix.repairs.proving import _accepted, _parted, _question_about
@@ -42,9 +42,18 @@ def test_masks_with_another_result_differ():
 
 @pytest.mark.parametrize(("first", "kept"), [(OTHER, False), ("", True)])
 def test_how_an_attribute_of_another_kind_is_refused_does_not_matter(first: str, kept: bool):
-    name = "base, attribute rate as a fraction on negated"
+    name = "base, object with rate as a fraction on negated"
     before, after = Observed((Entry(name, raised=first),)), Observed((Entry(name, raised=REFUSED),))
     unusual, found = _parted(_accepted(differences(before, after), before, after))
     assert [each.entry for each in unusual] == ([name] if kept else [])
     assert not found
     assert all(_question_about(each).startswith("Do all objects have `self.rate` of") for each in unusual)
+
+
+def test_what_a_backward_pass_needs_now_is_a_question_for_either_side():
+    name = f"base, {NEEDED} on negated"
+    before, after = Observed((Entry(name),)), Observed((Entry(name, needed=("state mask",)),))
+    unusual, found = _parted(differences(before, after))
+    assert not found
+    assert _question_about(unusual[0]).endswith("raises if state mask is written to before it, and did not before.")
+    assert not differences(after, before), "the rest may be written to"
