@@ -20,8 +20,8 @@ _NCCL = re.compile(r"\bNCCL\b|ProcessGroupNCCL|not safe to split|not support spl
 _SAYS = re.compile(rf"{_NCCL.pattern}|not compiled with CUDA|Cannot access accelerator device")
 """What torch says where C++ code refuses, or where this build lacks a class or a backend (2.11 to 2.13)."""
 _ON_CPU = (
-    'let it take the CPU where there is no GPU: device = "cuda" if torch.cuda.is_available() else "cpu"; '
-    "--target generates a GPU's code"
+    "a rank's tensors are on the CPU, which has no such thing: leave that line out under --world, or let the program "
+    "find no GPU (CUDA_VISIBLE_DEVICES=)"
 )
 _WITHOUT_NCCL = "use that only where torch has NCCL: if torch.distributed.is_nccl_available()"
 _UNREADABLE = (EOFError, UnpicklingError)
