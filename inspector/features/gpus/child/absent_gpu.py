@@ -81,6 +81,7 @@ def _installed(recorder: Recorder, when: When, taken: _Taken) -> Iterator[None]:
 
         when("torch", install)
         when("torch.nn.parallel.distributed", lambda module: patches.enter_context(_ddp_on_cpu(module)))
+        when("torch.distributed.fsdp._flat_param", lambda module: patches.enter_context(_fsdp_gathers(module)))
         when("torch.distributed.fsdp._runtime_utils", lambda module: patches.enter_context(_fsdp_unchecked(module)))
         when("torch.distributed.fsdp._init_utils", lambda module: patches.enter_context(_fsdp_on_cpu(module)))
         yield
@@ -164,9 +165,9 @@ def _of_cuda(answers: DeviceAnswers) -> dict[str, Callable[..., Any]]:
         "get_sync_debug_mode": lambda: 0,
         "can_device_access_peer": lambda *_: True,
         "memory_summary": lambda *_args, **_kwargs: "",
-        "current_stream": lambda *_: Stream(),
-        "default_stream": lambda *_: Stream(),
-        "stream": lambda stream: stream or Stream(),
+        "current_stream": lambda *_: IdleStream(),
+        "default_stream": lambda *_: IdleStream(),
+        "stream": lambda stream: stream or IdleStream(),
         "range_push": lambda *_: 0,
     }
 
@@ -178,13 +179,13 @@ def _of_accelerator(torch: Any, answers: DeviceAnswers) -> dict[str, Callable[..
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
         "current_device_index": lambda: answers.index,
         "set_device_index": answers.choose,
-        "current_stream": lambda *_: Stream(),
+        "current_stream": lambda *_: IdleStream(),
         "set_stream": _nothing,
         "synchronize": _nothing,
     }
 
 
-class Stream:
+class IdleStream:
     """Stands for a stream of a GPU: all of its work is done when it is asked for."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_kwargs: Any) -> None:
@@ -205,7 +206,7 @@ class Stream:
 
     def record_event(self, event: Any = None) -> Any:
         """Record an event now."""
-        event = event or Event()
+        event = event or IdleEvent()
         event.record(self)
         return event
 
@@ -222,7 +223,7 @@ class Stream:
         """Return the lowest and the highest priority."""
         return 0, -1
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> "IdleStream":
         """Make it the current stream."""
         return self
 
@@ -230,7 +231,7 @@ class Stream:
         """Make the earlier one current."""
 
 
-class Event:
+class IdleEvent:
     """Stands for an event of a stream; times are the CPU's."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
@@ -250,7 +251,7 @@ class Event:
         """Say that all is done."""
         return True
 
-    def elapsed_time(self, end_event: "Event") -> float:
+    def elapsed_time(self, end_event: "IdleEvent") -> float:
         """Return the milliseconds between two events, on the CPU."""
         return max((end_event._at - self._at) * 1e3, 1e-6)
 
@@ -281,7 +282,13 @@ class _DeviceOf(_Device):
 @contextmanager
 def _classes(torch: Any, _taken: _Taken) -> Iterator[None]:
     """Replace the classes of `torch.cuda` that C++ code would make."""
-    replaced = {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "device": _Device, "device_of": _DeviceOf}
+    replaced = {
+        "Stream": IdleStream,
+        "ExternalStream": IdleStream,
+        "Event": IdleEvent,
+        "device": _Device,
+        "device_of": _DeviceOf,
+    }
     with ExitStack() as patches:
         for name, kind in replaced.items():
             patches.enter_context(patched(torch.cuda, name, kind))
@@ -390,6 +397,30 @@ def _fsdp_on_cpu(module: Any) -> Iterator[None]:
         patched(module, "_get_compute_device", lambda *_args: torch.device("cpu")),
         patched(module._FSDPDeviceHandle, "from_device", staticmethod(from_device)),
     ):
+        yield
+
+
+class _Gathering:
+    """`torch.distributed` for FSDP1, which on the CPU gathers into a list of parts, and on GPUs into one tensor."""
+
+    def __init__(self, distributed: Any) -> None:
+        self._distributed = distributed
+        single = getattr(distributed, "all_gather_single", None)  # its name from 2.13 on
+        self._into = single or distributed.all_gather_into_tensor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._distributed, name)
+
+    def all_gather(self, parts: list[Any], part: Any, group: Any = None) -> Any:
+        """Gather into the tensor of which the parts are views."""
+        whole = parts[0].as_strided((sum(each.numel() for each in parts),), (1,))
+        return self._into(whole, part, group)
+
+
+@contextmanager
+def _fsdp_gathers(module: Any) -> Iterator[None]:
+    """Let FSDP1 gather as on GPUs (distributed/fsdp/_flat_param.py: `_all_gather_flat_param`, 2.11 to 2.13)."""
+    with patched(module, "dist", _Gathering(module.dist)):
         yield
 
 

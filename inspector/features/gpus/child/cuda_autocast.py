@@ -131,8 +131,11 @@ def _kernels() -> Any:
         before = torch.library.get_kernel(op, _KEY) if name in of_cpu else None
         with warnings.catch_warnings():  # torch warns that there was another kernel
             warnings.simplefilter("ignore")
-            library.impl(name, _Kernel(op, rule, before), _KEY, allow_override=True)
+            library.impl(name, _Kernel(op, rule, before), _KEY, with_keyset=True, allow_override=True)
     return library
+
+
+_Cast = Callable[[Sequence[Any], dict[str, Any]], tuple[Any, Any]]
 
 
 class _Kernel:
@@ -144,26 +147,25 @@ class _Kernel:
         self._op = op
         self._op_there = _WITH_DTYPE[str(op)]() if rule == "single_norm" else op
         self._before = before
-        self._cast: Callable[[Sequence[Any], dict[str, Any]], tuple[Any, Any]] = getattr(self, f"_{rule}")
+        self._cast: _Cast | None = getattr(self, f"_{rule}", None)
         self._names = [each.name for each in op._schema.arguments]
         self._torch: Any = torch
-        self._below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+        self._key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+        self._after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.AutocastCPU)
         self.__name__ = str(op)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the op with arguments in the dtypes that they would have on CUDA."""
         torch = self._torch
-        is_cuda = torch.is_autocast_enabled(CUDA)
-        if not is_cuda and self._before is not None:
-            return self._before.call_boxed(self._below, *args, **kwargs)
-        with torch._C._ExcludeDispatchKeyGuard(self._below):
-            if not is_cuda:
-                return self._op(*args, **kwargs)
+        if not torch.is_autocast_enabled(CUDA):
+            if self._before is not None:
+                return self._before.call_boxed(keys, *args, **kwargs)
+            return self._op.redispatch(keys & self._after, *args, **kwargs)
+        if self._cast is None:  # the ops that it consists of are cast
+            return self._op.redispatch(keys & self._after, *args, **kwargs)
+        with torch._C._ExcludeDispatchKeyGuard(self._key):
             args, kwargs = self._cast(args, kwargs)
             return self._op_there(*args, **kwargs)
-
-    def _kept(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return args, kwargs
 
     def _lower(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         return self._to(self._torch.get_autocast_dtype(CUDA), args, kwargs)
