@@ -40,6 +40,28 @@ _NCCL = (2, 27, 5)
 """A version of NCCL that torch's builds for CUDA bring."""
 
 
+def where_absent(source: Source) -> Source:
+    """Let a source act only if this machine has no GPU."""
+
+    @contextmanager
+    def guarded(recorder: Recorder, when: When) -> Iterator[None]:
+        def later(name: str, action: Callable[[ModuleType], None], /) -> None:
+            def act(module: ModuleType) -> None:
+                if not _is_there(sys.modules.get("torch.cuda")):
+                    action(module)
+
+            when(name, act)
+
+        with source(recorder, later):
+            yield
+
+    return guarded
+
+
+def _is_there(cuda: Any) -> bool:
+    return bool(cuda is not None and cuda._is_compiled() and cuda.device_count())
+
+
 def absent_gpu(*, is_named: bool) -> Source:
     """Make the source of what a program needs that takes a GPU, if this machine has none.
 
@@ -73,7 +95,7 @@ def _installed(recorder: Recorder, when: When, taken: _Taken) -> Iterator[None]:
     with ExitStack() as patches:
 
         def install(torch: Any) -> None:
-            if torch.cuda._is_compiled() and torch.cuda.device_count():
+            if _is_there(torch.cuda):
                 return
             for what, part in _PARTS.items():
                 with recorder.watching(what):

@@ -12,7 +12,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE
 from ctrace.inspector.facts.target_facts import UNNAMED_GPU
-from ctrace.inspector.features.gpus.child.absent_gpu import absent_gpu
+from ctrace.inspector.features.gpus.child.absent_gpu import absent_gpu, where_absent
 from ctrace.inspector.features.gpus.child.compile_kernels import Metal
 from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence, StandIns, traced_as_there
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
@@ -31,12 +31,11 @@ def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> It
     if gpu is None and os.environ.get("CUDA_VISIBLE_DEVICES") == "":
         return  # the user hides all GPUs, as for a job on the CPU
     count = 1 if world is None else min(RANKS_PER_NODE, world)
-    yield facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
-    yield absent_gpu(is_named=gpu is not None)
-    yield questions
+    answers = facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
+    for source in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
+        yield source if gpu is not None else where_absent(source)
     if gpu is not None:
         yield interpreter
-    yield traced_as_there
 
 
 def pretence(recorder: Recorder, gpu: TargetGpu) -> Pretence:

@@ -101,7 +101,7 @@ Torch's own code asks them only where there is a GPU (2.13), or in the program's
 guard on `current_device()`, and in a graph, where `get_device_capability()` is a node.
 """
 _AUTOCAST_ASKS = ("is_bf16_supported",)
-"""What torch's own code asks in the name of a program that takes the GPU (amp/autocast_mode.py, 2.11 to 2.13)."""
+"""What autocast asks in the program's name; older GPUs emulate bfloat16 (amp/autocast_mode.py, 2.11 to 2.13)."""
 
 
 def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Source:
@@ -173,8 +173,9 @@ class DeviceAnswers:
         if name == "current_device":
             self.answers[name] = self.index
         if self._questions.is_torchs(frame.f_code.co_filename):
-            is_answered = name in NO_ANSWER or (self.is_present and name in _AUTOCAST_ASKS)
-            return self.answers[name] if is_answered else self.originals[name](*args, **kwargs)
+            if name in _AUTOCAST_ASKS:
+                return True
+            return self.answers[name] if name in NO_ANSWER else self.originals[name](*args, **kwargs)
         as_target = self.as_target or name in NO_ANSWER
         answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
         self._questions.in_frame(frame, f"torch.cuda.{name}()", shown_answer(name, answer), as_target=as_target)
