@@ -391,13 +391,14 @@ def _ddp_on_cpu(module: Any) -> Iterator[None]:
 class _CudaOnCpu:
     """`torch.cuda` for FSDP1, which runs on no CPU and asks first whether there is a GPU."""
 
-    def __init__(self, cuda: Any) -> None:
-        self._cuda = cuda
+    __slots__ = ()  # what follows the objects of a program must not come to all of torch
 
     def __getattr__(self, name: str) -> Any:
+        import torch
+
         if name == "is_available":
             return lambda: True
-        return getattr(self._cuda, name)
+        return getattr(torch.cuda, name)
 
 
 @contextmanager
@@ -412,7 +413,7 @@ def _fsdp_on_cpu(module: Any) -> Iterator[None]:
         return on_cpu(of_number(*args, **kwargs))
 
     def from_device(device: Any) -> Any:
-        return _CudaOnCpu(torch.cuda) if is_gpu(device) else handle_of(device)
+        return _CudaOnCpu() if is_gpu(device) else handle_of(device)
 
     with (
         patched(module, "_get_device_from_device_id", device_of),
