@@ -103,6 +103,13 @@ def test_a_rank_writes_over_no_checkpoint(ctrace: Command, tmp_path: Path) -> No
     assert any("saves.py:17 reads a checkpoint of all ranks" in each["what"] for each in problems)
 
 
+def test_a_collective_that_nothing_waited_for_is_an_input_of_code_for_a_target(ctrace: Command) -> None:
+    ctrace.write("train.py", (PROGRAMS / "gpu_titan.py").read_text())
+    report = ctrace("kernels", "train.py", "--world", "4", "--target", "h100", "--json").report
+    assert {part["graph"] for part in report["parts"] if part["kernels"]} == {"0/0", "0/1"}
+    assert not report["not_emitted"]
+
+
 REDISTRIBUTES = """\
 import torch
 import torch.distributed as dist
