@@ -196,10 +196,18 @@ def test_one_process_takes_the_gpu_that_the_command_line_names(ctrace: Command, 
     assert {each["language"] for each in kernels} <= {"triton", "external"}
 
 
-def test_what_has_no_counterpart_on_the_cpu_stops_at_its_line(ctrace: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.CUDAGraph()",
+        "torch.cuda.FloatTensor(2)",
+        "torch.nn.SyncBatchNorm(4).cuda()(torch.rand(2, 4, 8, device=0))",
+    ],
+)
+def test_what_has_no_counterpart_on_the_cpu_stops_at_its_line(ctrace: Command, tmp_path: Path, line: str) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\nimport torch.distributed as dist\n\ntorch.cuda.set_device(0)\n"
-        'dist.init_process_group("nccl")\ntorch.compile(lambda x: x + 1)(torch.rand(2).cuda())\ntorch.cuda.CUDAGraph()\n'
+        f'dist.init_process_group("nccl")\ntorch.compile(lambda x: x + 1)(torch.rand(2).cuda())\n{line}\n'
     )
     result = ctrace("run", "--world", "4", "train.py")
     assert result.code == 2
