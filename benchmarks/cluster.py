@@ -7,6 +7,9 @@ Each program of `cluster_programs/` runs for real with gloo, all ranks at once, 
 runs alone with `--world N --rank R`. A third, eager run on real ranks counts collectives with torch's `CommDebugMode`,
 and their bytes. `--write` makes the page in `benchmarks/results/`.
 
+A program that takes its GPU without asking cannot run with gloo here: a line that ends in `# cpu: ...` is that code in
+the real run, so that virtual ranks of the program for GPUs are compared with real ranks of the same program on CPUs.
+
 `--divergences` asks `ctrace ranks --world N` instead: in a program with a line `# parts here`, the ranks must part at
 that line, and in all others they must agree.
 """
@@ -14,6 +17,7 @@ that line, and in all others they must agree.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +45,8 @@ PAGE = HERE / "results" / "cluster.md"
 CTRACE = str(Path(sys.executable).parent / "ctrace")
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 PLANTED = "# parts here"
+ON_CPU = re.compile(r"^(?P<indent> *).*# cpu: (?P<other>.*)$", re.MULTILINE)
+"""A line of a program for GPUs, and what stands there where there is none."""
 _HANGING = "parts_"
 """Programs whose real ranks wait for each other in vain."""
 _MOST_SECONDS = 600
@@ -102,9 +108,13 @@ def compared(program: Path, world: int) -> Outcome:
     outcome = Outcome(program.stem, world)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run_real(program, world, folder)
+        text = program.read_text()
+        copied = folder / program.name  # both at the same path, which graphs name
+        copied.write_text(ON_CPU.sub(r"\g<indent>\g<other>", text))
+        run_real(copied, world, folder)
+        copied.write_text(text)
         for rank in range(world):
-            run_virtual(program, world, rank, folder / f"virtual{rank}")
+            run_virtual(copied, world, rank, folder / f"virtual{rank}")
             outcome.differences += [f"rank {rank}: {each}" for each in _rank(folder, rank, outcome)]
             outcome.ranks += 1
     return outcome

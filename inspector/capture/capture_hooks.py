@@ -87,7 +87,15 @@ def capturing(
             # First, since every source waits for imports with it.
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.add(ModeChosen(build, fast))
-            sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, gpu=gpu, cores=cores)
+            sources = _sources(
+                build=build,
+                time_kernels=time_kernels,
+                cost=cost,
+                ops=ops,
+                gpu=gpu,
+                cores=cores,
+                world=None if virtual is None else virtual.world,
+            )
             # The environment is the head of a log: how to read all that follows. The seed is set before anything can
             # draw.
             started = [environment(owned, seed), seeded(seed)]
@@ -137,6 +145,7 @@ def _sources(
     ops: OpCounter | None,
     gpu: TargetGpu | None,
     cores: int | None,
+    world: int | None,
 ) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
@@ -155,8 +164,8 @@ def _sources(
     yield from (userkernels, cuda_graphs, autotuning)
     if has_child_door("fake"):
         yield from child_door("fake").SOURCES
-    if gpu is not None:
-        yield from child_door("gpus").sources(gpu)
+    if gpu is not None or (world is not None and has_child_door("gpus")):
+        yield from child_door("gpus").sources(gpu, world, is_program=ops is None)
     if build:
         yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
     else:

@@ -34,6 +34,12 @@ NOT_REAL = "are not real: the CPU has no kernel"
 """Part of the problem that says where the program continued with zeros; `ctrace check` searches for this text."""
 
 
+PUT_ON_CPU = "put on the CPU: this machine has no such GPU"
+"""The answer to a program that takes a GPU (`DeviceQuestion.answer`)."""
+UNNAMED_GPU = "h100"
+"""The GPU as which a rank's questions are answered if no `--target` names one."""
+
+
 class TimedCandidate(Struct, frozen=True, omit_defaults=True):
     """One of several implementations that torch would time on the device, to choose the fastest."""
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Graph, Session
-from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
 from ctrace.inspector.knowledge.counting import named
 
 NEEDS_DEVICE = "not measured: needs the device"
@@ -18,6 +18,7 @@ _KINDS = {
     "configuration": ("kernel has several configurations", "kernels have several configurations"),
 }
 """Singular and plural for each kind of choice."""
+_WHICH_GPU = ("get_device_name", "get_device_properties", "get_device_capability")
 
 
 class Open(Struct, frozen=True):
@@ -50,7 +51,7 @@ def target_sentence(session: Session) -> str:
     """Say that the kernels were generated for the target GPU and did not run; empty without a target."""
     gpu = target_of(session)
     if gpu is None:
-        return ""
+        return _unnamed_sentence(session)
     where = session.environment.device or "another device"
     missing = not_emitted(session)
     if missing:
@@ -62,6 +63,18 @@ def target_sentence(session: Session) -> str:
     if missing and len(missing) == len(session.graphs):
         return f"No kernels generated for {called(gpu)}; the program ran on {where}.{left}"
     return f"Kernels generated for {called(gpu)}. Nothing ran on that GPU; the program ran on {where}.{left}"
+
+
+def _unnamed_sentence(session: Session) -> str:
+    """Say that the program takes a GPU although no target names one; empty if it takes none."""
+    if all(each.answer != PUT_ON_CPU for each in session.device_questions):
+        return ""
+    asks = any(name in each.asked for each in session.device_questions for name in _WHICH_GPU)
+    answered = f" What it asks about the GPU is answered as on {UNNAMED_GPU}." if asks else ""
+    return (
+        f"The program takes a GPU, and there is none: its tensors are on the CPU, and kernels are the CPU's.{answered}"
+        f" --target {UNNAMED_GPU} generates a GPU's."
+    )
 
 
 def listed(graphs: tuple[Graph, ...]) -> str:

@@ -271,25 +271,6 @@ def test_a_peers_value_stops_the_run_with_what_to_give(ctrace: Command, tmp_path
     assert "got [5]" in given.out
 
 
-ON_GPU = """\
-import os
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("nccl")
-torch.compile(lambda x: x + 1)(torch.rand(2))
-"""
-
-
-def test_a_gpu_that_is_not_there_stops_the_run_with_what_to_do(ctrace: Command, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(f'{ON_GPU}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n')
-    result = ctrace("run", "--world", "4", "--rank", "1", "train.py")
-    assert result.code == 2
-    what, todo = result.err.splitlines()  # no traceback, and no warning that this torch lacks NCCL
-    assert "train.py:7 needs a GPU" in what
-    assert "torch.cuda.is_available()" in todo
-
-
 GPU_MODEL = """\
 import os
 import torch

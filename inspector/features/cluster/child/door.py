@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
+from ctrace.inspector.features.cluster.child.gpu_meshes import GpuMeshes
+from ctrace.inspector.features.cluster.child.kept_checkpoints import kept_checkpoints
 from ctrace.inspector.features.cluster.child.lone_rank import lone_rank, met_shards, stage_votes
 from ctrace.inspector.features.cluster.child.what_lacks import refusing_what_lacks as refusing_what_lacks
 from ctrace.inspector.runs.capture_request import Options
@@ -14,5 +16,8 @@ def sources(options: Options) -> Iterator[Source]:
     calls = CalledCollectives()
     yield lone_rank(options, calls)
     yield calls.source
-    yield met_shards(options)
+    meshes = GpuMeshes()
+    yield met_shards(options, meshes)
+    yield meshes.source
     yield stage_votes
+    yield kept_checkpoints

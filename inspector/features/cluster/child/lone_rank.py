@@ -37,6 +37,7 @@ from ctrace.inspector.facts.cluster_facts import GroupMade, MeshMade, RankBegan,
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
+from ctrace.inspector.features.cluster.child.gpu_meshes import GpuMeshes
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import Assumption, parse_assumption
 from ctrace.inspector.runs.virtual_world import parse_mesh
@@ -362,14 +363,14 @@ def _agreeing(original: Callable[..., Any]) -> Callable[..., Any]:
 _FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param"
 
 
-def met_shards(options: Options) -> Source:
+def met_shards(options: Options, meshes: GpuMeshes) -> Source:
     """Make the source that records what decides which ranks differ, while the program sets up."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
             # A program whose mesh leaves ranks out says so with --mesh, which names the mesh of the job.
-            shards = _Shards(recorder, patches, None if options.mesh else options.world)
+            shards = _Shards(recorder, patches, None if options.mesh else options.world, meshes)
             when("torch.distributed.device_mesh", shards.watch_meshes)
             when(_FSDP, shards.watch_fsdp)
             when("torch.distributed.tensor.placement_types", shards.watch_placements)
@@ -381,8 +382,9 @@ def met_shards(options: Options) -> Source:
 class _Shards:
     """Hooks what makes meshes and shards."""
 
-    def __init__(self, recorder: Recorder, patches: ExitStack, world: int | None) -> None:
+    def __init__(self, recorder: Recorder, patches: ExitStack, world: int | None, meshes: GpuMeshes) -> None:
         self._recorder = recorder
+        self._meshes = meshes
         self._world = world
         self._patches = patches
         self._seen: set[Record] = set()
@@ -406,6 +408,7 @@ class _Shards:
         def init(mesh: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
             # Where there is no GPU, the tensors of a mesh of GPUs are on the CPU.
             is_missing = device_type == "cuda" and not sys.modules["torch"].cuda.is_available()
+            self._meshes.is_made = self._meshes.is_made or is_missing
             original(mesh, "cpu" if is_missing else device_type, *args, **kwargs)
             # A program that takes a part of the ranks passes them to DeviceMesh itself.
             if sys._getframe(1).f_code.co_name == "init_device_mesh":

@@ -17,11 +17,13 @@ from ctrace.inspector.errors import TargetError
 _FOLDERS = ("cuda/", "accelerator/", "distributed/_symmetric_memory/")
 """Folders of torch whose functions raise without a GPU (2.11 to 2.13)."""
 _NCCL = re.compile(r"\bNCCL\b|ProcessGroupNCCL|not safe to split|not support splitting")
-_SAYS = re.compile(rf"{_NCCL.pattern}|not compiled with CUDA|Cannot access accelerator device")
+_SAYS = re.compile(
+    rf"{_NCCL.pattern}|not compiled with CUDA|Cannot access accelerator device|only work with GPU|input tensor to be on"
+)
 """What torch says where C++ code refuses, or where this build lacks a class or a backend (2.11 to 2.13)."""
 _ON_CPU = (
-    'let it take the CPU where there is no GPU: device = "cuda" if torch.cuda.is_available() else "cpu"; '
-    "--target generates a GPU's code"
+    "a rank's tensors are on the CPU, which has no such thing: leave that line out under --world, or let the program "
+    "find no GPU (CUDA_VISIBLE_DEVICES=)"
 )
 _WITHOUT_NCCL = "use that only where torch has NCCL: if torch.distributed.is_nccl_available()"
 _UNREADABLE = (EOFError, UnpicklingError)
@@ -80,7 +82,7 @@ def _is_for_gpus(error: Exception) -> bool:
         return True
     if isinstance(error, ZeroDivisionError):
         return below == len(frames) > 0 and "device_count" in _names(*frames[-1])
-    is_torchs = below < len(frames) or isinstance(error, AttributeError | ImportError)
+    is_torchs = below < len(frames) or isinstance(error, AttributeError | ImportError | TypeError)
     return is_torchs and _SAYS.search(message(error)) is not None
 
 

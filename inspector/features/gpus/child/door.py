@@ -2,6 +2,7 @@
 code is emitted for, and what `ctrace doctor` probes.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from ctrace.inspector.capture.core.forks import Cores
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.facts.cluster_facts import RANKS_PER_NODE
+from ctrace.inspector.facts.target_facts import UNNAMED_GPU
+from ctrace.inspector.features.gpus.child.absent_gpu import absent_gpu, where_absent
 from ctrace.inspector.features.gpus.child.compile_kernels import Metal
 from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence, StandIns, traced_as_there
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
@@ -19,11 +23,19 @@ from ctrace.inspector.features.gpus.child.traced_questions import questions
 from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 
-def sources(gpu: TargetGpu) -> tuple[Source, ...]:
-    """Return the hooks with which a program finds the GPU."""
-    return facts(gpu), questions, interpreter, traced_as_there
+def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> Iterator[Source]:
+    """Return the hooks with which a program finds the GPU; None: it is a rank of a job, whose GPU nobody named."""
+    if gpu is None and os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return  # the user hides all GPUs, as for a job on the CPU
+    count = 1 if world is None else min(RANKS_PER_NODE, world)
+    answers = facts(gpu or gpu_named(UNNAMED_GPU), count, is_present=is_program)
+    for source in (answers, absent_gpu(is_named=gpu is not None), questions, traced_as_there):
+        yield source if gpu is not None else where_absent(source)
+    if gpu is not None:
+        yield interpreter
 
 
 def pretence(recorder: Recorder, gpu: TargetGpu) -> Pretence:

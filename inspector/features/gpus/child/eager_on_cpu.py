@@ -28,7 +28,7 @@ from ctrace.inspector.capture.core.callers import GRAPH_FILE
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.target_facts import NOT_REAL
+from ctrace.inspector.facts.target_facts import NOT_REAL, PUT_ON_CPU
 from ctrace.inspector.features.gpus.child.torch_cuda_answers import DeviceQuestions, as_the_target
 
 CPU = "cpu"
@@ -269,9 +269,6 @@ def _zero(value: Any, originals: dict[int, Any]) -> Any:
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype).zero_()
 
 
-_ON_CPU = "put on the CPU: this machine has no such GPU"
-
-
 class Pretence:
     """Pretends to an eager program that the GPU exists."""
 
@@ -319,7 +316,7 @@ class Pretence:
     def _default(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def set_default_device(device: Any) -> None:
             if is_gpu(device):
-                self._questions.in_frame(sys._getframe(1), "torch.set_default_device()", _ON_CPU, as_target=False)
+                self._questions.in_frame(sys._getframe(1), "torch.set_default_device()", PUT_ON_CPU, as_target=False)
             original(on_cpu(device))
 
         return set_default_device
@@ -359,7 +356,7 @@ class _Calls:
         values = (*args, *kwargs.values())
         on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, values))
         if on_gpu and not self._answers:  # in `running`, the compiled call records it
-            _record(self._questions, frame)
+            record_gpu(self._questions, frame)
         if func is torch.Tensor.cuda:
             return args[0]
         result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
@@ -391,9 +388,9 @@ def _tensors(values: Any) -> list[Any]:
     return [each for each in flat if isinstance(each, torch.Tensor)]
 
 
-def _record(questions: DeviceQuestions, frame: FrameType | None) -> None:
+def record_gpu(questions: DeviceQuestions, frame: FrameType | None) -> None:
     """Record a request for the device "cuda", at the program's line that calls torch."""
     while frame is not None and questions.is_torchs(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None:
-        questions.in_frame(frame, "cuda", _ON_CPU, as_target=False)
+        questions.in_frame(frame, "cuda", PUT_ON_CPU, as_target=False)

@@ -24,7 +24,7 @@ import mmap
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, cached_property
 from pathlib import Path
@@ -97,6 +97,7 @@ def slots_of(include: Path, headers: tuple[str, ...]) -> list[str]:
 
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "_ZTVN2at18CUDAHooksInterfaceE"
+_ALLOCATOR = "_ZN3c1015GetCPUAllocatorEv"
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 _CUDA = 1
 """`c10::DeviceType` (torch/headeronly/core/DeviceType.h)."""
@@ -239,6 +240,14 @@ class Native:
             raise UnknownTorchError(msg)
         return made
 
+    def allocator(self) -> int:
+        """Return the address of the allocator of the CPU."""
+        get = getattr(self._library, _ALLOCATOR, None)
+        if get is None:
+            raise UnknownTorchError(_missing(_ALLOCATOR))
+        get.restype = ctypes.c_void_p
+        return int(get())
+
     def _hooks_address(self) -> int:
         get = getattr(self._library, _HOOKS, None)
         if get is None:
@@ -378,6 +387,29 @@ def _start_engine() -> None:
 
     with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
         torch.zeros((), device="cpu", requires_grad=True).clone().backward()
+
+
+@contextmanager
+def named_accelerator(current: Callable[[], int], count: int) -> Iterator[None]:
+    """Let C++ code take CUDA for the accelerator of this machine, in the block.
+
+    It has no context, so nothing runs there; pinned memory comes from the allocator of the CPU.
+
+    Raises:
+        UnknownTorchError: torch's C++ side has an unexpected layout.
+    """
+    native = Native()
+    _start_engine()
+    answers = {
+        "init": _answer(None, None),
+        "isBuilt": _answer(ctypes.c_bool, True),
+        "hasCUDA": _answer(ctypes.c_bool, True),
+        "getNumGPUs": _answer(ctypes.c_int, count),
+        "current_device": ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)(lambda _hooks: current()),
+        "getPinnedMemoryAllocator": _answer(ctypes.c_void_p, native.allocator()),
+    }
+    with native.answering(answers), native.guarding():
+        yield
 
 
 class UnknownTorchError(Exception):

@@ -91,6 +91,12 @@ def is_dtensor(tensor: Any) -> bool:
     return module is not None and isinstance(tensor, module.DTensor)
 
 
+def _is_awaited(tensor: Any) -> bool:
+    """Whether a tensor is the result of a collective in eager code that nothing has waited for."""
+    module = sys.modules.get("torch.distributed._functional_collectives")
+    return module is not None and isinstance(tensor, module.AsyncCollectiveTensor)
+
+
 def moved_dtensor(known: Any, local: Any) -> Any:
     """Return a DTensor of the layout of another one, with a part that is on the GPU."""
     return sys.modules[_DTENSOR].DTensor(local, known._spec, requires_grad=False)
@@ -180,7 +186,9 @@ class _Inputs:
     def __init__(self, inputs: Any) -> None:
         import torch
 
-        tensors = [each for each in inputs if isinstance(each, torch.Tensor) and not is_dtensor(each)]
+        tensors = [
+            each for each in inputs if isinstance(each, torch.Tensor) and not (is_dtensor(each) or _is_awaited(each))
+        ]
         self._uses = Counter(map(_storage, tensors))
         self._bases: dict[Any, Any] = {}
 
@@ -190,7 +198,7 @@ class _Inputs:
 
         if not isinstance(original, torch.Tensor):
             return original
-        if is_dtensor(original):
+        if is_dtensor(original) or _is_awaited(original):
             return _fake_like(known, original)
         key = _storage(original)
         base = self._base(key, original) if self._uses[key] > 1 else None
@@ -223,6 +231,9 @@ def _fake_like(known: Any, original: Any, base: Any = None) -> Any:
     if is_dtensor(known) and not _wraps(known._local_tensor):
         with torch.no_grad():
             return _as_input(moved_dtensor(known, _strided(known._local_tensor, None)), original)
+    if _is_awaited(known) and not _wraps(known.elem):
+        with torch.no_grad():
+            return _as_input(type(known)(_strided(known.elem, None)), original)
     if known.layout is not torch.strided or _wraps(original):
         msg = f"an input is a {type(original).__name__} of layout {known.layout}, which is not an ordinary tensor"
         raise NotImplementedError(msg)

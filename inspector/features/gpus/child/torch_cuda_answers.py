@@ -100,10 +100,15 @@ NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties"
 Torch's own code asks them only where there is a GPU (2.13), or in the program's name: while Dynamo traces a call, in a
 guard on `current_device()`, and in a graph, where `get_device_capability()` is a node.
 """
+_AUTOCAST_ASKS = ("is_bf16_supported",)
+"""What autocast asks in the program's name; older GPUs emulate bfloat16 (amp/autocast_mode.py, 2.11 to 2.13)."""
 
 
-def facts(gpu: TargetGpu) -> Source:
-    """Make the source that answers the program's calls of torch.cuda."""
+def facts(gpu: TargetGpu, count: int = 1, *, is_present: bool = False) -> Source:
+    """Make the source that answers the program's calls of torch.cuda.
+
+    `count` is the number of GPUs that a process sees; `is_present`: the program finds them when it asks.
+    """
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -111,7 +116,8 @@ def facts(gpu: TargetGpu) -> Source:
 
             def install(cuda: ModuleType) -> None:
                 with recorder.watching("calls of torch.cuda"):
-                    facts = DeviceAnswers.current = DeviceAnswers(gpu, DeviceQuestions.of(recorder))
+                    facts = DeviceAnswers.current = DeviceAnswers(gpu, DeviceQuestions.of(recorder), count)
+                    facts.as_target = facts.is_present = is_present and not cuda.device_count()
                     for name in facts.answers:
                         facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
 
@@ -130,15 +136,20 @@ class DeviceAnswers:
 
     current: "DeviceAnswers | None" = None
 
-    def __init__(self, gpu: TargetGpu, questions: DeviceQuestions) -> None:
+    def __init__(self, gpu: TargetGpu, questions: DeviceQuestions, count: int = 1) -> None:
         properties = properties_of(gpu)
         self._questions = questions
         self.as_target = False
         """Whether every call gets the target's answer."""
+        self.is_present = False
+        """Whether a whole program finds the GPU, not only compiled code."""
+        self.count = count
+        self.index = 0
+        """The current GPU, by its number."""
         self.originals: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Any] = {
             "is_available": True,
-            "device_count": 1,
+            "device_count": count,
             "current_device": 0,
             "get_device_capability": gpu.capability,
             "get_device_name": gpu.title,
@@ -146,10 +157,24 @@ class DeviceAnswers:
             "is_bf16_supported": gpu.capability >= (8, 0),
         }
 
+    def choose(self, device: Any) -> None:
+        """Make a GPU the current one: a number, a device, its name, or None for the same one."""
+        import torch
+
+        if isinstance(device, str):
+            device = torch.device(device)
+        number = getattr(device, "index", device)
+        if isinstance(number, int) and number >= 0:
+            self.index = number
+
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
         """Answer one call as the target or as torch does."""
         frame = sys._getframe(3)
+        if name == "current_device":
+            self.answers[name] = self.index
         if self._questions.is_torchs(frame.f_code.co_filename):
+            if name in _AUTOCAST_ASKS:
+                return True
             return self.answers[name] if name in NO_ANSWER else self.originals[name](*args, **kwargs)
         as_target = self.as_target or name in NO_ANSWER
         answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
@@ -191,6 +216,38 @@ def {name}(*args, **kwargs):
     from ctrace.inspector.features.gpus.child.torch_cuda_answers import answered
     return answered({name!r}, args, kwargs)
 """
+_REPLACING = """
+def {name}(*args, **kwargs):
+    from ctrace.inspector.features.gpus.child.torch_cuda_answers import replacing
+    return replacing({name!r}, args, kwargs)
+"""
+_replacing: dict[str, Callable[..., Any]] = {}
+"""What runs in place of a function of torch, by module and name."""
+
+
+def replacing(name: str, args: Any, kwargs: Any) -> Any:
+    """Run what is in the place of a function of torch."""
+    return _replacing[name](*args, **kwargs)
+
+
+@contextmanager
+def recoded(function: FunctionType, by: Callable[..., Any]) -> Iterator[None]:
+    """Let a function run another one, whoever calls it, and stay the function that Dynamo knows."""
+    key = f"{function.__module__}.{function.__name__}"
+    code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+    made: dict[str, Any] = {}
+    exec(
+        compile(
+            _REPLACING.format(name=function.__name__).replace(repr(function.__name__), repr(key)), __file__, "exec"
+        ),
+        made,
+    )
+    _replacing[key] = by
+    function.__code__, function.__defaults__, function.__kwdefaults__ = made[function.__name__].__code__, None, None
+    try:
+        yield
+    finally:
+        function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
 
 
 @contextmanager

@@ -430,7 +430,7 @@ class VirtualGpu:
             "get_device_name": lambda _device=None: self._properties.name,
             "is_tf32_supported": lambda: self._capability >= (8, 0),
             "device": _Nothing,
-            "get_rng_state": lambda _device=None: _rng_state(),
+            "get_rng_state": lambda _device=None: rng_state(),
             "set_rng_state": lambda _state, _device=None: None,
             "mem_get_info": lambda _device=None: (self._properties.total_memory, self._properties.total_memory),
         }
@@ -467,7 +467,7 @@ class _Nothing:
         return None
 
 
-def _rng_state() -> Any:
+def rng_state() -> Any:
     """Return a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
     import torch
 

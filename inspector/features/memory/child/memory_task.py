@@ -21,7 +21,7 @@ from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
 from ctrace.inspector.capture.calls.compiler_names import check_mode, enables_cuda_graphs
 from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.core.child_doors import child_door
+from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
@@ -79,7 +79,7 @@ class RankRecorder(Recorder):
 
 
 @contextmanager
-def as_rank(options: Options, when: When) -> Iterator[RankRecorder]:
+def as_rank(options: Options, when: When, *, is_program: bool) -> Iterator[RankRecorder]:
     """Be the rank of the world that the options name in the block; without a world, nothing is different.
 
     Raises:
@@ -88,7 +88,10 @@ def as_rank(options: Options, when: When) -> Iterator[RankRecorder]:
     recorder = RankRecorder(TraceLog(None))
     with ExitStack() as active:
         if options.world is not None:
-            for source in child_door("cluster").sources(options):
+            sources = [*child_door("cluster").sources(options)]
+            if has_child_door("gpus"):  # a program takes its GPU, which need not be there
+                sources += child_door("gpus").sources(None, options.world, is_program=is_program)
+            for source in sources:
                 active.enter_context(source(recorder, when))
         try:
             yield recorder
@@ -333,7 +336,11 @@ class _ModelMemory(_Memory):
 
     def answered(self, preloaded: Preloaded) -> FoundMemory:
         """Take the steps, and say what was alive."""
-        with watch_imports() as when, as_rank(self._options, when) as rank, self._calls.loaded(preloaded):
+        with (
+            watch_imports() as when,
+            as_rank(self._options, when, is_program=False) as rank,
+            self._calls.loaded(preloaded),
+        ):
             check_mode(self._options.mode)
             if self._options.build and self._calls.is_fake:
                 raise TargetError("--build runs kernels, and a model without weights runs none", "drop --build")
@@ -561,7 +568,7 @@ class _ProgramMemory(_Memory):
         """
         capture = self._request.capture
         name = capture.typed or capture.path or str(capture.module)
-        with watch_imports() as when, as_rank(self._options, when) as rank, ExitStack() as active:
+        with watch_imports() as when, as_rank(self._options, when, is_program=True) as rank, ExitStack() as active:
             when("torch", partial(self._follow, active))
             if not self._request.is_eager:
                 when("torch._inductor.compile_fx", lambda _module: active.enter_context(self._graphs.active()))
