@@ -153,12 +153,12 @@ def application(store: Store, token: str | None, host: str) -> Starlette:
     pages = Pages(store)
 
     def runs_page(_request: Request) -> Response:
-        from ctrace.reports.html.run_list import render_run_list_html
+        from ctrace.reports.html.html_page import render_run_list_html
 
         return HTMLResponse(render_run_list_html(str(store.root)), headers={"Content-Security-Policy": _LIST_POLICY})
 
     def runs_data(_request: Request) -> Response:
-        from ctrace.reports.html.run_list import render_run_list_json
+        from ctrace.reports.html.html_page import render_run_list_json
 
         text = render_run_list_json(store.runs(), store.damaged())
         return Response(text, media_type="application/json")

@@ -15,7 +15,7 @@ from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.compile_metrics import all_metrics
+from ctrace.inspector.findings.compile_time_fold import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.scenario_view import recompiles_in

@@ -20,11 +20,11 @@ from ctrace.reports.dump.eject_writing import (
     Written,
     cases_file,
     make_folder,
+    op_file,
     packages_in,
     readme,
     write_package,
 )
-from ctrace.reports.dump.op_file import op_file
 from ctrace.reports.dump.texts import text
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.kernel_files_screen import ejected_screen
