@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
+from typing import TypeVar
 
 from rich.cells import cell_len
 
@@ -20,6 +21,7 @@ _DTYPES = {
 }  # fmt: skip
 """Torch's short names for dtypes (2.13, `torch.dtype.abbr`)."""
 _LEFT_OUT = f"…{os.sep}"
+_Value = TypeVar("_Value")
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
 
@@ -163,14 +165,50 @@ def count(number: int, noun: str, several: str = "") -> str:
     return counting.count(number, noun, several)
 
 
+def some(number: int | None, noun: str, several: str = "") -> str:
+    """Write `1 graph`, `2 graphs`; empty for none."""
+    if number:
+        return count(number, noun, several)
+    return ""
+
+
+def repeated(number: int, before: str, after: str = "") -> str:
+    """Write how often something is there, such as ` ×3`; empty for once."""
+    if number > 1:
+        return f"{before}{number}{after}"
+    return ""
+
+
+def framed(before: str, text: object, after: str = "") -> str:
+    """Put signs or words around text, such as ` (forward)`; empty if there is no text."""
+    if text is None or text == "":
+        return ""
+    return f"{before}{text}{after}"
+
+
+def known(value: _Value | None, write: Callable[[_Value], str] = str, otherwise: str = "?") -> str:
+    """Write a value, or in its place what is said of one that is not known."""
+    if value is None:
+        return otherwise
+    return write(value)
+
+
+def joined(separator: str, *parts: str) -> str:
+    """Join the parts that are not empty."""
+    return separator.join(filter(None, parts))
+
+
+def gigabytes(rate: float) -> str:
+    """Write bytes per second as `3350 GB/s`, in 10^9, as data sheets do."""
+    return f"{rate / 1e9:.0f} GB/s"
+
+
 def cost(what: Cost) -> str:
     """Write `3 ops in eager`; empty if not measured or zero.
 
     Leaves out `Cost.graphs`: it counts graphs that begin at a site, and only a trial shows how many a fix removes.
     """
-    if what.ops:
-        return f"{count(what.ops, 'op')} in eager"
-    return ""
+    return framed("", some(what.ops, "op"), " in eager")
 
 
 def seconds(value: float | None) -> str:

@@ -60,10 +60,10 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
     from ctrace.cli.show import show_document
     from ctrace.inspector.knowledge.gpus.gpu_table import Listed, listed
 
-    def screen(document: Listed, width: int) -> "Iterable[RenderableType]":
+    def screen(document: Listed, _width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.side_by_side_screen import target_screen
 
-        return target_screen(document, width)
+        return target_screen(document)
 
     show_document(listed(name, files), output, json=json, screen=screen)
 

@@ -68,8 +68,9 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
         built, occupancy = each.built, each.occupancy
         rows.extend(heads.before(built))
         is_same_kernel, last = last == _key(built), _key(built)
-        spills = Text(_number(built.spills), style="bold red" if built.spills else "")
-        resources = (_number(built.registers), spills, _memory(built.shared))
+        spills = Text(fmt.known(built.spills, otherwise=_UNKNOWN), style="bold red" if built.spills else "")
+        shared = fmt.known(built.shared, fmt.memory, _UNKNOWN)
+        resources = (fmt.known(built.registers, otherwise=_UNKNOWN), spills, shared)
         configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
         name = "  or" if is_same_kernel and not each.unused else _name(built.kernel)
         rows.append((name, configuration, *resources, *_fits(occupancy)))
@@ -116,8 +117,7 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
     for same in _by_kernel(measured):
         rows.extend(heads.before(same[0]))
         each = [_sum(same, stage) for stage in stages]
-        times = f" ×{len(same)}" if len(same) > 1 else ""
-        rows.append((f"{_name(same[0].kernel)}{times}", _sum(same), *each))
+        rows.append((f"{_name(same[0].kernel)}{fmt.repeated(len(same), ' ×')}", _sum(same), *each))
     if measured:
         yield columned(width, columns, rows)
     if len(rows) < len(measured):
@@ -127,11 +127,8 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
             f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, which took this time",
             style="dim",
         )
-    left = len(found) - len(measured)
-    if left:
-        yield Text(
-            f"{fmt.count(left, 'kernel')} came from a cache or another process: compile time not measured", style="dim"
-        )
+    if left := fmt.some(len(found) - len(measured), "kernel"):
+        yield Text(f"{left} came from a cache or another process: compile time not measured", style="dim")
 
 
 def _by_kernel(every: Iterable[Built]) -> list[list[Built]]:
@@ -180,17 +177,9 @@ def _times(found: tuple[LaunchTimes, ...], width: int) -> Table:
 
 
 def _time(each: LaunchTimes) -> tuple[str, ...]:
-    share = "" if each.share is None else f"{each.share:.0%}"
-    reached = "" if each.reached is None else f"{each.reached:.0%}"
-    return (
-        _called(each.timed),
-        str(each.calls),
-        micro(each.timed.seconds),
-        share,
-        micro(each.bound.seconds),
-        reached,
-        each.bound.sets,
-    )
+    share, reached = (fmt.known(part, "{:.0%}".format, "") for part in (each.share, each.reached))
+    times = micro(each.timed.seconds), share, micro(each.bound.seconds), reached
+    return (_called(each.timed), str(each.calls), *times, each.bound.sets)
 
 
 def _notes(session: Session) -> Iterator[RenderableType]:
@@ -199,7 +188,7 @@ def _notes(session: Session) -> Iterator[RenderableType]:
     if gpu is None:
         yield Text("bound: not known for a CPU", style="dim")
         return
-    speed = _UNKNOWN if gpu.bandwidth is None else f"{gpu.bandwidth / 1e9:.0f} GB/s"
+    speed = fmt.known(gpu.bandwidth, fmt.gigabytes, _UNKNOWN)
     copied = "" if gpu.copied is None else f"; a large copy reaches {gpu.copied / 1e9:.0f}"
     name = fmt.one_line(gpu.name, 60)
     yield Text(f"bound: least time for its bytes or operations on {name} ({speed}{copied})", style="dim")
@@ -258,15 +247,3 @@ def _called(timed: LaunchTiming) -> str:
     if timed.launch:
         return f"{_name(timed.kernel)} (call {timed.launch + 1})"
     return _name(timed.kernel)
-
-
-def _memory(size: int | None) -> str:
-    if size is None:
-        return _UNKNOWN
-    return fmt.memory(size)
-
-
-def _number(number: int | None) -> str:
-    if number is None:
-        return _UNKNOWN
-    return str(number)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +34,18 @@ from ctrace.reports.terminal.fusion_screen import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernel_tables import most_moving
 from ctrace.reports.terminal.node_screen import places
 from ctrace.reports.terminal.target_screen import facts, in_short
-from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.widgets import (
+    GAP,
+    MOST,
+    compile_only_note,
+    hanging,
+    headline,
+    indented,
+    item,
+    more,
+    section,
+    table,
+)
 from ctrace.reports.wording.accuracy_wording import answer, basis, rounded
 from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
@@ -77,11 +87,9 @@ def what_to_do(found: Diagnosis, *, whole: bool = False) -> Iterator[RenderableT
                 _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
             ]
             if effect := effects(each, found):
-                lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
+                lines.append(indented(Text(effect, style="dim"), len(head)))
             yield item(Group(*lines))
-        left = len(asked) - most
-        if left > 0:
-            yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --verbose", style="dim")
+        yield from more(len(asked), "suggestion", "ctrace explain --verbose", most=most, before=" ")
     if said := [_bounded(each, _ADVICE) for each in notes(found)]:
         yield Text("\n" + "\n".join(said), style="green")
 
@@ -89,7 +97,7 @@ def what_to_do(found: Diagnosis, *, whole: bool = False) -> Iterator[RenderableT
 def _hanging(text: Text, indent: int) -> RenderableType:
     """Indent the lines after the first."""
     if not indent:
-        return Padding(text, (0, 0, 0, 0))
+        return indented(text, 0)
     return _Hanging(text, indent)
 
 
@@ -119,10 +127,7 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
                 else 0
             )
             yield item(_cause(number if len(shown) > 1 else 0, each, session, letters))
-        if len(shown) > MOST_CAUSES:
-            yield Text(
-                f" and {fmt.count(len(shown) - MOST_CAUSES, 'more cause')}: see ctrace explain --json", style="dim"
-            )
+        yield from more(len(shown), "cause", "ctrace explain --json", most=MOST_CAUSES, before=" ")
     if expected := [each for each in found.causes if each.expected]:
         advised = {id_ for advice in found.advice for id_ in advice.causes}
         yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
@@ -131,21 +136,21 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
 def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
     """Show a cause, with its reason in at most `letters` letters; 0: without the reason."""
     cwd = session.environment.cwd
-    head = Text.assemble((f"{number}. " if number else "", "bold"), (fmt.one_line(each.title, 150), "bold"))
-    indent = len(f"{number}. ") if number else 0
+    mark = fmt.framed("", number or None, ". ")
+    head, indent = Text.assemble((mark, "bold"), (fmt.one_line(each.title, 150), "bold")), len(mark)
     where = fmt.short_place(each.file, each.line, cwd, _PLACE) if each.file else ""
-    function = f" in {fmt.one_line(each.function, 40)}" if each.function else ""
+    function = fmt.framed(" in ", fmt.one_line(each.function or "", 40))
     lines: list[RenderableType] = [_hanging(head, indent)]
     place = f"{where}{function}{_also_from(each, session)}".strip()
-    facts = " · ".join(part for part in (place, symptoms(each), cost(each)) if part)
-    lines.append(Padding(Text(fmt.one_line(facts, 300), style="dim"), (0, 0, 0, indent)))
+    facts = fmt.joined(" · ", place, symptoms(each), cost(each))
+    lines.append(indented(Text(fmt.one_line(facts, 300), style="dim"), indent))
     if letters and (inside := _inside(each, session)):
-        lines.append(Padding(Text(fmt.one_line(inside, 300), style="dim"), (0, 0, 0, indent)))
-    why = ". ".join(part for part in (_compared(each, session), each.why) if part)
+        lines.append(indented(Text(fmt.one_line(inside, 300), style="dim"), indent))
+    why = fmt.joined(". ", _compared(each, session), each.why)
     if why and letters:
-        lines.append(Padding(Text(_with_torchs_words(why, letters)), (0, 0, 0, indent)))
+        lines.append(indented(Text(_with_torchs_words(why, letters)), indent))
     if each.detail and letters:
-        lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
+        lines.append(indented(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), indent))
     return Group(*lines)
 
 
@@ -156,9 +161,7 @@ def _also_from(each: RootCause, session: Session) -> str:
     places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
     others = (place for place in places if place != (each.file, each.line))
     shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in others]
-    if shown:
-        return f", also from {fmt.listed(shown, 3)}"
-    return ""
+    return fmt.framed(", also from ", fmt.listed(shown, 3))
 
 
 def _inside(each: RootCause, session: Session) -> str:
@@ -167,9 +170,7 @@ def _inside(each: RootCause, session: Session) -> str:
     places = [
         fmt.short_place(at.inside.file, at.inside.line, session.environment.cwd, _PLACE) for at in breaks if at.inside
     ]
-    if places:
-        return f"inside: {fmt.listed(dict.fromkeys(places), 3)}"
-    return ""
+    return fmt.framed("inside: ", fmt.listed(dict.fromkeys(places), 3))
 
 
 def _compared(each: RootCause, session: Session) -> str:
@@ -177,7 +178,7 @@ def _compared(each: RootCause, session: Session) -> str:
     dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
     if not dangers:
         return ""
-    return "; ".join(part for part in (fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison)) if part)
+    return fmt.joined("; ", fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison))
 
 
 _TORCHS_WORDS = "Torch says: "
@@ -268,7 +269,7 @@ def _graphs(session: Session, width: int) -> RenderableType:
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
         function.truncate(width - _GRAPH_NUMBERS - max(map(len, fates.values())), overflow="ellipsis")
-        guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
+        guards = fmt.known(compilation and compilation.guards)
         rows.add_row(graph.id, function, str(graph.ops), guards, fates[graph.id])
     return Group(rows, *more(len(session.graphs), "graph"))
 
@@ -291,8 +292,7 @@ def _attention(session: Session) -> Iterator[RenderableType]:
     found = kinds(each for each in unfused(session) if each.state is not AttentionState.WRONG)
     for each in found[:MOST]:
         where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
-        title = f" ({each.title})" if each.title else ""
-        times = f" {each.times} times" if each.times > 1 else ""
+        title, times = fmt.framed(" (", each.title, ")"), fmt.repeated(each.times, " ", " times")
         yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
     yield from more(len(found), "attention")
 
@@ -412,7 +412,7 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
         yield item(Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red"))
     if session.limit.hit:
         full = [use.function for use in session.limit.functions if use.refused]
-        which = f" by {fmt.listed(full, 3)}" if full else ""
+        which = fmt.framed(" by ", fmt.listed(full, 3))
         yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
     if later := later_calls(session):
         yield item(Text(f"\n{later}", style="red"))
@@ -430,7 +430,7 @@ def _endings(session: Session, run: str | None, *, verbose: bool) -> Iterator[Re
         yield section("Problems")
         most, letters = (MOST, 300) if verbose else (_PROBLEMS, 150)
         for problem in problems[:most]:
-            where = f"trace.log:{problem.line}: " if problem.line is not None else ""
+            where = fmt.framed("trace.log:", problem.line, ": ")
             yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
         yield from more(len(problems), "problem", most=most)
     if verbose and session.records:
@@ -456,10 +456,10 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
     if session.compilations or session.failure is None:
         guards = guard_count(session)
         yield "Ops in graphs", _coverage(session)
-        guard_text = "guards not measured" if guards is None else fmt.count(guards, "guard")
+        guard_text = fmt.known(guards, lambda number: fmt.count(number, "guard"), "guards not measured")
         if session.graphs:
-            kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
-            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
+            kernels = fmt.some(len(session.kernels), "kernel")
+            made = fmt.joined(", ", fmt.count(len(session.graphs), "graph"), guard_text, kernels)
             yield "Generated", made if verbose else f"{made}: see {_see(session, run)}"
     if loops := _unrolled(session):
         yield "Unrolled", fmt.one_line(loops, 300)
@@ -492,8 +492,7 @@ def _unrolled(session: Session) -> str:
         f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
         for each in many[:_LOOPS]
     ]
-    more = f"; {fmt.count(len(many) - _LOOPS, 'more loop')}" if len(many) > _LOOPS else ""
-    return f"{'; '.join(shown)}{more}"
+    return fmt.joined("; ", *shown, fmt.some(max(len(many) - _LOOPS, 0), "more loop"))
 
 
 def _not_shown(session: Session) -> str:
@@ -513,9 +512,7 @@ def _see(session: Session, run: str | None) -> str:
         views.append("kernels")
     if session.fusions:
         views.append("fusion")
-    if run:
-        return f"{', '.join(views)}; or explain -v, each with {run}"
-    return f"{', '.join(views)}; or explain -v"
+    return f"{', '.join(views)}; or explain -v{fmt.framed(', each with ', run)}"
 
 
 def _coverage(session: Session) -> str:
@@ -538,10 +535,10 @@ def _time(session: Session) -> str:
     phases = ", ".join(
         f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
     )
-    total = f"{fmt.seconds(session.time.total)} total" if session.time.total is not None else ""
+    total = fmt.framed("", fmt.known(session.time.total, fmt.seconds, ""), " total")
     advice = fmt.seconds(sum(each.seconds for each in session.trials))
     tried = f"and {advice} for checking advice" if session.trials else ""
-    return "; ".join(part for part in (total, phases, tried) if part)
+    return fmt.joined("; ", total, phases, tried)
 
 
 def speed(found: Speed) -> str:

@@ -6,8 +6,6 @@ Screen of `ctrace kernels --dump`: what it wrote, and what it left out.
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
@@ -22,7 +20,19 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
 from ctrace.reports.terminal.kernel_tables import part_title, share_text
 from ctrace.reports.terminal.target_screen import basis_line, code_note, emitted_for
-from ctrace.reports.terminal.widgets import MOST, Verbatim, fix, hanging, highlighted, item, more, section, table
+from ctrace.reports.terminal.widgets import (
+    MOST,
+    Verbatim,
+    fix,
+    hanging,
+    highlighted,
+    indented,
+    item,
+    labelled,
+    more,
+    section,
+    table,
+)
 from ctrace.reports.wording.kernels_wording import (
     buffer_text,
     fused_text,
@@ -106,11 +116,7 @@ def _places(session: Session, name: str, places: Sequence[str], most: int, other
 def _fact(name: str, value: str, *, fold: bool = True) -> RenderableType:
     if not fold:
         return item(Text.assemble((f"{name:<11}", "dim"), value, no_wrap=True, overflow="ellipsis"))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=10, style="dim")
-    grid.add_column()
-    grid.add_row(name, Text(value))
-    return item(grid)
+    return labelled(name, value, 10)
 
 
 def _nodes(nodes: Sequence[Node], most: int) -> Iterator[RenderableType]:
@@ -127,12 +133,7 @@ def _nodes(nodes: Sequence[Node], most: int) -> Iterator[RenderableType]:
             lines_text(node.lines),
         )
     yield shown
-    yield from _left(len(nodes), most, "node")
-
-
-def _left(number: int, most: int, noun: str) -> Iterator[RenderableType]:
-    if number > most:
-        yield Text(f"and {fmt.count(number - most, f'more {noun}')}: see --all", style="dim")
+    yield from more(len(nodes), "node", "--all", most=most, before="")
 
 
 def _buffers(row: KernelOfPart, most: int) -> Iterator[RenderableType]:
@@ -148,7 +149,7 @@ def _buffers(row: KernelOfPart, most: int) -> Iterator[RenderableType]:
         moved = (memory(size) if size else "" for size in (read, written))
         shown.add_row(fmt.one_line(buffer.name, 30), str(buffer.role), _typed(buffer), *moved)
     yield shown
-    yield from _left(len(row.buffers), most, "buffer")
+    yield from more(len(row.buffers), "buffer", "--all", most=most, before="")
 
 
 def _typed(buffer: Buffer) -> str:
@@ -164,14 +165,14 @@ def _launches(launches: Sequence[Launch], most: int) -> Iterator[RenderableType]
         yield Text.assemble((f"{number:>3}  ", "bold"), work_text(work_of_launch(launch)), (where, "dim"))
         arguments = launch.arguments
         passed = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
-        yield Padding(Text(passed, style="dim"), (0, 0, 0, 5))
+        yield indented(Text(passed, style="dim"), 5)
         if launch.call:
-            yield Padding(Text(fmt.one_line(launch.call, 600)), (0, 0, 0, 5))
-    yield from _left(len(launches), most, "call")
+            yield indented(Text(fmt.one_line(launch.call, 600)), 5)
+    yield from more(len(launches), "call", "--all", most=most, before="")
 
 
 def _argument(argument: Argument) -> str:
-    by = f"{argument.keyword}=" if argument.keyword else ""
+    by = fmt.framed("", argument.keyword, "=")
     if not argument.tensor:
         return fmt.one_line(f"{by}{argument.value or argument.name}", 60)
     return f"{fmt.one_line(f'{by}{argument.name}', 30)} {fmt.tensor(argument.dtype, argument.shape)}"
@@ -265,7 +266,7 @@ def _part(part: DumpedPart) -> str:
     files = sum(1 for each in part.kernels if each.file)
     stages = sum(len(each.code) for each in part.kernels)
     compared = "compared with eager" if not part.compared else f"not compared with eager: {part.compared}"
-    compiled = f", {fmt.count(stages, 'file')} of compiled code" if stages else ""
+    compiled = fmt.framed(", ", fmt.some(stages, "file"), " of compiled code")
     contents = f"{fmt.count(files, 'kernel')}{compiled}; wrapper, {compared}" if part.wrapper else "nothing"
     return fmt.one_line(f"{part.folder}/  graph {part.graph}, {part.stage}: {contents}")
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.features.compare.ranks_of_job import COMPILATION, Divergence, Job
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import capped, item, more, section, table
+from ctrace.reports.terminal.widgets import capped, indented, item, more, section, table
 from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, answer, incomplete, letters, ranks_text
 
 _PLAIN = ("node", "guard", "reason", COMPILATION)
@@ -51,8 +50,8 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
     shown = list(by_value.items())[:_MOST_VALUES]
     for value, (_value, ranks) in zip(where_they_differ(list(by_value))[:_MOST_VALUES], shown, strict=True):
         line = Text.assemble((f"{ranks_text(ranks)}: ", "bold"), (fmt.one_line(value, _LONGEST), "cyan"))
-        yield Padding(line, (0, 0, 0, 3))
-    yield Padding(Text(f"→ {ADVICE[found.kind]}", style="green"), (0, 0, 0, 3))
+        yield indented(line, 3)
+    yield indented(Text(f"→ {ADVICE[found.kind]}", style="green"), 3)
 
 
 def where_they_differ(values: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from ctrace.inspector.findings.kernels.user_kernels_view import (
     specialized,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, section
+from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 
 _FEW = 4
 _LONG = 300
@@ -32,22 +32,22 @@ def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterat
     shown = found if most is None else found[:most]
     for number, each in enumerate(shown, 1):
         yield item(_one(number, each, session.environment.cwd))
-    if len(shown) < len(found):
-        left = fmt.count(len(found) - len(shown), "more call of a kernel", "more calls of kernels")
-        yield Text(f"  and {left}: see --json", style="dim")
+    yield from more(len(found), "call of a kernel", most=len(shown), several="calls of kernels")
 
 
 def _one(number: int, each: UserKernelCalls, cwd: str) -> RenderableType:
     kernel = each.kernel
     lines: list[RenderableType] = [_head(number, each, cwd), _facts(_rows(kernel, cwd))]
     for note in notes(kernel):
-        lines += [hanging(note.text), fix(note.todo)] if note.todo else [hanging(note.text)]
+        lines.append(hanging(note.text))
+        if note.todo:
+            lines.append(fix(note.todo))
     return Group(*lines)
 
 
 def _head(number: int, each: UserKernelCalls, cwd: str) -> Text:
     kernel = each.kernel
-    times = f" · {each.number} calls" if each.number > 1 else ""
+    times = fmt.repeated(each.number, " · ", " calls")
     name = fmt.one_line(kernel.kernel, 60)
     called = fmt.listed((_shortened(line, cwd) for line in kernel.lines), _FEW) or "a line that torch does not record"
     return Text.assemble(
@@ -130,9 +130,10 @@ def _configs(kernel: UserKernel) -> str:
 def _tuning(kernel: UserKernel) -> str:
     if not kernel.autotuned:
         return ""
-    parts = [f"key {', '.join(kernel.key)}" if kernel.key else "no key"]
-    parts += [f"restores {', '.join(kernel.restored)}"] if kernel.restored else []
-    parts += [f"zeroes {', '.join(kernel.zeroed)}"] if kernel.zeroed else []
+    lists = {"key": kernel.key, "restores": kernel.restored, "zeroes": kernel.zeroed}
+    parts = [f"{word} {', '.join(names)}" for word, names in lists.items() if names]
+    if not kernel.key:
+        parts.insert(0, "no key")
     return f"triton.autotune: {'; '.join(parts)}"
 
 
@@ -140,7 +141,7 @@ def _op(kernel: UserKernel, cwd: str) -> str:
     op = kernel.op
     if op is None:
         return ""
-    fallbacks = f"own kernel for {', '.join(op.fallbacks)}" if op.fallbacks else "no kernel for other devices"
+    fallbacks = fmt.framed("own kernel for ", ", ".join(op.fallbacks)) or "no kernel for other devices"
     gradient = "has a gradient" if op.autograd else "no gradient"
     return f"{op.name} ({fmt.place(op.file, op.line, cwd)}): {fallbacks}; {gradient}"
 
