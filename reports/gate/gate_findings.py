@@ -23,7 +23,7 @@ def suggestion_lines(found: SuggestedRepair | None) -> Iterator[str]:
     if found is None:
         return
     if not found.proved:
-        tried = f"{found.repair} is unproved, because " if found.repair else ""
+        tried = fmt.framed("", found.repair, " is unproved, because ")
         yield f"No proved repair: {tried}{found.why}"
         return
     if found.library:
@@ -213,11 +213,13 @@ def headline(finding: GateFinding, *, with_code: bool = True) -> str:
     if site is None:
         return finding.what
     more = {FindingKind.NEW_SITE: "new ", FindingKind.MORE_TIMES: "more of a known "}.get(finding.kind, "")
-    where = code(finding) if with_code else ""
-    begin, end = site.span or (0, 0)
-    if site.source and 0 <= begin < end <= len(where):
-        where = where[begin:end]
-    shown = f": `{fmt.one_line(where, _CODE)}`" if where else ""
+    shown = ""
+    if with_code:
+        where = code(finding)
+        begin, end = site.span or (0, 0)
+        if site.source and 0 <= begin < end <= len(where):
+            where = where[begin:end]
+        shown = fmt.framed(": `", where and fmt.one_line(where, _CODE), "`")
     return f"{more}{_SITES[site.key.kind]}{shown} ({finding.what})"
 
 

@@ -77,7 +77,7 @@ def judged(judgement: WorseSide, after: str) -> str:
         for direction in (Direction.WORSE, Direction.BETTER, Direction.SAME)
     }
     worse, better, graphs = moved.values()
-    graphs = f"; {graphs}" if graphs else ""
+    graphs = fmt.framed("; ", graphs)
     match judgement.direction:
         case Direction.WORSE:
             return f"{after} is worse: {worse}{graphs}."
@@ -154,8 +154,7 @@ def folded(found: RunDiff, where: str) -> str:
     number = sum(map(size_of, found.consequences))
     if not number:
         return ""
-    differ = "differs" if number == 1 else "differ"
-    return f"{fmt.count(number, 'kernel')} {differ}, as the settings do: see {where}"
+    return f"{fmt.count(number, 'kernel differs', 'kernels differ')}, as the settings do: see {where}"
 
 
 def not_compared(found: RunDiff) -> list[str]:

@@ -45,9 +45,10 @@ def answer(job: Job) -> tuple[str, str]:
 
 
 def _groups(job: Job) -> str:
-    left = len(job.groups) - MOST_GROUPS
-    rest = f"; and {left} more" if left > 0 else ""
-    return "; ".join(ranks_text(group) for group in job.groups[:MOST_GROUPS]) + rest
+    shown = [ranks_text(group) for group in job.groups[:MOST_GROUPS]]
+    if left := len(job.groups) - len(shown):
+        shown.append(f"and {left} more")
+    return "; ".join(shown)
 
 
 def incomplete(job: Job) -> Iterator[str]:
