@@ -409,16 +409,6 @@ def _tensor(package: EjectedPackage, each: Any) -> dict[str, Any]:
     }
 
 
-def packages_in(folder: Path) -> Iterable[Path]:
-    """Yield the packages in a folder, which may itself be one."""
-    if (folder / INDEX).is_file():
-        yield folder
-        return
-    for each in sorted(folder.iterdir()):
-        if (each / INDEX).is_file():
-            yield each
-
-
 def place_file(package: EjectedPackage) -> str:
     """Write the matcher with its pattern."""
     inputs = [f"    {each.name!r}: (torch.{each.dtype}, {_shape(package, each)})," for each in package.region.inputs]

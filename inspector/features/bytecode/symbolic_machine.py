@@ -122,7 +122,6 @@ Value = (
 
 NULL = NullValue()
 NONE = Const("NoneType", "None")
-TRUE = Const("bool", "True")
 
 
 class Contents(Struct, frozen=True):

@@ -11,7 +11,7 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -161,14 +161,6 @@ def _beyond(warm_up: WarmedUp) -> float:
         return 0.0
     later = statistics.median(warm_up.seconds[-_LAST:])
     return sum(max(each - later, 0.0) for each in warm_up.seconds[: max(warm_up.compiled) + 1])
-
-
-def folded(configuration: CompileConfiguration, events: Iterable[Event]) -> Fold:
-    """Return a Fold with these events."""
-    fold = Fold(configuration)
-    for event in events:
-        fold.add(event)
-    return fold
 
 
 _POLL_SECONDS = 0.1

@@ -200,9 +200,6 @@ def _is_language(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in _LANGUAGE
 
 
-_SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "grid", "warmup", "stream")
-
-
 class SourceFile(Struct, frozen=True):
     """A parsed file with kernels."""
 

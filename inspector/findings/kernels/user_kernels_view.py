@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue, Parameter, UserKernel
 from ctrace.inspector.knowledge.counting import count
@@ -41,12 +41,6 @@ def calls(session: Session) -> tuple[UserKernelCalls, ...]:
 def _calls(group: list[UserKernel]) -> UserKernelCalls:
     names = dict.fromkeys(each.name for each in group if each.name)
     return UserKernelCalls(group[0], len(group), tuple(names))
-
-
-def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
-    """Return the user-written calls that became a generated kernel; empty if no user wrote the kernel."""
-    key = kernel.graph, kernel.stage, kernel.name
-    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == key)
 
 
 def in_one_line(session: Session) -> str:
