@@ -86,6 +86,7 @@ def with_torchs(session: "Session") -> "Session":
     return found
 
 
+# Chosen: lines on stderr above the screen; what cannot be parsed of one log is mostly alike.
 _MOST_PROBLEMS = 3
 
 

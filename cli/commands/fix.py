@@ -129,6 +129,8 @@ def fix(
     raise typer.Exit(fixed(request))
 
 
+# Chosen: a try runs the model as the first capture did, and a machine may be a few times as busy; at least a minute,
+# since a capture of a second says little about the next one.
 _TIMES_AS_LONG = 5.0
 _LEAST_LIMIT = 60.0
 

@@ -293,6 +293,7 @@ def _lines_of(text: str) -> int:
     return sum(bool(each.strip()) for each in text.splitlines())
 
 
+# Chosen, as is the next one: they name the result in one line, and a fused kernel may have dozens of ops.
 _MOST_OPS = 4
 _LONGEST_ID = 100
 

@@ -362,6 +362,7 @@ def compile_document(session: Session) -> CompileDocument:
 
 # Two long texts are shown from shortly before their first difference, so that its place can be recognized.
 _CONTEXT = 30
+# Chosen: what differs and _CONTEXT letters before it fit a line of 100 columns with its label.
 _SHOWN = 90
 _BEYOND = ("a different value, with the same text in torch's log", "a different value")
 

@@ -476,6 +476,7 @@ def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
         yield Problem(each.what, each.line, is_doubt=True)
 
 
+# Chosen: one sentence.
 _MOST_LINES = 5
 
 

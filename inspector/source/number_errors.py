@@ -25,6 +25,7 @@ _OF_NUMBERS = frozenset(("abs", "min", "max", "round", "int", "float"))
 _NEVER_NEGATIVE = frozenset(
     ("abs", "square", "norm", "vector_norm", "std", "var", "exp", "sqrt", "sigmoid", "softmax", "relu", "softplus")
 ) | frozenset(("count_nonzero", "numel", "len", "any", "all"))
+# Chosen, as in `autocast_sides.py`.
 _DEEPEST = 4
 
 

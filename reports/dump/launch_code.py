@@ -20,6 +20,7 @@ from ctrace.reports.dump.module import Defined, OutputModule, bound, is_for_torc
 from ctrace.reports.dump.signatures import LaunchParameter, parameters
 from ctrace.reports.dump.texts import text
 
+# Sizes and strides are 64-bit integers; a computed number beyond is damage.
 _LARGEST = 2**63
 
 

@@ -115,6 +115,7 @@ def _fenced(language: str, text: str) -> str | None:
     return f"{fence}{language}\n{text}{end}{fence}"
 
 
+# Chosen: code in the headline, which pytest's summary and GitHub show in one line.
 _CODE = 120
 LONGEST = 500
 """Most characters of a line, so that a hostile name cannot bury the rest."""

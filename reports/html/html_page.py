@@ -52,6 +52,7 @@ RUNS_SCRIPTS = ("core.js", "lists.js", "search.js", "runs.js", "start.js")
 RANKS_SCRIPTS = ("core.js", "lists.js", "search.js", "ranks.js", "start.js")
 _STYLES = ("page.css", "charts.css")
 _CONNECTS = "; connect-src 'self'"
+# As on screens: a message of the user's program may have millions of letters.
 _SENTENCE = 1000
 
 
@@ -145,6 +146,7 @@ def _first_answer(session: Session, title: str) -> str:
     return "".join(lines)
 
 
+# Chosen: a cell of the list, which wraps.
 _LONGEST = 300
 _COUNTS = ("graphs", "breaks", "skipped", "recompiles")
 

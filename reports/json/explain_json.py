@@ -129,6 +129,7 @@ def _fake(session: Session) -> dict[str, Any]:
     }
 
 
+# Chosen: records that no view knows are there to be searched, and one of them may be a whole graph.
 _LONGEST_RECORD = 20_000
 
 

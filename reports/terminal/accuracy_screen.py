@@ -28,6 +28,7 @@ _PARTED_BY = {
     "chaos": "The runs part by chaos: one changed bit gets about as far.",
     "rounding": "The runs part by rounding alone.",
 }
+# Chosen: two at the start, two at the end and four around the step that parts.
 _MOST_STEPS = 8
 
 

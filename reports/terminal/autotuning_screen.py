@@ -23,6 +23,7 @@ from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import capped, fix, hanging, item, more, section, table
 from ctrace.reports.wording.kernels_wording import lines_text
 
+# Chosen: the winner and what came close; the next ones are for kernels, and for the settings beside a name.
 _MOST = 5
 _MOST_KERNELS = 8
 _SETTINGS = 80
@@ -38,6 +39,7 @@ _STATUS = {
     ChoiceStatus.FAILED_TO_RUN: "failed to run",
     ChoiceStatus.DOES_NOT_FIT: "does not fit",
 }
+# Chosen: a name beside columns of numbers.
 _NAME = 40
 _SETTING = re.compile(r", (?=\w+=)")
 

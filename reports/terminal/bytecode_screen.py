@@ -30,6 +30,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, capped, headline, indented, more, section
 
 _THEME = "ansi_dark"
+# Chosen: the screen indents what belongs to a heading.
 _INDENT = 2
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
 """Kinds of insertions that the description explains without the instructions."""
@@ -46,6 +47,7 @@ _MORE: dict[PieceKind | None, str] = {
     PieceKind.PASS: "values for the resume function",
     PieceKind.CHANGE: "side effects",
 }
+# Chosen: most names of instructions fit; on a half of a narrow screen, the meaning needs the room.
 _NAME = 24
 _NARROW_NAME = 18
 
@@ -92,7 +94,9 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 SIDE_BY_SIDE = 120
 """The screen width from which old and new code are shown side by side."""
+# Chosen: the summary leaves half of a screen to the first diff.
 _FUNCTIONS = 12
+# Chosen: recompilations of one function look alike.
 _RECOMPILES = 3
 _MARKS = "- original code, + added by Dynamo"
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"

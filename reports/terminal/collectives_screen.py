@@ -10,8 +10,11 @@ from ctrace.inspector.features.cluster.collective_view import Collective, Collec
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, capped, fix, hanging, item, more, section, table
 
+# Chosen: one screen; equal collectives in a row count as one.
 _MOST_ROWS = 24
+# Chosen: each takes two lines or three.
 _MOST_FINDINGS = 8
+# Chosen: the width from which the last two columns do not push the others out.
 _WIDE = 110
 _TITLES = ("", "op", "group", "bytes", "line", "from", "where", "hidden by")
 _OP = _TITLES.index("op")

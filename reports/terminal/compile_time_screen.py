@@ -15,9 +15,12 @@ from ctrace.reports.terminal.widgets import MOST, capped, columned, fix, hanging
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""
+# Chosen: each level takes a column, and deeper steps are small parts of those above them.
 _DEPTH = 11
 _STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.BYPASS: "yellow"}
+# Chosen: each is three lines, and one change of the settings changes several components.
 _DIFFERENCES = 3
+# Chosen: the sentence names what to look at first.
 _LARGEST = 2
 
 

@@ -297,7 +297,9 @@ def _attention(session: Session) -> Iterator[RenderableType]:
     yield from more(len(found), "attention")
 
 
+# Chosen: names of provoked scenarios are short, and the answer beside them needs the room.
 _NAME = 24
+# Chosen, as are the next ones: the short screen of `explain` is one page, with the causes first.
 _REASONS = 2
 _WHY = 120
 _PROVOKED = 10
@@ -477,6 +479,7 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
     yield "Time", _time(session)
 
 
+# Chosen: the loops with most passes; one line of the totals.
 _LOOPS = 2
 _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""

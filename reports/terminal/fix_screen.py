@@ -16,7 +16,9 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import diff_style, indented, item, more, section
 from ctrace.reports.wording.diagnosis_wording import checked, effect
 
+# Chosen: about one page; `--diff` prints all of it.
 _PATCH_LINES = 60
+# Chosen, as are the next two: one page for what is proved, with whole sentences.
 _MOST = 6
 _SUMMARY = 300
 _WHY = 300

@@ -44,8 +44,11 @@ from ctrace.reports.wording.fusion_wording import (
     totals_text,
 )
 
+# Wide enough for the names of rounds.
 _LABEL = 12
+# Chosen: one page; a large graph part has hundreds of nodes.
 _NODES = 40
+# Chosen: three sizes of a loop, such as `4096, 1024 | 128`.
 _LOOPS = 18
 _COLUMNS = ("  node", "kind", "loops", "read", "written")
 

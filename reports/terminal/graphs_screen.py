@@ -30,6 +30,7 @@ _TOP = 6
 """How many ops a line names."""
 _BIGGEST = 5
 """How many saved tensors to list for a graph."""
+# Chosen: one line.
 _OUTPUTS = 4
 _PLACE = 30
 """How many letters a place may have in a narrow column."""

@@ -31,6 +31,7 @@ from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, more, sect
 
 _LISTED = 24
 """How many guards, lines or objects to list without --all."""
+# Chosen: the summary has four tables, which share a page.
 _OBJECTS = 14
 _SHARE = 40
 """Objects with less than 1 of this many guards are not listed."""

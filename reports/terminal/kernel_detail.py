@@ -53,6 +53,7 @@ from ctrace.reports.wording.kernels_wording import (
 
 _LEXERS = {"cpp": "cpp"}
 """Pygments' lexer for each language; any other language is shown as Python."""
+# Chosen: nodes, buffers and calls of one kernel, each a table, share a page.
 _MOST = 12
 
 

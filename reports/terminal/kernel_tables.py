@@ -33,7 +33,9 @@ from ctrace.reports.wording.kernels_wording import (
 
 WIDE = 120
 """The screen width from which a table shows all columns."""
+# Chosen: a table of the largest kernels and its total are half of a page.
 _ROWS = 12
+# Chosen: as many as other screens list of a kind.
 _PARTS = 6
 
 

@@ -22,9 +22,11 @@ from ctrace.reports.terminal.widgets import WIDE, columned, hanging, more, secti
 
 _MOST = 12
 """The most lines of a table."""
+# Chosen: what differs from eager, or stays alive, comes below the table of the peak, on the same page.
 _FEW = 6
 _LITTLE = 0.01
 """The share of the peak below which a difference is not shown."""
+# Chosen: a line of source beside its place and its numbers in 120 columns.
 _SOURCE = 60
 _NARROW, _WIDE_PLACE = 18, 40
 """The columns of a place in a table, on a narrow and on a wide screen."""

@@ -23,6 +23,7 @@ from ctrace.reports.terminal.widgets import MOST, capped, fix, hanging, item, mo
 from ctrace.reports.wording.graphs_wording import call_text, input_words, output_words, place_text, result_text
 
 _STYLES = {AttentionState.WRONG: "bold red", AttentionState.FUSED: "green", AttentionState.MATCHED: "green"}
+# Chosen: line numbers of one file in a list of places, which is part of a line.
 _PLACES = 4
 
 
@@ -64,8 +65,11 @@ def places(lines: tuple[str, ...], cwd: str) -> str:
     return fmt.listed(listed, 2)
 
 
+# Chosen: two pages; a graph of a large model has thousands of nodes.
 _MOST_NODES = 80
+# Chosen: inputs include all parameters of a model.
 _MOST_OUTPUTS = 12
+# The indent of three columns, and room at the end of the line.
 _HANGING = 6
 _GLUE = "\ue000"
 """Stands for a non-breaking space: a private letter, which `plain` removes from all text of a log."""

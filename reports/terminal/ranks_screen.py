@@ -13,8 +13,11 @@ from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, ans
 _PLAIN = ("node", "guard", "reason", COMPILATION)
 """Subjects that add nothing to the kind."""
 _STYLES = {"AGREE": "green", "DIVERGE": "red", "INCOMPLETE": "yellow"}
+# Chosen: one page; rows in which all ranks agree are left out first.
 _MOST_ROWS = 20
+# Chosen: each value is a group of ranks; more groups are not told apart by reading.
 _MOST_VALUES = 8
+# Chosen: three lines of a terminal for a value.
 _LONGEST = 300
 
 

@@ -15,6 +15,7 @@ from ctrace.reports.terminal.findings_screen import source
 from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
+# As many entries as torch keeps for a function by default (2.13, _dynamo/config.py: recompile_limit).
 _VALUES = 8
 _WORDS = {
     Outlook.SETTLES: ("No more recompilations expected", "green"),
@@ -24,7 +25,9 @@ _WORDS = {
 }
 _TIMELINE = 50
 """The width of the timeline's columns except `differs in`."""
+# Chosen: names of scenarios say what varies at their start.
 _SCENARIO = 15
+# Chosen: one line.
 _OBJECTS = 6
 _ID = 12
 """How many letters of a compilation's id to show; torch's ids are shorter."""

@@ -20,7 +20,9 @@ from ctrace.inspector.findings.shapes_document import Mark, ShapesDocument
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, capped, indented, item, more, section
 
+# As many graphs as torch keeps for a function by default (2.13, _dynamo/config.py: recompile_limit).
 _MOST_SIZES = 8
+# Chosen, as are the next two: the conditions that tell most come first, and functions share a page.
 _MOST_CONDITIONS = 3
 _MOST_EARLIER = 6
 _MOST_TENSORS = 20
@@ -176,6 +178,7 @@ def _marks(offered: tuple[Mark, ...], width: int) -> Iterator[RenderableType]:
             yield indented(Text("\n".join(_folded(fmt.plain(line), width - _INDENT)), style="green"), _INDENT)
 
 
+# Lines to paste are indented as other parts of a finding are.
 _INDENT = 3
 _SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
 

@@ -40,7 +40,9 @@ from ctrace.reports.wording.kernels_wording import configuration_text, least_tex
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"
 _COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">bound")
+# Chosen: autotuning gives a kernel up to dozens, on each GPU.
 _CONFIGURATIONS = 3
+# Chosen: a kernel takes a row and one for each GPU.
 _ROWS = 12
 _CODES = {
     SourceComparison.SAME: "same code",
@@ -197,6 +199,7 @@ def _sums(targets: Targets, width: int) -> Table:
 
 _NOT_KNOWN = "not known"
 _NONE = "–"
+# Width from which the title, L2 and fp8 fit beside the other columns.
 _WIDE = 110
 _WORDS = {
     "capability": "compute capability", "processors": "multiprocessors (SMs)", "registers": "registers per SM",

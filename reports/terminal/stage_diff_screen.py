@@ -28,7 +28,9 @@ _WHY = {
     WhyGone.OTHER: "",
 }
 _ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
+# Chosen: each line of source takes three or four lines of the screen.
 _MOST_LINES = 25
+# Chosen, as is the next one: what one pass changed is one line, and its patterns follow.
 _OPS = 6
 _PATTERNS = 4
 _SUBSYSTEMS = {

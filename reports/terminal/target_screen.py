@@ -29,6 +29,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, item, more, section
 from ctrace.reports.wording.kernels_wording import UNKNOWN, least_text, lines_text, memory
 
+# Chosen: one line; Inductor's templates have dozens.
 _CANDIDATES = 4
 
 
@@ -145,6 +146,7 @@ def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     return one.name
 
 
+# Chosen: as many as the table of kernels shows.
 _ROWS = 12
 _LAUNCH = 1e-6
 """Seconds that every launch takes at least: CUDA needs a few microseconds, so a smaller bound decides nothing."""

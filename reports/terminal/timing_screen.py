@@ -36,12 +36,15 @@ _STYLES = {
     RatioVerdict.NO_DIFFERENCE: "bold",
     RatioVerdict.UNDECIDED: "bold yellow",
 }
+# Chosen: the first line of an exception, up to three lines of a terminal.
 _MESSAGE = 300
 _TABLE = "AUTOTUNE "
 """How torch's table of choices begins (2.11 to 2.15, _inductor/select_algorithm.py)."""
 _WIDE = 125
 """Width from which one table holds all columns."""
+# Chosen: the reasons with most seconds come first.
 _REASONS = 4
+# Chosen: below a table, each configuration has a line or two.
 _ROW_MESSAGE = 200
 HEADS = {
     RatioVerdict.FASTER: "FASTER",

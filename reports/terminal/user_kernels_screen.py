@@ -19,6 +19,7 @@ from ctrace.inspector.findings.kernels.user_kernels_view import (
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 
+# Chosen, as is the next one: a fact about a kernel is a line or two.
 _FEW = 4
 _LONG = 300
 

@@ -23,6 +23,7 @@ from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
+# Two columns between cells: with one, numbers of neighboring columns run together.
 GAP = 2
 _SENTENCE = 1000
 """The most letters of one sentence on a screen; a message of the user's program may have millions."""

@@ -14,6 +14,7 @@ from ctrace.reports import format as fmt
 
 KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
 """What stands before the name of a culprit."""
+# Chosen: names of fused kernels have up to hundreds of letters; half a line is enough to find one.
 _LONG_NAME = 60
 
 _WHOLE = {

@@ -13,6 +13,7 @@ from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 
+# Chosen, as is the next one: advice, causes and totals of `explain` fit one page.
 MOST_ADVICE = 3
 MOST_CAUSES = 5
 _NOUNS = {

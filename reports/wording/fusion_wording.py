@@ -8,6 +8,7 @@ from ctrace.inspector.findings.fusion_view import Called, Ranked, called, kinds
 from ctrace.inspector.findings.missed_fusions import Missed, Shared
 from ctrace.reports import format as fmt
 
+# Chosen: the first ops of a node tell it from its neighbors.
 _OPS = 3
 
 

@@ -19,7 +19,9 @@ from ctrace.inspector.knowledge.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
+# Chosen: a column of the table of kernels.
 _LINES = 4
+# Chosen: where there is room, for one kernel; tables cut further.
 _OPS = 6
 _FILE = 4
 """The fewest letters of a file name that are worth showing."""

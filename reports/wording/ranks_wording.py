@@ -26,8 +26,11 @@ ADVICE = {
     Apart.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
     Apart.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
+# Chosen: each group is a column of the table, of 18 columns.
 MOST_GROUPS = 6
+# Chosen: each is a line above the answer.
 _MOST_INCOMPLETE = 8
+# Chosen: ranges, of which a group of a mesh has a few; beyond, their number.
 _MOST_RANKS = 5
 
 

@@ -18,6 +18,7 @@ _KINDS = {
     ReasonKind.ENVIRONMENT: "an environment variable",
     ReasonKind.UNKNOWN: "reason not found",
 }
+# Chosen: torch and triton come first; a resolver moves up to dozens with them.
 _MOST_PACKAGES = 8
 
 

@@ -469,6 +469,7 @@ def line_of(each: Explained, row: DiffRow) -> int | None:
     return each.codes.after.instructions[row.after or 0].line
 
 
+# Chosen: beyond three lines, first and last say more than all.
 _MOST_LINES = 3
 
 

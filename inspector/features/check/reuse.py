@@ -34,7 +34,9 @@ from ctrace.inspector.runs.circumstances import Circumstances
 
 FOLDER = ".checked"
 """The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""
+# Chosen: a policy has tens of jobs, so this keeps their results for many states of the code.
 _MOST_SAVED = 1000
+# Chosen: notes must not bury the findings; each names a job that ran anyway.
 _MOST_NOTES = 5
 
 

@@ -46,6 +46,7 @@ _MOST_VALUES = 8
 """Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
 _NOTHING = "nothing"
+# Chosen: a wrong --world-size must not fill JSON; the number of missing ranks is exact in any case.
 _MOST_MISSING = 10_000
 _INSTALLED = "-packages/"
 

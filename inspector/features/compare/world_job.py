@@ -39,6 +39,7 @@ _ROOTED = ("scatter", "gather")
 """The root of these holds the parts of all ranks, and each other rank holds its own."""
 _UNEVEN = ("all_to_all", "all_to_all_single")
 """Ranks may send each other parts of any size."""
+# Chosen: groups of a large job have hundreds of ranks, and the first ones show the pattern.
 _MOST_RANKS = 8
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
@@ -240,6 +241,7 @@ def _place(each: Sent | None) -> tuple[str, int] | None:
 
 _ASKS = ("get_rank", "get_local_rank", "get_node_local_rank", "get_coordinate", "get_group_rank")
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK")
+# Chosen: each rank that a program names is a capture; one that names hundreds has computed them.
 _MOST_NAMED = 32
 _RANK = re.compile(r"(?:^|_)rank$")
 _ARITHMETIC = ("int", "float", "str", "abs", "min", "max", "divmod")
@@ -383,6 +385,7 @@ def _parts(node: _Branch, lines: set[int]) -> bool:
 
 _SAMPLE = 2
 """How many ranks check what is taken for alike: each is a whole capture."""
+# Chosen: places are words of a note, one line of it.
 _MOST_PLACES = 4
 _INSTALLED = "-packages/"
 

@@ -68,6 +68,7 @@ class TimingRequest(Struct, frozen=True):
 
 DEFAULT = "default"
 _INDUCTOR = "inductor"
+# Chosen: each configuration is a process that compiles the model; more are a slip in a list with commas.
 _MOST = 32
 
 

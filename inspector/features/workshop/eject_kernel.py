@@ -32,6 +32,7 @@ from ctrace.inspector.features.workshop.size_expressions import (
 from ctrace.inspector.features.workshop.triton_source import TritonKernel, plain_triton
 from ctrace.inspector.findings.graphs.fx import FxNode
 
+# Chosen: the name is a folder, a module and an operator; Windows allows 260 letters for the whole path.
 _LONGEST = 60
 _LETTERS = ("n", "m", "k", "l", "p", "q")
 

@@ -22,6 +22,7 @@ _LOADS = {"load"}
 _DESCRIPTOR = {"gather": False, "scatter": True, "load": False, "store": True}
 """Methods of tensor descriptors: whether each writes."""
 _LANGUAGE = ("tl", "triton", "language", "libdevice", "tl_math", "math")
+# Chosen: helpers that call helpers; a recursive one, which Triton refuses, must end here.
 _MOST_DEPTH = 8
 
 

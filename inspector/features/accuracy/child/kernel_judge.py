@@ -104,6 +104,7 @@ _FLIPPED = 0.02
 _PART = 16
 """By which part of the free memory inputs are bounded: eager, float64 and noisy values of a kernel, some of which are
 twice as large, exist at once."""
+# Chosen: below this, asking the machine for its free memory costs more than it can save.
 _SMALL = 16 << 20
 _UNKNOWN = "it is not known which operation of the graph it computes"
 _NOT_FINITE = "eager has NaN or infinity where float64 has not, too"

@@ -123,6 +123,7 @@ COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_
 """Settings under which every kernel runs on its own inputs, and random numbers are those of eager."""
 COMPILING_AGAIN = {**COMPILING, "compile_threads": 1}
 """Those for a part of a graph: a program has ended then, after which Python starts no threads."""
+# Chosen: each is a compilation, which takes seconds where a compiler builds the kernel.
 _MOST_FALLBACKS = 10
 
 

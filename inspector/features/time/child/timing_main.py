@@ -76,6 +76,7 @@ from ctrace.inspector.runs.capture_request import Options
 
 _SECONDS = 0.1
 """Total length of the profiled calls; each call produces many events."""
+# Chosen: shares of a call do not get better beyond this, and the profiler keeps each event.
 _MOST_CALLS = 20
 _CPP = "cpp_fused"
 _GUARDS, _RUNTIME, _WRAPPER, _LAUNCHES, _OPS, _KERNELS = "guards", "runtime", "wrapper", "launches", "ops", "kernels"
@@ -84,6 +85,7 @@ _LAUNCH_NAMES = (
     *("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset"),
     *("hipLaunch", "hipModuleLaunch", "hipGraphLaunch", "hipExtModuleLaunch"),
 )
+# Chosen: the comparison of two configurations names three of them; the rest is there for --json.
 _MOST_KERNELS = 200
 
 
