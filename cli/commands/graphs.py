@@ -3,7 +3,6 @@
 The options of the command line choose one of its views, which have a screen and JSON each, or a picture.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +14,6 @@ from ctrace.cli.view_run import Request, on_a_run
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
     from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
@@ -151,7 +148,7 @@ def data(session: "Session", view: GraphView) -> "Document":
     return json_graphs.render_graphs_json(session, compiled(session, view.graph))
 
 
-def screen(session: "Session", view: GraphView, width: int) -> "Iterable[RenderableType]":
+def screen(session: "Session", view: GraphView, width: int) -> opt.Screen:
     """Return the view as a screen."""
     if view.diff:
         from ctrace.reports.terminal.stage_diff_screen import diff_screen
@@ -190,7 +187,7 @@ def _known(session: "Session", graph: str | None) -> str | None:
     return graph
 
 
-def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> "Iterable[RenderableType]":
+def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> opt.Screen:
     from ctrace.reports.terminal.node_screen import line_screen
 
     return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
