@@ -6,6 +6,7 @@ import re
 from msgspec import Struct
 
 from ctrace.inspector.findings.kernels.emitted_code import dotted
+from ctrace.inspector.grouping import collected
 from ctrace.reports.dump.module import comment
 
 _CLASS = re.compile(r"^class .+\(torch\.nn\.Module\):$")
@@ -118,10 +119,7 @@ def _sets(forward: ast.FunctionDef) -> list[tuple[str, ast.expr, int]]:
 
 
 def _assigned(forward: ast.FunctionDef) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for name, _, line in sorted(_sets(forward), key=lambda each: each[2]):
-        found.setdefault(line, []).append(name)
-    return found
+    return collected((line, name) for name, _, line in sorted(_sets(forward), key=lambda each: each[2]))
 
 
 def _random(forward: ast.FunctionDef) -> dict[str, str]:

@@ -5,6 +5,7 @@ import re
 
 from msgspec import Struct
 
+from ctrace.inspector.grouping import collected
 from ctrace.reports.dump.module import Defined
 
 _TRITON_TYPES = {
@@ -110,9 +111,7 @@ def bounds(source: str) -> dict[str, int]:
     The bound is in the check that Inductor writes before an indirect load. Without a check, it is the size that
     Inductor adds to a negative index. From there, follow the assignments back to the loads of the index.
     """
-    values: dict[str, list[str]] = {}
-    for name, text in _SET.findall(source):
-        values.setdefault(name, []).append(text)
+    values = collected((name, text) for name, text in _SET.findall(source))
     found: dict[str, int] = {}
     for name, limit in [*_CHECK.findall(source), *_wrapped(source, values)]:
         for pointer in _loaded(name, values):

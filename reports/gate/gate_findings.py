@@ -13,6 +13,7 @@ from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands
 from ctrace.reports.gate.gate_words import GRAVEST_FIRST, Spot, cost, numbers, spot
@@ -46,9 +47,7 @@ def sarif_fixes(found: SuggestedRepair | None, artifact: Callable[[str], dict[st
     """
     if found is None or not found.is_ready or not found.replacements:
         return []
-    changes: dict[str, list[dict[str, Any]]] = {}
-    for each in found.replacements:
-        changes.setdefault(each.file, []).append(_replacement(each))
+    changes = collected((each.file, _replacement(each)) for each in found.replacements)
     return [
         {
             "description": {"text": fmt.one_line(found.summary) or "A proved repair."},
@@ -139,9 +138,7 @@ class SharedFinding(Struct, frozen=True):
 
 def shared_findings(outcome: CheckOutcome) -> list[SharedFinding]:
     """Return each finding once, the gravest first, then the costliest; merge findings of one site in several jobs."""
-    jobs: dict[object, list[tuple[GateFinding, CheckedJob | None]]] = {}
-    for finding, checked in _pairs(outcome):
-        jobs.setdefault(identity(finding, checked), []).append((finding, checked))
+    jobs = collected((identity(finding, checked), (finding, checked)) for finding, checked in _pairs(outcome))
     merged = [_merged(same, outcome) for same in jobs.values()]
     return sorted(merged, key=lambda each: _weight(each.finding))
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
@@ -31,10 +32,7 @@ def render_junit(outcome: CheckOutcome, when: datetime) -> Document:
 
 
 def _by_model(outcome: CheckOutcome) -> dict[str, list[CheckedJob]]:
-    models: dict[str, list[CheckedJob]] = {}
-    for one in outcome.checked:
-        models.setdefault(one.job.model, []).append(one)
-    return models
+    return grouped(outcome.checked, lambda one: one.job.model)
 
 
 def _suite(name: str, number: int, jobs: list[CheckedJob], stamp: str, outcome: CheckOutcome) -> _Element:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
 from ctrace.inspector.findings.culprits import error_text, off
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, hanging, section
@@ -36,13 +37,11 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
     """Show the culprits, the worst first."""
     head = _HEADS[found.equal]
     yield Text.assemble(head, "  ", (fmt.one_line(target, 200), "bold"), "\n", answer(found, _cwd()))
-    grouped: dict[object, list[Culprit]] = {}
-    for each in found.culprits:
-        grouped.setdefault((each.scenario, each.file, each.line, each.ops), []).append(each)
-    for places in list(grouped.values())[:MOST]:
+    operations = grouped(found.culprits, lambda each: (each.scenario, each.file, each.line, each.ops))
+    for places in list(operations.values())[:MOST]:
         yield from _culprit(places)
-    if len(grouped) > MOST:
-        yield hanging(f"and {len(grouped) - MOST} more: see --json")
+    if len(operations) > MOST:
+        yield hanging(f"and {len(operations) - MOST} more: see --json")
     yield from _training(found, width)
     yield from _first_nonfinite(found)
     if found.path:

@@ -18,6 +18,7 @@ from ctrace.inspector.findings.autotuning_view import (
     timed,
     winner,
 )
+from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import capped, fix, hanging, item, more, section, table
@@ -223,9 +224,7 @@ def configurations(choices: Sequence[Choice]) -> dict[str, str]:
 
 def untried(each: TunedOperation) -> list[str]:
     """Say which templates torch did not try and why; those with the same reasons together."""
-    by_reason: dict[tuple[str, ...], list[str]] = {}
-    for one in each.untried:
-        by_reason.setdefault(one.reasons, []).append(one.what)
+    by_reason = collected((one.reasons, one.what) for one in each.untried)
     return [f"{', '.join(what)}: {'; '.join(reasons)}" for reasons, what in by_reason.items()]
 
 

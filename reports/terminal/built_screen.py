@@ -22,6 +22,7 @@ from ctrace.inspector.findings.kernels.built_view import (
     times,
 )
 from ctrace.inspector.findings.target_view import several, target_of
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import code_note
 from ctrace.reports.terminal.widgets import WIDE, Verbatim, columned, highlighted, micro, section
@@ -133,9 +134,7 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
 
 def _by_kernel(every: Iterable[Built]) -> list[list[Built]]:
     """Group configurations by kernel."""
-    found: dict[tuple[str, Stage, str], list[Built]] = {}
-    for each in every:
-        found.setdefault(_key(each), []).append(each)
+    found = grouped(every, lambda each: _key(each))
     return list(found.values())
 
 

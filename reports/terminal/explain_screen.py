@@ -26,6 +26,7 @@ from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stu
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.dispatch import RECORDS
 from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps, other_problems
 from ctrace.reports import format as fmt
@@ -217,9 +218,7 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
     kinds = {symptom.what for each in found for symptom in each.symptoms}
     what = "Expected recompilations" if kinds == {Finding.RECOMPILE} else "Expected"
     yield section(what if has_advice else f"{what}, nothing to change")
-    titles: dict[str, list[RootCause]] = {}
-    for each in found:
-        titles.setdefault(each.title, []).append(each)
+    titles = grouped(found, lambda each: each.title)
     for title, same in list(titles.items())[:2]:
         counted = replace(same[0], symptoms=tuple(symptom for each in same for symptom in each.symptoms))
         yield item(Text(fmt.one_line(f"{title} ({symptoms(counted)})", 150), style="dim"))

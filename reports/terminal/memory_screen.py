@@ -16,6 +16,7 @@ from ctrace.inspector.facts.memory_facts import (
     SavedMemory,
     StepMemoryDocument,
 )
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import WIDE, columned, hanging, more, section
@@ -254,9 +255,7 @@ def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]
         return
     compiled, eager = fmt.memory(found.saved_bytes), fmt.memory(found.eager_saved_bytes)
     yield section(f"Saved for the backward: {compiled} compiled, {eager} in eager")
-    alike: dict[tuple[object, ...], list[SavedMemory]] = {}
-    for each in found.saved:
-        alike.setdefault(_likeness(each), []).append(each)
+    alike = grouped(found.saved, lambda each: _likeness(each))
     groups = sorted(alike.values(), key=lambda some: -sum(each.bytes for each in some))
     rows = [_saved_row(some, cwd, width) for some in groups[:_FEW]]
     yield columned(width, ("line", "tensors", "in eager", ">to recompute", ">bytes"), rows)

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.shape_facts import DimPolicy, SizeCondition, Unbacked
+from ctrace.inspector.facts.shape_facts import SizeCondition, Unbacked
 from ctrace.inspector.findings.shape_view import (
     FunctionShapes,
     Sized,
@@ -17,6 +17,7 @@ from ctrace.inspector.findings.shape_view import (
     telling,
 )
 from ctrace.inspector.findings.shapes_document import Mark, ShapesDocument
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, capped, indented, item, more, section
 
@@ -131,9 +132,7 @@ def _some_sizes(each: SizedTensor) -> str:
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:
     """List plain static tensors, grouped by the reason."""
-    by_policy: dict[DimPolicy | None, list[SizedTensor]] = {}
-    for each in tensors:
-        by_policy.setdefault(each.dims[0].dim.policy if each.dims else None, []).append(each)
+    by_policy = grouped(tensors, lambda each: each.dims[0].dim.policy if each.dims else None)
     for policy, alike in by_policy.items():
         names = (
             f"{fmt.one_line(each.tensor.name, 60)} [{', '.join(sized.dim.size for sized in each.dims)}]"

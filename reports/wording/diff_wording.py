@@ -17,6 +17,7 @@ from ctrace.inspector.features.compare.changes import (
     size_of,
 )
 from ctrace.inspector.features.compare.compare_runs import counts
+from ctrace.inspector.grouping import collected, grouped
 from ctrace.reports import format as fmt
 
 _PLURALS = {
@@ -159,15 +160,10 @@ def folded(found: RunDiff, where: str) -> str:
 
 def not_compared(found: RunDiff) -> list[str]:
     """Say what was not compared, and why; kinds with the same reason share a line."""
-    by_reason: dict[str, list[str]] = {}
-    for what, why in found.not_compared:
-        by_reason.setdefault(why, []).append(_PLURALS[what])
+    by_reason = collected((why, _PLURALS[what]) for what, why in found.not_compared)
     return [f"Not compared: {', '.join(names)} ({why})" for why, names in by_reason.items()]
 
 
 def places(changes: Iterable[Change]) -> dict[str, list[Change]]:
     """Group changes by place."""
-    found: dict[str, list[Change]] = {}
-    for change in changes:
-        found.setdefault(change.where, []).append(change)
-    return found
+    return grouped(changes, lambda change: change.where)

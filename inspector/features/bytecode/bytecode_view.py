@@ -24,6 +24,7 @@ from ctrace.inspector.features.bytecode.opcodes import index_at, reachable
 from ctrace.inspector.features.bytecode.resume_functions import CALLED, old_begin, resume_index, resume_of, resume_point
 from ctrace.inspector.features.bytecode.stackforms import ListOf, Value
 from ctrace.inspector.features.bytecode.stackwalk import WalkStep, walked
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 
 Pair = tuple[int, int]
@@ -178,9 +179,7 @@ def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
 
 
 def _longest(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
-    where: dict[Hashable, list[int]] = {}
-    for index in range(len(new) - 1, -1, -1):
-        where.setdefault(new[index], []).append(index)
+    where = grouped(range(len(new) - 1, -1, -1), lambda index: new[index])
     ends: list[int] = []
     chains: list[tuple[Pair, object]] = []
     for left, key in enumerate(old):

@@ -31,6 +31,7 @@ from ctrace.inspector.features.compare.rank_summary import (
 )
 from ctrace.inspector.features.compare.record_content import SOURCES, RankItem, items_of
 from ctrace.inspector.findings.compile_time_fold import Timeline, timeline
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.dispatch import decode
 from ctrace.inspector.log.files import first_record, rotation_note
 from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, opened_log, pieces_of_one
@@ -234,9 +235,7 @@ def job_of(summaries: list[Summary], world_size: int | None) -> Job:
     """Compare summaries of ranks; `world_size` is how many ranks the job had, if that is known."""
     summaries = list(_interned(with_lowered_collectives(summaries)))
     ranks = tuple(each.rank for each in summaries)
-    groups: dict[tuple[int, ...], list[Summary]] = {}
-    for each in summaries:
-        groups.setdefault(tuple(map(id, each.compilations)), []).append(each)
+    groups = grouped(summaries, lambda each: tuple(map(id, each.compilations)))
     ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].rank))
     longest = max(summaries, key=lambda each: len(each.compilations))
     rows: dict[tuple[str, str, str, int], Digest] = {}

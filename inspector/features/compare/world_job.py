@@ -30,6 +30,7 @@ from ctrace.inspector.features.compare.rank_summary import Apart, Summary, summa
 from ctrace.inspector.features.compare.ranks_of_job import Divergence, Job, items_in, job_of
 from ctrace.inspector.features.compare.record_content import LoweredCall
 from ctrace.inspector.findings.rank_classes import RankClasses
+from ctrace.inspector.grouping import collected, grouped
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
@@ -487,9 +488,7 @@ def _folded(
 ) -> Job:
     """Compare the captures, and let each other rank follow the one that stands for it."""
     summaries = with_equal_guards([_summary(runs[rank]) for rank in sorted(runs)], classes)
-    stages: dict[tuple[int, ...], list[Summary]] = {}
-    for each in summaries:
-        stages.setdefault(classes.stage_of(each.rank), []).append(each)
+    stages = grouped(summaries, lambda each: classes.stage_of(each.rank))
     job = job_of(summaries, None)
     # The stages of a pipeline compile different code: only ranks of one stage have to agree.
     parts = [job] if len(stages) == 1 else [job_of(part, None) for part in stages.values()]
@@ -560,9 +559,7 @@ def _names_own_rank(one: Summary, other: Summary, compile_id: str, classes: Rank
 
 
 def _with_followers(groups: Iterable[tuple[int, ...]], like: dict[int, int]) -> tuple[tuple[int, ...], ...]:
-    followers: dict[int, list[int]] = {}
-    for rank, lead in like.items():
-        followers.setdefault(lead, []).append(rank)
+    followers = collected((lead, rank) for rank, lead in like.items())
     whole = [tuple(sorted({*group, *(one for rank in group for one in followers.get(rank, ()))})) for group in groups]
     return tuple(sorted(whole, key=lambda group: (-len(group), group[0])))
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue, Parameter, UserKernel
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 
 _ONE_GRID = 1
@@ -32,9 +33,7 @@ class UserKernelCalls(Struct, frozen=True):
 
 def calls(session: Session) -> tuple[UserKernelCalls, ...]:
     """Return the calls of user-written kernels in order of first appearance; equal calls form a group."""
-    alike: dict[str, list[UserKernel]] = {}
-    for each in session.user_kernels:
-        alike.setdefault(repr(replace(each, operation="", name="")), []).append(each)
+    alike = grouped(session.user_kernels, lambda each: repr(replace(each, operation="", name="")))
     return tuple(_calls(group) for group in alike.values())
 
 
