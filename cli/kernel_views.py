@@ -128,8 +128,7 @@ def screen(session: "Session", view: KernelView, width: int) -> Screen:
 def _beside(session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int) -> Screen:
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
     from ctrace.inspector.findings.target_view import target_of
-    from ctrace.reports.terminal.built_screen import resources_screen, times_screen
-    from ctrace.reports.terminal.user_kernels_screen import user_kernels_section
+    from ctrace.reports.terminal.kernel_detail import resources_screen, times_screen, user_kernels_section
     from ctrace.reports.terminal.widgets import MOST
 
     yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
@@ -166,7 +165,7 @@ def _dump_screen(session: "Session", folder: str) -> Screen:
 
 
 def _ir_screen(session: "Session", view: KernelView) -> Screen:
-    from ctrace.reports.terminal.built_screen import ir_screen
+    from ctrace.reports.terminal.kernel_detail import ir_screen
 
     return ir_screen(session, str(view.ir), view.kernel, view.graph)
 

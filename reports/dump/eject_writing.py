@@ -17,8 +17,7 @@ from msgspec import Struct
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart, Size
-from ctrace.inspector.features.workshop.kernel_definition import FUNCTIONS
-from ctrace.inspector.features.workshop.kernel_region import RegionTensor
+from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, RegionTensor
 from ctrace.inspector.features.workshop.size_expressions import symbols_of, value
 from ctrace.inspector.features.workshop.triton_helpers import HELPERS
 from ctrace.inspector.findings.target_view import target_of
@@ -26,8 +25,7 @@ from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import Folder
-from ctrace.reports.dump.module import comment
-from ctrace.reports.dump.signatures import bounds
+from ctrace.reports.dump.module import bounds, comment
 from ctrace.reports.dump.texts import text
 
 

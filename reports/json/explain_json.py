@@ -2,6 +2,8 @@
 
 The helpers are `SCHEMA`, the version of these reports, and functions that turn shared records, such as causes and
 advice, into plain data. Names are fixed: new ones may come, old ones never change.
+
+What `ctrace accuracy` found is written here, too; an error of null is NaN or infinities in other places.
 """
 
 from typing import Any
@@ -278,3 +280,9 @@ def place_data(place: str, cwd: str) -> str:
     """Shorten the path of a `file:line`."""
     file, _, line = place.rpartition(":")
     return f"{fmt.relative(file, cwd)}:{line}"
+
+
+def render_accuracy_json(found: Accuracy, target: str) -> Document:
+    """Return the culprits, the worst first, and what was not compared."""
+    culprits = [asdict(each) for each in found.culprits]
+    return json_document({"schema": SCHEMA, "target": target, "culprits": culprits, **accuracy_data(found)})

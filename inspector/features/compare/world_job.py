@@ -25,9 +25,15 @@ from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.facts.cluster_facts import ClusterFacts, CollectiveCalled
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.lowered_collectives import Calls, calls_by_compilation
 from ctrace.inspector.features.compare.rank_summary import Apart, Summary, summary_of
-from ctrace.inspector.features.compare.ranks_of_job import Divergence, Job, items_in, job_of
+from ctrace.inspector.features.compare.ranks_of_job import (
+    Calls,
+    Divergence,
+    Job,
+    calls_by_compilation,
+    items_in,
+    job_of,
+)
 from ctrace.inspector.features.compare.record_content import LoweredCall
 from ctrace.inspector.findings.rank_classes import RankClasses
 from ctrace.inspector.grouping import collected, grouped

@@ -8,13 +8,14 @@ from msgspec import Struct
 from ctrace.inspector.facts.kernels import Kernel, KernelCall, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.free_sizes import generalized
-from ctrace.inspector.features.workshop.kernel_definition import Definition, definition_of
 from ctrace.inspector.features.workshop.kernel_region import (
     CallOfKernel,
     CppKernel,
+    Definition,
     Region,
     RegionTensor,
     accesses,
+    definition_of,
     is_used,
     last_graph,
     node_after,
