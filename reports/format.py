@@ -9,8 +9,10 @@ from typing import TypeVar
 from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.knowledge import counting
+from ctrace.inspector.knowledge.counting import count as count
+from ctrace.inspector.knowledge.counting import memory as memory
 from ctrace.reports import escape
+from ctrace.reports.escape import plain as plain
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -24,11 +26,6 @@ _LEFT_OUT = f"…{os.sep}"
 _Value = TypeVar("_Value")
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
-
-
-def plain(text: str) -> str:
-    """Make foreign text of several lines safe for a terminal."""
-    return escape.plain(text)
 
 
 def one(text: str, limit: int = LONGEST) -> str:
@@ -122,11 +119,6 @@ def without_unique_part(text: str) -> str:
     return _UNIQUE.sub("", text)
 
 
-def memory(size: int) -> str:
-    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/counting.py`."""
-    return counting.memory(size)
-
-
 def scaled(number: int) -> str:
     """Write `512`, `2.1 k`, `3.4 M`, `1.5 G`: in thousands."""
     value, units = float(number), ["", "k", "M", "G", "T", "P"]
@@ -158,11 +150,6 @@ def intensity(value: float) -> str:
 def tensor(dtype: str, shape: Iterable[object]) -> str:
     """Write `f32[64, 128]`, with torch's short word for the dtype where it has one."""
     return one_line(f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, shape))}]")
-
-
-def count(number: int, noun: str, several: str = "") -> str:
-    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/knowledge/counting.py`."""
-    return counting.count(number, noun, several)
 
 
 def some(number: int | None, noun: str, several: str = "") -> str:

@@ -126,7 +126,7 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
         shared = fmt.known(built.shared, fmt.memory, _UNKNOWN)
         resources = (fmt.known(built.registers, otherwise=_UNKNOWN), spills, shared)
         configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
-        name = "  or" if is_same_kernel and not each.unused else _name(built.kernel)
+        name = "  or" if is_same_kernel and not each.unused else fmt.one_line(built.kernel)
         rows.append((name, configuration, *resources, *_fits(occupancy)))
     return columned(width, columns, rows)
 
@@ -171,7 +171,7 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
     for same in _by_kernel(measured):
         rows.extend(heads.before(same[0]))
         each = [_sum(same, stage) for stage in stages]
-        rows.append((f"{_name(same[0].kernel)}{fmt.repeated(len(same), ' ×')}", _sum(same), *each))
+        rows.append((f"{fmt.one_line(same[0].kernel)}{fmt.repeated(len(same), ' ×')}", _sum(same), *each))
     if measured:
         yield columned(width, columns, rows)
     if len(rows) < len(measured):
@@ -291,14 +291,10 @@ def _part_of(thing: Built | LaunchTiming) -> str:
     return f"{thing.graph} {thing.stage}"
 
 
-def _name(kernel: str) -> str:
-    return fmt.one_line(kernel)
-
-
 def _called(timed: LaunchTiming) -> str:
     if timed.launch:
-        return f"{_name(timed.kernel)} (call {timed.launch + 1})"
-    return _name(timed.kernel)
+        return f"{fmt.one_line(timed.kernel)} (call {timed.launch + 1})"
+    return fmt.one_line(timed.kernel)
 
 
 # Chosen, as is the next one: a fact about a kernel is a line or two.
