@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from ctrace.cli.graph_views import GraphView, data, screen
+from ctrace.cli.commands.graphs import GraphView, data, screen
 from ctrace.cli.show import show_view
 from ctrace.cli.view_run import Request
 

@@ -19,8 +19,7 @@ from _measure import SAMPLES
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
-from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
-from ctrace.inspector.features.bytecode.ownership import Added, apply
+from ctrace.inspector.features.bytecode.bytecode_view import Added, Explained, apply, explained, function_codes
 from ctrace.inspector.features.bytecode.reconstruct import NotReconstructed, reconstruct
 from ctrace.inspector.runs.load import load_log
 

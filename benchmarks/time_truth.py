@@ -25,7 +25,7 @@ from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.facts.rounds import RoundDone
-from ctrace.inspector.features.time.child.compiling import Skips
+from ctrace.inspector.features.time.child.timing_main import Skips
 from ctrace.inspector.features.time.events import Event
 from ctrace.inspector.findings.ratios import RatioVerdict, compared
 

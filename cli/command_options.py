@@ -2,17 +2,23 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from ctrace.inspector.processes.engines import Engine
     from ctrace.inspector.runs.capture_request import Options
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
+Screen: TypeAlias = "Iterable[RenderableType]"
+"""The parts of a screen; rich is imported only where one is drawn."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; `ctrace schema COMMAND` prints its schema.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to FILE.")]

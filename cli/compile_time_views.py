@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ctrace.cli.command_options import Screen
 from ctrace.cli.view_run import Request
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.session import Session
 
 
@@ -52,7 +49,7 @@ def show_compile_time(
     if perfetto is not None:
         _write_trace(session, perfetto)
 
-    def screen(document: CompileDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(document: CompileDocument, width: int) -> Screen:
         from ctrace.reports.terminal.compile_time_screen import compile_time_screen
         from ctrace.reports.terminal.widgets import led_by_verdict
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.runs.store import Store
 
+# Chosen: one line for what is left over; beyond a few commands, their number says it.
 _NAMED = 5
 PLAIN_WIDTH = 100
 """The width of a screen in a pipe or a file."""

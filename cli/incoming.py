@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.run_events import Event
     from ctrace.inspector.facts.session import Session
 
+# Chosen: large enough that copying takes few calls, small beside what a log takes in memory.
 _PIECE = 1 << 20
 
 

@@ -1,6 +1,6 @@
 """Choose what `ctrace kernels` shows, by the options on the command line."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.cli.command_options import Screen
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.kernels import OutputCode
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
@@ -66,9 +65,7 @@ class KernelView(Struct, frozen=True):
         }
 
 
-def side_by_side(
-    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int
-) -> "Iterable[RenderableType]":
+def side_by_side(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int) -> Screen:
     """Return a screen that compares several GPUs."""
     from ctrace.reports.terminal.side_by_side_screen import kernels_side_by_side
 
@@ -86,6 +83,7 @@ def with_torchs(session: "Session") -> "Session":
     return found
 
 
+# Chosen: lines on stderr above the screen; what cannot be parsed of one log is mostly alike.
 _MOST_PROBLEMS = 3
 
 
@@ -105,7 +103,7 @@ def data(session: "Session", view: KernelView) -> "Document":
     return json_kernels.render_kernels_json(session, _chosen(session, view, found), source=view.source)
 
 
-def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
+def screen(session: "Session", view: KernelView, width: int) -> Screen:
     """Return the view as a screen."""
     from ctrace.reports.terminal import kernel_detail as one
     from ctrace.reports.terminal.kernel_tables import kernels_screen
@@ -127,13 +125,10 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
     return chain(shown, _beside(session, view, found, width))
 
 
-def _beside(
-    session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
-) -> "Iterator[RenderableType]":
+def _beside(session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int) -> Screen:
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
     from ctrace.inspector.findings.target_view import target_of
-    from ctrace.reports.terminal.built_screen import resources_screen, times_screen
-    from ctrace.reports.terminal.user_kernels_screen import user_kernels_section
+    from ctrace.reports.terminal.kernel_detail import resources_screen, times_screen, user_kernels_section
     from ctrace.reports.terminal.widgets import MOST
 
     yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
@@ -145,9 +140,7 @@ def _beside(
         yield from _for_a_target(session, view, found, width)
 
 
-def _for_a_target(
-    session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int
-) -> "Iterator[RenderableType]":
+def _for_a_target(session: "Session", view: KernelView, found: "tuple[PartKernels, ...]", width: int) -> Screen:
     """Show bounds, choices that autotuning makes on the device, and questions about the device."""
     from ctrace.reports.terminal import target_screen as target
     from ctrace.reports.terminal.target_screen import bounds_screen
@@ -165,14 +158,14 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
     return dump(session, Path(folder))
 
 
-def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
+def _dump_screen(session: "Session", folder: str) -> Screen:
     from ctrace.reports.terminal.kernel_detail import dump_screen
 
     return dump_screen(session, _dumped(session, folder))
 
 
-def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.built_screen import ir_screen
+def _ir_screen(session: "Session", view: KernelView) -> Screen:
+    from ctrace.reports.terminal.kernel_detail import ir_screen
 
     return ir_screen(session, str(view.ir), view.kernel, view.graph)
 

@@ -38,6 +38,7 @@ _MOST_PAGES = 8
 """How many pages stay in memory."""
 _MOST_AT_ONCE = 2
 """How many pages are written at once, since a large run takes memory."""
+# Chosen: far above what the page of a large run takes; the reader is told what to do instead.
 _MOST_SECONDS = 300
 _Key = tuple[tuple[str, str, float, int], ...]
 _LIST_POLICY = "frame-ancestors 'none'"
@@ -55,6 +56,7 @@ HEADER_SECONDS = 10.0
 """How long the headers of a request may take."""
 READ_SECONDS = 60.0
 """How long an answer may wait for a client that reads nothing of it."""
+# Chosen: how late a client that is gone is noticed; nothing else waits for it.
 LOOK_SECONDS = 2.0
 MOST = 200
 """How many connections may be open: below the usual limit on open files. Of more, the one that waits longest goes."""
@@ -153,12 +155,12 @@ def application(store: Store, token: str | None, host: str) -> Starlette:
     pages = Pages(store)
 
     def runs_page(_request: Request) -> Response:
-        from ctrace.reports.html.run_list import render_run_list_html
+        from ctrace.reports.html.html_page import render_run_list_html
 
         return HTMLResponse(render_run_list_html(str(store.root)), headers={"Content-Security-Policy": _LIST_POLICY})
 
     def runs_data(_request: Request) -> Response:
-        from ctrace.reports.html.run_list import render_run_list_json
+        from ctrace.reports.html.html_page import render_run_list_json
 
         text = render_run_list_json(store.runs(), store.damaged())
         return Response(text, media_type="application/json")

@@ -11,6 +11,7 @@ from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 
+# Not 1, with which Python ends after an exception.
 REFUSED = 2
 
 

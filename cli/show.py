@@ -1,21 +1,18 @@
 """Show a Session in the requested format."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 import typer
 
+from ctrace.cli.command_options import Screen
 from ctrace.cli.console import check_output, write_report
 from ctrace.cli.view_run import Request, run_of, session_of
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.reports.escape import Document
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 D = TypeVar("D")
 
@@ -101,9 +98,7 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
 _COMMANDS_NEED_A_RUN = "Commands show saved runs: put the model in a file, and run ctrace explain FILE first."
 
 
-def show_screen(
-    screen: Callable[[int], "Iterable[RenderableType]"], output: Path | None, *, on_stderr: bool = False
-) -> None:
+def show_screen(screen: Callable[[int], Screen], output: Path | None, *, on_stderr: bool = False) -> None:
     """Print a screen, made for a width, on a console or into a file.
 
     Raises:
@@ -129,7 +124,7 @@ def show_answer(
     *,
     json: bool,
     document: Callable[[Session], D],
-    screen: Callable[[D, int], "Iterable[RenderableType]"],
+    screen: Callable[[D, int], Screen],
     has_advice: bool = False,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
@@ -144,7 +139,7 @@ def show_answer(
     session, is_new = session_of(request, check_advice=has_advice)
     run = "" if is_new else run_of(request)
 
-    def below_verdict(answer: D, width: int) -> "Iterable[RenderableType]":
+    def below_verdict(answer: D, width: int) -> Screen:
         from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
 
         yield from compile_only_note(session)
@@ -162,7 +157,7 @@ def show_view(
     *,
     json: bool,
     data: Callable[[Session], Document],
-    screen: Callable[[Session, int], "Iterable[RenderableType]"],
+    screen: Callable[[Session, int], Screen],
 ) -> None:
     """Read or capture the selected run, and show a view of it as JSON or a screen; a new run sets the exit code.
 
@@ -173,7 +168,7 @@ def show_view(
     session, is_new = session_of(request)
     run = "" if is_new else run_of(request)
 
-    def with_verdict(width: int) -> "Iterable[RenderableType]":
+    def with_verdict(width: int) -> Screen:
         from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, of_other_run
 
         yield from compile_only_note(session)
@@ -185,9 +180,7 @@ def show_view(
         raise typer.Exit(exit_code(session))
 
 
-def show_document(
-    document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], "Iterable[RenderableType]"]
-) -> None:
+def show_document(document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], Screen]) -> None:
     """Print a Document as JSON or as a screen, which know nothing else.
 
     Raises:
@@ -206,7 +199,7 @@ def show_either(
     *,
     json: bool,
     data: Callable[[], Document],
-    screen: Callable[[int], "Iterable[RenderableType]"],
+    screen: Callable[[int], Screen],
 ) -> None:
     """Write JSON or print a screen; build only the requested one.
 

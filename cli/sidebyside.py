@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 from msgspec import Struct, field
 
+from ctrace.cli.command_options import Screen
 from ctrace.cli.console import check_output
 from ctrace.cli.view_run import Request, again_for_gpu, captured, new_for_gpu, saved, target_names
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import SavedRun, Store
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ctrace.reports.escape import Document
 
 _ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
-Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
+_Draw = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], Screen]
 """Makes a screen from the session of each GPU, the error of each other GPU, and a width."""
 
 
@@ -34,7 +33,7 @@ def shown_side_by_side(
     *,
     json: bool,
     data: "Callable[[Session], Document]",
-    screen: Screen,
+    screen: _Draw,
     others: Mapping[str, object],
 ) -> bool:
     """Compare the code for several GPUs if `--target` names several; return whether it does.

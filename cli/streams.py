@@ -13,17 +13,50 @@ import re
 import select
 import signal
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
-from ctrace.reports.ascii_equivalents import equivalent
 from ctrace.reports.escape import Document, FileDocument, JsonDocument, MarkupDocument, json_letter
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+_EQUIVALENTS = str.maketrans({
+    "…": "...", "·": "-", "•": "*", "●": "*", "×": "x", "µ": "u", "°": " deg", "–": "-", "—": "-", "\u2212": "-",
+    "\u2018": "'", "\u2019": "'", "“": '"', "”": '"', "→": "->", "←": "<-", "↔": "<->", "⇒": "=>", "↑": "^", "↓": "v",
+    "▸": ">", "▶": ">", "◀": "<", "▲": "^", "▼": "v", "✓": "+", "✔": "+", "✗": "x", "✘": "x", "≤": "<=", "≥": ">=",
+    "≠": "!=", "≈": "~", "±": "+-", "²": "^2", "³": "^3", "∞": "inf", "\u00a0": " ",
+})  # fmt: skip
+
+
+def equivalent(text: str) -> str:
+    """Return text in ASCII: signs as a similar one, other letters as Python writes them in a string."""
+    return "".join(map(_of, text.translate(_EQUIVALENTS)))
+
+
+@lru_cache(maxsize=4096)
+def _of(letter: str) -> str:
+    if letter.isascii():
+        return letter
+    name = unicodedata.name(letter, "")
+    if name.startswith("BOX DRAWINGS"):
+        is_across, is_down = (any(word in name for word in words) for words in (_ACROSS, _DOWN))
+        if is_across == is_down:
+            return "+"
+        return "-" if is_across else "|"
+    if name.startswith("BRAILLE PATTERN"):  # a progress spinner
+        return "*"
+    if name.endswith(("BLOCK", "EIGHTHS")) or " SHADE" in name:  # a bar
+        return "#"
+    return letter.encode("ascii", "backslashreplace").decode()
+
+
+_ACROSS = ("HORIZONTAL", "LEFT", "RIGHT")
+_DOWN = ("VERTICAL", "UP", "DOWN")
 
 
 _REFUSING = ("strict", "surrogateescape", "backslashreplace")

@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ctrace.cli.command_options import Screen
 from ctrace.inspector.errors import Exit, TargetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.features.time.events import Event
     from ctrace.inspector.features.time.measuring import Plan
     from ctrace.inspector.features.time.timing_model import CompileConfiguration, Timings
@@ -80,7 +77,7 @@ def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool =
     from ctrace.cli.show import show_document
     from ctrace.inspector.features.time.timing_differences import TimingDocument, timing_document
 
-    def screen(document: TimingDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(document: TimingDocument, width: int) -> Screen:
         from ctrace.reports.terminal.timing_screen import autotuning_lines, table_screen, timing_screen
 
         found = document.timings

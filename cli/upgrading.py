@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from ctrace.cli.command_options import Screen
 from ctrace.inspector.errors import CtraceError, TargetError, did_you_mean
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns
@@ -32,8 +33,6 @@ from ctrace.inspector.runs.target import resolve
 from ctrace.reports import format as fmt
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ctrace.cli.progress import Progress
     from ctrace.inspector.facts.session import Session
 
@@ -266,7 +265,7 @@ def show_cleaned(document: CleanedEnvironments, form: str, output: Path | None) 
     from ctrace.cli.show import Format, show_document
     from ctrace.reports.terminal.upgrade_screen import cleaned_screen
 
-    def screen(found: CleanedEnvironments, _width: int) -> "Iterable[RenderableType]":
+    def screen(found: CleanedEnvironments, _width: int) -> Screen:
         return cleaned_screen(found)
 
     show_document(document, output, json=form == Format.JSON, screen=screen)
@@ -289,7 +288,7 @@ def show_upgrade(
         write_report(render_upgrade_markdown(document), output)
         return
 
-    def screen(found: UpgradeDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(found: UpgradeDocument, width: int) -> Screen:
         from ctrace.reports.terminal.upgrade_screen import upgrade_screen
 
         return upgrade_screen(found, width, all_of_it=all_of_it)

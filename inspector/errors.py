@@ -100,6 +100,7 @@ def telling_line(message: str) -> str:
     return " ".join(lines[: min(begins, _ANNOUNCING) + 1])
 
 
+# Chosen: the hint stays within about two lines of a terminal.
 _MOST_NAMES = 8
 
 

@@ -24,6 +24,7 @@ from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.spawned import answer_of
 from ctrace.inspector.runs.child import cannot_start
 
+# Chosen: far above what the probe takes, which starts torch and compiles one function.
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 

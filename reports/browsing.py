@@ -57,6 +57,7 @@ from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import drawn, led
 
+# Chosen: wider than any terminal; a line of a generated file may have millions of letters.
 _LINK_LONGEST = 400
 _USUAL = ("post_grad", "forward", "inference")
 
@@ -208,6 +209,7 @@ def _kernel(each: dict[str, Any]) -> KernelSource:
 _LINKED = Style.parse("on #1c3a5e")
 _LINKED_LIGHT = Style.parse("on #cfe4fb")
 _PICKED = Style.parse("bold reverse")
+# Chosen, as above: how far one can scroll to the side.
 _WIDEST = 400
 
 
@@ -318,7 +320,9 @@ class Lines(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, self.cursor - height // 3), animate=False)
 
 
+# Chosen: nobody reads more, and the list is built anew at each key; the hint is to add words.
 _MOST_FOUND = 200
+# Chosen: wider than any terminal.
 _LONGEST = 300
 _KEYS = (
     ("1 … 9, 0", "go to a view"),
@@ -690,6 +694,7 @@ def _line(place: str) -> int:
     return int(place.rpartition(":")[2])
 
 
+# Chosen: below this, tables would cut numbers; the reader scrolls to the side instead.
 _NARROWEST = 60
 
 

@@ -8,6 +8,7 @@ from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
 from ctrace.reports.wording.diff_wording import answer, folded, headword, judged, name_of, not_compared, short_name
 
+# Chosen, as is the next one: a comment of GitHub takes 65,536 characters, and there are thirteen kinds of changes.
 _MOST = 20
 _LONGEST = 300
 

@@ -2,14 +2,17 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
+from typing import TypeVar
 
 from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.knowledge import counting
+from ctrace.inspector.knowledge.counting import count as count
+from ctrace.inspector.knowledge.counting import memory as memory
 from ctrace.reports import escape
+from ctrace.reports.escape import plain as plain
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -20,13 +23,9 @@ _DTYPES = {
 }  # fmt: skip
 """Torch's short names for dtypes (2.13, `torch.dtype.abbr`)."""
 _LEFT_OUT = f"…{os.sep}"
+_Value = TypeVar("_Value")
 LONGEST = 4_000
 """The longest line of foreign text on a screen, in columns."""
-
-
-def plain(text: str) -> str:
-    """Make foreign text of several lines safe for a terminal."""
-    return escape.plain(text)
 
 
 def one(text: str, limit: int = LONGEST) -> str:
@@ -120,11 +119,6 @@ def without_unique_part(text: str) -> str:
     return _UNIQUE.sub("", text)
 
 
-def memory(size: int) -> str:
-    """Write `512 B`, `4.0 KiB`, `1.5 GiB`; see `inspector/knowledge/counting.py`."""
-    return counting.memory(size)
-
-
 def scaled(number: int) -> str:
     """Write `512`, `2.1 k`, `3.4 M`, `1.5 G`: in thousands."""
     value, units = float(number), ["", "k", "M", "G", "T", "P"]
@@ -158,9 +152,42 @@ def tensor(dtype: str, shape: Iterable[object]) -> str:
     return one_line(f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, shape))}]")
 
 
-def count(number: int, noun: str, several: str = "") -> str:
-    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/knowledge/counting.py`."""
-    return counting.count(number, noun, several)
+def some(number: int | None, noun: str, several: str = "") -> str:
+    """Write `1 graph`, `2 graphs`; empty for none."""
+    if number:
+        return count(number, noun, several)
+    return ""
+
+
+def repeated(number: int, before: str, after: str = "") -> str:
+    """Write how often something is there, such as ` ×3`; empty for once."""
+    if number > 1:
+        return f"{before}{number}{after}"
+    return ""
+
+
+def framed(before: str, text: object, after: str = "") -> str:
+    """Put signs or words around text, such as ` (forward)`; empty if there is no text."""
+    if text is None or text == "":
+        return ""
+    return f"{before}{text}{after}"
+
+
+def known(value: _Value | None, write: Callable[[_Value], str] = str, otherwise: str = "?") -> str:
+    """Write a value, or in its place what is said of one that is not known."""
+    if value is None:
+        return otherwise
+    return write(value)
+
+
+def joined(separator: str, *parts: str) -> str:
+    """Join the parts that are not empty."""
+    return separator.join(filter(None, parts))
+
+
+def gigabytes(rate: float) -> str:
+    """Write bytes per second as `3350 GB/s`, in 10^9, as data sheets do."""
+    return f"{rate / 1e9:.0f} GB/s"
 
 
 def cost(what: Cost) -> str:
@@ -168,9 +195,7 @@ def cost(what: Cost) -> str:
 
     Leaves out `Cost.graphs`: it counts graphs that begin at a site, and only a trial shows how many a fix removes.
     """
-    if what.ops:
-        return f"{count(what.ops, 'op')} in eager"
-    return ""
+    return framed("", some(what.ops, "op"), " in eager")
 
 
 def seconds(value: float | None) -> str:

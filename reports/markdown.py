@@ -219,6 +219,7 @@ def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:
 
 _MOST = 12
 """How many compilations and breaks a small picture has."""
+# Chosen: Mermaid makes a box as wide as its longest line, and GitHub shrinks the picture to the page.
 _LONGEST = 48
 _UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:/()=+*'!?…·-]|(?<=:):|:(?=:)")
 

@@ -17,8 +17,11 @@ from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 
+# Perfetto groups threads by process; a run is one, and any number will do.
 _PROCESS = 1
+# The trace event format counts in microseconds.
 _MICRO = 1e6
+# Chosen: Perfetto shows a name in one line of its details.
 _LONGEST = 400
 _MOMENT = 10.0
 """The microseconds between two moments of memory: a computed timeline has an order and no times."""

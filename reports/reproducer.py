@@ -15,6 +15,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document, patch_document
 
+# Chosen: the end of the output has the error; an issue should fit a page.
 _MOST_OUTPUT = 40
 _KINDS = {
     Finding.BREAK: "graph break",

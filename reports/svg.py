@@ -25,6 +25,7 @@ COLORS = {
     FxNodeKind.CALL_METHOD: "#f8fafc",
     FxNodeKind.CALL_MODULE: "#f8fafc",
 }
+# Chosen: longer labels make boxes that no page holds.
 _LONGEST = 60
 
 

@@ -16,6 +16,7 @@ from ctrace.reports.wording.upgrade_wording import (
     reason_text,
 )
 
+# Chosen, as is the next one: a comment of GitHub takes 65,536 characters, and an upgrade has several models.
 _MOST = 20
 _LONGEST = 300
 

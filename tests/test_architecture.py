@@ -196,7 +196,7 @@ def test_good_import_passes(module: str, source: str):
 
 
 ORDER = (
-    ("errors", "version", "install_folders"),
+    ("errors", "grouping", "version", "install_folders"),
     ("features.doors",),
     ("files", "processes", "facts"),
     ("knowledge", "log", "source"),

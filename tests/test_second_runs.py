@@ -44,7 +44,6 @@ RUNS_AGAIN = {
     "inspector/features/time/child/timing_main.py": OWN_PROCESS,
     "inspector/capture/calls/timed_rounds.py": OWN_PROCESS,
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
-    "inspector/features/time/child/shares.py": OWN_PROCESS,
     "inspector/features/upgrade/child/eager_task.py": OWN_PROCESS,
     "inspector/features/workshop/child/triton_ops_main.py": OWN_PROCESS,
 }

@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
         Form("ctrace.inspector.findings.compile_time_view:CompileDocument", "--compile"),
     ),
-    "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
+    "accuracy": (Form("ctrace.reports.json.explain_json:render_accuracy_json"),),
     "memory": (
         Form("ctrace.inspector.facts.memory_facts:StepMemoryDocument"),
         Form("ctrace.inspector.facts.memory_facts:FitDocument", "--fit WHAT"),

@@ -122,7 +122,7 @@ def accuracy(
     from ctrace.inspector.features.accuracy.numeric_comparison import accuracy_of
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import ProgramTarget, resolve
-    from ctrace.reports.json.accuracy_json import render_accuracy_json
+    from ctrace.reports.json.explain_json import render_accuracy_json
     from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 
     check_output(output)

@@ -1,16 +1,11 @@
 """`ctrace autotune`: which choices torch timed for each operation, which one won, and by how much."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -44,7 +39,7 @@ def autotune(
 
     check_graph(graph)
 
-    def screen(document: AutotuningDocument, _width: int) -> "Iterable[RenderableType]":
+    def screen(document: AutotuningDocument, _width: int) -> opt.Screen:
         from ctrace.reports.terminal.autotuning_screen import autotuning_screen
 
         return autotuning_screen(document, all_of_it=all_of_it)

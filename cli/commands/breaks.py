@@ -9,10 +9,6 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.findings import Owner
 
 EXAMPLES = """\b
@@ -54,7 +50,7 @@ def breaks(
 
     chosen = _owner(owner)
 
-    def screen(document: BreaksDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(document: BreaksDocument, width: int) -> opt.Screen:
         from ctrace.reports.terminal.breaks_screen import breaks_screen
 
         return breaks_screen(document, width, all_paths=all_paths)

@@ -9,10 +9,6 @@ from ctrace.cli.view_run import Request, on_a_run
 from ctrace.inspector.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.bytecode.bytecode_view import CompiledFunction
     from ctrace.reports.escape import Document
@@ -63,7 +59,7 @@ def bytecode(
 
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(session: "Session", width: int) -> opt.Screen:
         from ctrace.reports.terminal.bytecode_screen import Selection, bytecode_screen
 
         whole = function is None and graph is None and line is None

@@ -8,10 +8,6 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.features.cluster.collective_view import CollectivesDocument
 
 EXAMPLES = """\b
@@ -36,7 +32,7 @@ def collectives(
     from ctrace.cli.show import show_answer
     from ctrace.inspector.features.cluster.collective_view import collectives_document
 
-    def screen(document: "CollectivesDocument", width: int) -> "Iterable[RenderableType]":
+    def screen(document: "CollectivesDocument", width: int) -> opt.Screen:
         from ctrace.reports.terminal.collectives_screen import collectives_screen
 
         return collectives_screen(document, width, all_of_it=all_of_it)

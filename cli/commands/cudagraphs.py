@@ -1,16 +1,11 @@
 """`ctrace cudagraphs`: which graphs replay as CUDA graphs, which do not, and why."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +34,7 @@ def cudagraphs(
 
     check_graph(graph)
 
-    def screen(document: CudaGraphsDocument, _width: int) -> "Iterable[RenderableType]":
+    def screen(document: CudaGraphsDocument, _width: int) -> opt.Screen:
         from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 
         return cuda_graphs_screen(document, all_of_it=all_of_it)

@@ -7,10 +7,7 @@ import typer
 from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-
-    from rich.console import RenderableType
 
     from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
 
@@ -135,7 +132,7 @@ def _show(
         write_report(render_diff_markdown(document), output)
         return
 
-    def screen(found: "DiffDocument", _width: int) -> "Iterable[RenderableType]":
+    def screen(found: "DiffDocument", _width: int) -> opt.Screen:
         from ctrace.reports.terminal.diff_screen import diff_screen
 
         return diff_screen(found, all_of_it=all_of_it, after_run=after_run)

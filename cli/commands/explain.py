@@ -9,10 +9,8 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run, run_of, session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
@@ -131,7 +129,7 @@ def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdo
 
         return render_json(session)
 
-    def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> "Iterable[RenderableType]":
+    def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import explained_side_by_side
 
         return explained_side_by_side(targets, failed, width)

@@ -8,9 +8,7 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from rich.console import RenderableType
+    from collections.abc import Mapping
 
     from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
@@ -68,7 +66,7 @@ def fusion(
 
         return render_fusion_json(session, parts(session, graph, stage))
 
-    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+    def screen(session: "Session", width: int) -> opt.Screen:
         from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, rounds_screen
 
         found = parts(session, graph, stage)
@@ -78,9 +76,7 @@ def fusion(
             return nodes_screen(session, found, width, all_of_it=all_of_it)
         return fusion_screen(session, found, all_of_it=all_of_it, verbose=verbose)
 
-    def several(
-        targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int
-    ) -> "Iterable[RenderableType]":
+    def several(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import fusions_side_by_side
 
         return fusions_side_by_side(targets, failed, width)

@@ -8,10 +8,6 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
     from ctrace.inspector.facts.session import Session
 
 EXAMPLES = """\b
@@ -67,7 +63,7 @@ def guards(
     def document(session: "Session") -> GuardsDocument:
         return guards_document(session, choice, graph, whole=json or all_of_it)
 
-    def screen(found: GuardsDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(found: GuardsDocument, width: int) -> opt.Screen:
         from ctrace.reports.terminal.guards_screen import guards_screen
 
         return guards_screen(found, width, view=view, all_of_it=all_of_it)

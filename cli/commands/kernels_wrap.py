@@ -53,5 +53,5 @@ def wrap(
         is_printed = output is None or str(output) == "-"
         if output is not None and not is_printed:
             found = in_file(found, output)
-        show_screen(lambda width: wrap_screen(found, width), None, on_stderr=is_printed)
+        show_screen(lambda _width: wrap_screen(found), None, on_stderr=is_printed)
     raise typer.Exit(Exit.PROGRAM if failed else Exit.DONE)

@@ -1,17 +1,12 @@
 """`ctrace recompiles`: why functions recompile, whether they keep recompiling, and how to fix it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -43,7 +38,7 @@ def recompiles(
     from ctrace.cli.show import show_answer
     from ctrace.inspector.diagnosis.recompiles_document import RecompilesDocument, recompiles_document
 
-    def screen(document: RecompilesDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(document: RecompilesDocument, width: int) -> opt.Screen:
         from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 
         return recompiles_screen(document, width, all_of_it=all_of_it)

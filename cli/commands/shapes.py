@@ -1,16 +1,11 @@
 """`ctrace shapes`: which sizes are static or dynamic, why, and how to keep them dynamic."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -32,7 +27,7 @@ def shapes(
     from ctrace.cli.show import show_answer
     from ctrace.inspector.findings.shapes_document import ShapesDocument, shapes_document
 
-    def screen(document: ShapesDocument, width: int) -> "Iterable[RenderableType]":
+    def screen(document: ShapesDocument, width: int) -> opt.Screen:
         from ctrace.reports.terminal.shapes_screen import shapes_screen
 
         return shapes_screen(document, width, everything=everything)

@@ -1,16 +1,11 @@
 """`ctrace targets`: the GPUs that --target accepts, the facts known about each, and their sources."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -60,10 +55,10 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
     from ctrace.cli.show import show_document
     from ctrace.inspector.knowledge.gpus.gpu_table import Listed, listed
 
-    def screen(document: Listed, width: int) -> "Iterable[RenderableType]":
+    def screen(document: Listed, _width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import target_screen
 
-        return target_screen(document, width)
+        return target_screen(document)
 
     show_document(listed(name, files), output, json=json, screen=screen)
 
@@ -72,7 +67,7 @@ def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.cli.show import show_document
     from ctrace.inspector.knowledge.gpus.gpu_table import Listed, gpus
 
-    def screen(document: tuple[Listed, ...], width: int) -> "Iterable[RenderableType]":
+    def screen(document: tuple[Listed, ...], width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import targets_screen
 
         return targets_screen(document, width)

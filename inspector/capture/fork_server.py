@@ -41,6 +41,7 @@ _MODULES = (
     "torch.nn.attention.flex_attention",
 )
 """What Dynamo imports when it compiles the first function, besides its backends."""
+# Ours: a request has paths and options. `recv_fds` needs a bound of both.
 _MOST_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 16
 _NOT_FLUSHED = 120

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import RunError
 
+# The first byte of a payload: torch indents each of its lines with a tab (torch/_logging/_internal.py).
 _TAB = 9
 
 

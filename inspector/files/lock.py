@@ -15,6 +15,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+# Chosen: short beside writing a run; `flock` has no wait with a time limit.
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
 """After this time, a waiting process says for what it waits."""

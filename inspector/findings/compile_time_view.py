@@ -23,6 +23,7 @@ from ctrace.inspector.facts.compile_time import (
 )
 from ctrace.inspector.facts.session import RunDocument, Session, Target
 from ctrace.inspector.findings.compile_time_fold import lanes_of
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.log.decode_compile_time import components_in
 
@@ -192,9 +193,7 @@ def tree(found: CompileTime, graph: str | None = None) -> tuple[StepSpans, ...]:
 
 
 def _steps(spans: Iterable[Span], around: str) -> tuple[StepSpans, ...]:
-    by_name: dict[str, list[Span]] = {}
-    for span in spans:
-        by_name.setdefault(span.name, []).append(span)
+    by_name = grouped(spans, lambda span: span.name)
     found = []
     for name, same in by_name.items():
         phase = phase_of(name, around)
@@ -362,6 +361,7 @@ def compile_document(session: Session) -> CompileDocument:
 
 # Two long texts are shown from shortly before their first difference, so that its place can be recognized.
 _CONTEXT = 30
+# Chosen: what differs and _CONTEXT letters before it fit a line of 100 columns with its label.
 _SHOWN = 90
 _BEYOND = ("a different value, with the same text in torch's log", "a different value")
 

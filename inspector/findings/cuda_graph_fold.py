@@ -20,6 +20,7 @@ from ctrace.inspector.facts.cuda_graphs import (
     Offender,
 )
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.stacks import user_lines
 
@@ -124,9 +125,7 @@ def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefix
 
 def _most_recorded(recorded: list[CudaGraphRecorded]) -> list[CudaGraphRecorded]:
     """Return the recordings of the piece that torch recorded most often."""
-    pieces: dict[int, list[CudaGraphRecorded]] = {}
-    for each in recorded:
-        pieces.setdefault(each.piece, []).append(each)
+    pieces = grouped(recorded, lambda each: each.piece)
     return max(pieces.values(), key=len, default=[])
 
 

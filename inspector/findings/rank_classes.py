@@ -14,6 +14,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.knowledge.counting import count
 
 _STAGE = re.compile(r"pp|pipe|stage", re.IGNORECASE)
+# Chosen: pipelines have up to some tens of stages; a mesh dimension that is larger is no pipeline, and each stage is a
+# capture.
 _MOST_STAGES = 64
 _WORLD = "0"
 """Torch's name of the group of all ranks (distributed_c10d.py, 2.11 to 2.13)."""

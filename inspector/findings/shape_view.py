@@ -16,6 +16,7 @@ from ctrace.inspector.facts.shape_facts import (
     ShapedTensor,
     SizeCondition,
 )
+from ctrace.inspector.grouping import grouped
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALIZED, DimKind.ZERO_ONE))
 """Kinds of dimensions for which a graph is valid for one size only."""
@@ -135,9 +136,7 @@ def by_function(session: Session, function: str | None = None) -> tuple[Function
     Raises:
         TargetError: there is no such function.
     """
-    groups: dict[str, list[Shaped]] = {}
-    for shaped in session.shapes:
-        groups.setdefault(shaped.compilation.partition("/")[0], []).append(shaped)
+    groups = grouped(session.shapes, lambda shaped: shaped.compilation.partition("/")[0])
     names = dict.fromkeys(group[-1].function for group in groups.values())
     if function is not None and function not in names:
         todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")

@@ -11,6 +11,7 @@ from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.bounds import Least, bounds
 from ctrace.inspector.findings.kernels.built_view import Resources, resources
+from ctrace.inspector.grouping import grouped
 
 _OF_DEVICE = re.compile(r"DeviceProperties\([^()]*\)|'backend_hash': '[0-9A-Fa-f]*'")
 """GPU properties in a kernel's source, which the comparison ignores (2.11 to 2.13, _inductor/runtime/hints.py)."""
@@ -82,9 +83,7 @@ _Part = tuple[list[One], float | None]
 
 def _of_session(session: Session) -> dict[tuple[str, Stage], _Part]:
     """Return the kernels of each graph part in order, and the part's lower bound."""
-    by_kernel: dict[tuple[str, Stage, str], list[Resources]] = {}
-    for each in resources(session):
-        by_kernel.setdefault((each.built.graph, each.built.stage, each.built.kernel), []).append(each)
+    by_kernel = grouped(resources(session), lambda each: (each.built.graph, each.built.stage, each.built.kernel))
     leasts = bounds(session)
     of: dict[int, Least] = {id(each.row.kernel): each for part in leasts for each in part.kernels}
     whole = {(part.graph, part.stage): part.seconds for part in leasts}

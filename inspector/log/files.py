@@ -235,7 +235,9 @@ _PART = re.compile(
     r"(?P<stem>.+?\.(?:log|txt|trace|jsonl?))(?:\.(?P<number>\d{1,6})|-(?P<date>\d{8}(?:-?\d{1,10})?))?(?:\.(?:gz|zst))?"
 )
 _NEWEST = (2, 0, "")
+# Chosen: few calls, little memory.
 _BLOCK = 1 << 20
+# Chosen: one line of a message.
 _MOST_NAMES = 8
 
 

@@ -26,6 +26,7 @@ from ctrace.inspector.log.files import (
 )
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
+# Chosen: one line of a message.
 _MOST_NAMES = 8
 # Enough to recognize why files of a folder were passed over; the message counts the rest.
 _MOST_SKIPPED = 3

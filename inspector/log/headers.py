@@ -18,6 +18,7 @@ from ctrace.inspector.log.reading_limits import refuse_many_values
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
 )
+# No rank, frame or attempt is as large; such a number is damage.
 _MOST = 2**31
 # Each kind gets a decoder that is kept; torch has far fewer kinds, but a damaged log may name any number.
 _MOST_KINDS = 500

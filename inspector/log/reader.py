@@ -88,6 +88,7 @@ def _is_json(text: bytes) -> bool:
 
 # How soon `--follow` shows what a job wrote, without keeping a core busy.
 _POLL_SECONDS = 0.05
+# Chosen: few calls, little memory.
 _CHUNK = 1 << 16
 # A log chooses its kinds and threads; without a bound, a damaged one would fill the memory with names.
 _MOST_KINDS = 10_000
@@ -220,6 +221,7 @@ def read(
         yield from reader.entries(framed_file(path, file, most))
 
 
+# Ours: the mark and the text of an error, which are shown as one line.
 _LONGEST_MARK = 400
 
 

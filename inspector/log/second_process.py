@@ -13,6 +13,7 @@ from ctrace.inspector.log.framing import FRAME, HEAD, Frame, TooLong, frames, pi
 
 _LARGE = 24 << 20
 """Below this size, one process is done before a second one has started."""
+# What a message about an overlong line quotes of it.
 _HEAD = 200
 Piece = tuple[bytes, Iterable[Frame]]
 """A part of a log, and the frames of its records."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ctrace.inspector.errors import RunError, SetupError
 
+# Chosen: few, since each holds what it read of a log in memory.
 _PROCESSES = 2
 _AT_A_TIME = 256
 """Limit on the tasks that Ray has at once, so that the results of thousands of calls do not pile up."""

@@ -48,6 +48,7 @@ _END = "/dev/null/what the program asks ends here"
 _PAGE = 4096
 # PATH_MAX (linux/limits.h): the kernel takes no longer path.
 _LONGEST_PATH = 4096
+# Chosen: bounds the memory; a program that looks for more files walks a data set.
 _MOST_PATHS = 200_000
 _UNSTEADY = ("/proc/", "/dev/fd", "/dev/std", "/dev/pts", "/dev/tty")
 """What lies here depends on the process that asks."""

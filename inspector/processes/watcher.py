@@ -27,11 +27,14 @@ LEAVING_SECONDS = 1.0
 """How long descendants, such as helpers of `multiprocessing`, may run after the program ends."""
 TRACKER_SECONDS = 0.4
 """How long a resource tracker of `multiprocessing` may take to free the shared memory of killed processes."""
+# Chosen: a killed process is gone at once, unless it is in a system call that cannot be interrupted.
 KILLING_SECONDS = 1.0
 OBSERVED = "observed="
 """The start of the last argument of a program that is observed; the rest is the descriptor for `system_calls.begin`."""
+# Chosen: short beside KILLING_SECONDS; reaping has nothing to wait on for a process of another parent.
 _PAUSE = 0.01
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+# Chosen: a command line is named in a sentence.
 _LONGEST_NAME = 60
 _TRACKER = "multiprocessing.resource_tracker"
 FAULTS = frozenset(

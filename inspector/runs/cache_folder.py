@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 PRIVATE = "private"
-USER = "user"
 FOLDER = ".caches"
 
 

@@ -62,6 +62,7 @@ class Unframer:
 
 # The most that Linux gives a pipe of a user without asking root (/proc/sys/fs/pipe-max-size).
 _PIPE_BYTES = 1 << 20
+# Chosen: few calls, little memory.
 _CHUNK = 1 << 16
 
 

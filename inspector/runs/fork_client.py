@@ -22,7 +22,9 @@ from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_p
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.suitable import why_new_process
 
+# Chosen: short beside a capture, which takes seconds.
 _PAUSE = 0.02
+# Ours: an answer names modules and numbers; `recv` needs a bound.
 _MOST_BYTES = 1 << 18
 # The most that Linux gives a pipe of a user without asking root (/proc/sys/fs/pipe-max-size).
 _PIPE_BYTES = 1 << 20

@@ -16,6 +16,7 @@ from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs.store import SavedRun
 
 _FILE = "made-here"
+# As long as a digest of SHA-256: RFC 2104 advises no shorter key for an HMAC of it.
 _KEY_BYTES = 32
 
 

@@ -371,9 +371,11 @@ def _is_alive(pid: int) -> bool:
 
 _LAST = 253_402_300_799
 """The last second of the year 9999, the latest time that `datetime` supports."""
+# The largest `pid_t`: a larger number in the file is not one that ctrace wrote.
 _MOST_PID = 2**31 - 1
 _WORD = re.compile(r"[a-z][a-z_ -]{0,39}")
 _COUNTS = frozenset(("graphs", "breaks", "skipped", "recompiles"))
+# Chosen: far above any count; only so that a forged number cannot widen a table.
 _MOST_COUNT = 10**9
 
 

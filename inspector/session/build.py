@@ -10,7 +10,7 @@ evidence.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from ctrace.inspector.facts.bytecode_facts import GraphMade
 from ctrace.inspector.facts.cluster_facts import ClusterFacts
 from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionDone, Node
 from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, SymbolMeant, Unrolled
 from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.kernels import Stage
@@ -45,7 +46,6 @@ from ctrace.inspector.findings.breaks.costs import functions_of, skips_of, total
 from ctrace.inspector.findings.compile_time_fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.findings.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import Codes, place_of
-from ctrace.inspector.findings.fusion_fold import fusions_of
 from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
 from ctrace.inspector.findings.kernels.kernel_fold import built_of, generated_of, timed_of, unbalanced, user_kernels_of
 from ctrace.inspector.findings.shape_fold import shapes_of
@@ -58,6 +58,32 @@ from ctrace.inspector.log.reader import Broken, LogEntry
 from ctrace.inspector.session.crosschecks import disagreements, missing
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.source_names import user_name
+from ctrace.inspector.source.stacks import user_lines
+
+
+def fusions_of(done: Iterable[FusionDone], prefixes: Mapping[str, str]) -> tuple[Fusion, ...]:
+    """Return the fusion of each graph part with the user's lines; a fused node has the lines of all its operations."""
+    return tuple(_with_lines(each, prefixes) for each in done)
+
+
+def _with_lines(done: FusionDone, prefixes: Mapping[str, str]) -> Fusion:
+    stacks = dict.fromkeys(stack for each in done.stacks.values() for stack in each)
+    of_stack = {stack: user_lines((stack,), prefixes) for stack in stacks}
+    of_node = {name: _joined(of_stack[stack] for stack in each) for name, each in done.stacks.items()}
+    of_operation = {
+        operation: of_node.get(node.name, ()) for node in done.fusion.nodes for operation in node.operations
+    }
+
+    def placed(node: Node) -> Node:
+        return replace(node, lines=_joined(of_operation.get(operation, ()) for operation in node.operations))
+
+    fusion = done.fusion
+    return replace(fusion, nodes=tuple(map(placed, fusion.nodes)), result=tuple(map(placed, fusion.result)))
+
+
+def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for part in parts for line in part))
+
 
 _AFTER = "everything after that"
 
@@ -450,6 +476,7 @@ def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
         yield Problem(each.what, each.line, is_doubt=True)
 
 
+# Chosen: one sentence.
 _MOST_LINES = 5
 
 

@@ -28,11 +28,13 @@ FOLDER = ".logs"
 """The folder in ctrace's own; a leading dot keeps it from being taken for a run."""
 _END = 1 << 16
 """How much of a log's head and tail to compare."""
+# Ours: the first line has the key and the stamps of the sources; a file without line ends must not be read whole.
 _MOST_HEADER = 1 << 20
 # Reading a larger index would take as long as reading the log.
 _MOST = 256 << 20
 # Indexes are kept for the logs that were read last; they save time, and are never needed.
 _MOST_FILES = 20
+# Chosen: each is a file to look at whenever the index is used.
 _MOST_SOURCES = 2_000
 # A file that is still being written is younger; an older unfinished one was left by a process that was killed.
 _OLD_SECONDS = 3600.0

@@ -21,6 +21,7 @@ from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.findings.target_view import listed, not_emitted, target_of
 from ctrace.inspector.knowledge.counting import count, named
 
+# Chosen: the verdict's lines; what to do has to stay on the first screen.
 _MOST = 4
 
 

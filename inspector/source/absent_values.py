@@ -24,8 +24,7 @@ from ctrace.inspector.source.attribute_writes import (
     last_name,
 )
 from ctrace.inspector.source.certain_attributes import CONSTRUCTORS, Held, blocks_of, held_at, uncertain_attribute
-from ctrace.inspector.source.certain_names import binding_statements, certain_names
-from ctrace.inspector.source.known_values import known_to_be_there
+from ctrace.inspector.source.known_values import binding_statements, certain_names, known_to_be_there
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _LAZY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)

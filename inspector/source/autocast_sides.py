@@ -29,6 +29,7 @@ Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LSTM GRU MultiheadAttenti
 _LOWERED = frozenset(_NARROW.split())
 """What gives 16 bits under autocast (AT_FORALL_LOWER_PRECISION_FP there), its layers, and autocast by name."""
 _CHOOSING = frozenset(("where", "cond"))
+# Chosen: assignments between a name and its value; further away, the answer is "not known".
 _DEEPEST = 4
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ctrace.inspector.source.text import parsed
 
+# Chosen: a statement is quoted in a sentence.
 _LONG = 60
 _LOG_METHODS = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log"))
 _OUTPUT = frozenset(("print", "log", "warn"))

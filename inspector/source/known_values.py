@@ -1,12 +1,172 @@
-"""What cannot be None where changed statements read it, because of the statements before them.
+"""What is certain where a statement begins: which values cannot be None, and which names have a value.
+
+A value cannot be None where changed statements read it because of the statements before them.
+
+A name that only one side of an `if` binds, or a loop that may have no round, is unbound in other calls: the branch that
+read it was rarely taken, and what replaces the branch reads it in each call. So a name is certain if each way to the
+statement binds it. Of one that the function or the file binds and that is not certain, `absent_values.py` asks.
 
 Reads Python without running it.
 """
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from msgspec import Struct
 
 from ctrace.inspector.source.attribute_writes import FUNCTIONS
+from ctrace.inspector.source.certain_attributes import blocks_of, has_line, runs, swallows, takes_all
+
+_NOT_OWN = (ast.stmt, ast.match_case, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""Parts of a statement that bind names elsewhere, or only where a block runs."""
+
+
+def certain_names(
+    body: Iterable[ast.stmt], lines: Collection[int], has_elements: Callable[[ast.expr], bool] = lambda _: False
+) -> set[str]:
+    """Return the names that a block has certainly bound where its first statement begins that is on some lines.
+
+    Without such a statement, what it has bound at its end. `has_elements` says of what a loop goes through whether it
+    is never empty.
+    """
+    return _Binding(has_elements).until(body, lines)
+
+
+def binding_statements(body: Iterable[ast.stmt], name: str) -> Iterator[ast.stmt]:
+    """Yield the statements of a block that bind a name, those inside of others, too, without functions and classes."""
+    for each in body:
+        target = _stored(each.target) if isinstance(each, ast.For | ast.AsyncFor) else set()
+        if name in _of_head(each) | target:
+            yield each
+        if not isinstance(each, (*FUNCTIONS, ast.ClassDef)):
+            for part in blocks_of(each):
+                yield from binding_statements(part, name)
+
+
+class _Binding(Struct, frozen=True):
+    """Each way through statements, and what it binds."""
+
+    has_elements: Callable[[ast.expr], bool]
+
+    def until(self, body: Iterable[ast.stmt], lines: Collection[int]) -> set[str]:
+        """Return what a block has bound at its first statement on some lines, or at its end."""
+        known: set[str] = set()
+        for each in body:
+            if each.lineno in lines:
+                break
+            inside = next((part for part in blocks_of(each) if any(has_line(one, lines) for one in part)), None)
+            if inside is not None:
+                return known | self._at_the_begin(each, inside) | self.until(inside, lines)
+            after = self._behind(each, known)
+            if after is None:
+                break
+            known = after
+        return known
+
+    def _at_the_begin(self, statement: ast.stmt, block: list[ast.stmt]) -> set[str]:
+        """Return what a statement has bound where one of its blocks begins."""
+        known = _of_head(statement)
+        match statement:
+            case ast.For(target=target, body=body) | ast.AsyncFor(target=target, body=body) if block is body:
+                return known | _stored(target)
+            case ast.Try(body=body, orelse=orelse) if block is orelse:
+                return known | (self._through(body, set()) or set())
+            case ast.Match(cases=cases):
+                return known.union(*(_stored(one.pattern) for one in cases if one.body is block))
+        return known
+
+    def _through(self, body: Iterable[ast.stmt], known: set[str]) -> set[str] | None:
+        """Return what is bound behind a block; None: nothing goes there."""
+        after: set[str] | None = {*known}
+        for each in body:
+            if after is None:
+                return None
+            after = self._behind(each, after)
+        return after
+
+    def _behind(self, statement: ast.stmt, known: set[str]) -> set[str] | None:
+        """Return what is bound behind a statement; None: nothing goes there."""
+        known = known | _of_head(statement)
+        match statement:
+            case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+                return None
+            case ast.Delete(targets=targets):
+                return known - {each.id for each in targets if isinstance(each, ast.Name)}
+            case ast.If() | ast.Match() | ast.Try():
+                return self._behind_choice(statement, known)
+            case ast.With(items=items, body=inner) | ast.AsyncWith(items=items, body=inner):
+                after = self._through(inner, known)
+                return known if any(swallows(item.context_expr) for item in items) else after
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return known | self._of_loop(statement)
+        return known
+
+    def _behind_choice(self, statement: ast.If | ast.Match | ast.Try, known: set[str]) -> set[str] | None:
+        """Return what is bound behind a statement that runs one of several blocks; None: nothing goes there."""
+        match statement:
+            case ast.If(body=yes, orelse=no):
+                return _both(self._through(yes, known), self._through(no, known))
+            case ast.Match(cases=cases):
+                ends = None if any(map(takes_all, cases)) else known
+                for one in cases:
+                    ends = _both(ends, self._through(one.body, known | _stored(one.pattern)))
+                return ends
+            case ast.Try(body=inner, handlers=handlers, orelse=no, finalbody=last):
+                ends = self._through([*inner, *no], known)
+                for each in handlers:
+                    ends = _both(ends, self._through(each.body, known))
+                return self._through(last, ends) if ends is not None else None
+
+    def _of_loop(self, statement: ast.For | ast.AsyncFor | ast.While) -> set[str]:
+        """Return what a loop binds, if it certainly has a round."""
+        match statement:
+            case ast.While(body=inner):
+                return self._before_a_jump(inner) if runs(statement) else set()
+            case ast.For(target=target, iter=source, body=inner):
+                has_round = runs(statement) or self.has_elements(source)
+                return _stored(target) | self._before_a_jump(inner) if has_round else set()
+        return set()
+
+    def _before_a_jump(self, body: list[ast.stmt]) -> set[str]:
+        """Return what the first round of a loop binds before any statement that may leave it."""
+        found: set[str] = set()
+        for each in body:
+            if any(isinstance(below, ast.Break | ast.Continue) for below in ast.walk(each)):
+                return found | _of_head(each)
+            found = self._behind(each, found) or found
+        return found
+
+
+def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
+    """Return what is bound on two ways; None is a way that goes nowhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _of_head(statement: ast.stmt) -> set[str]:
+    """Return what a statement binds itself, without the statements inside of it, and without a loop's target."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return {(each.asname or each.name).partition(".")[0] for each in names}
+        case ast.For(iter=head) | ast.AsyncFor(iter=head):
+            return _stored(head)
+    return _stored(statement)
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """Return the names that a node stores, without the statements and scopes inside of it."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        match each:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+        waiting += [below for below in ast.iter_child_nodes(each) if not isinstance(below, _NOT_OWN)]
+    return found
 
 
 def known_to_be_there(tree: ast.Module, lines: Collection[int]) -> set[str]:

@@ -1,7 +1,11 @@
 """Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index with a README.
 
-Launches of the same kernel share one file; compiled code has one file per stage, and its resources are described. File
-and folder names are safe on every file system.
+- `graph.py` is a function that runs the graph behind the part's code in eager, op by op.
+- The wrapper of a graph part has `call`, which uses the kernels in their files, and a comparison with eager.
+- Each kernel has a file: its source, a run with made-up inputs, and a benchmark. Launches of the same kernel share one
+  file; compiled code has one file per stage, and its resources are described.
+
+File and folder names are safe on every file system.
 """
 
 import ast
@@ -20,12 +24,13 @@ from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
+from ctrace.inspector.findings.kernels.emitted_code import dotted
 from ctrace.inspector.findings.target_view import called, target_of, target_sentence
+from ctrace.inspector.grouping import collected
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dump_folder import INDEX, Folder
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
-from ctrace.reports.dump.graphfile import graph_file
 from ctrace.reports.dump.launch_code import (
     About,
     CannotDumpError,
@@ -35,13 +40,435 @@ from ctrace.reports.dump.launch_code import (
     WrapperTensor,
     entry,
     follow,
+    imports,
+    needed,
+    source,
+    table,
+    taken_names,
 )
-from ctrace.reports.dump.module import OutputModule, read
-from ctrace.reports.dump.wrapperfile import WrapperParts, kernel_file, wrapper_file
+from ctrace.reports.dump.module import Defined, OutputModule, block, bound, comment, comments, read, string
+from ctrace.reports.dump.texts import text
 from ctrace.reports.json.kernels_json import resources_data
 from ctrace.reports.json.target_json import emitted, target_data
 from ctrace.reports.markup import code
 from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text, resources_text
+
+_OURS = frozenset(
+    ("inputs", "run", "benchmark", "main", "NAME", "LANGUAGE", "DEVICE", "BYTES", "FLOPS", "ARGUMENTS", "LOW", "HIGH",
+     "MISSING", "SOURCE", "TYPES")
+)  # fmt: skip
+"""Names that every dumped file defines."""
+_IMPORT_ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
+
+
+def kernel_file(site: LaunchSite, module: OutputModule, below: Mapping[str, int], about: About) -> str:
+    """Write the file of a kernel that the module defines, or of a call of a library.
+
+    Raises:
+        CannotDumpError: an argument is not known, or the source does not fit into a dumped file.
+    """
+    arguments = _known(site)
+    imported, assigned = needed(module, site)
+    own: list[ast.stmt]
+    if site.kernel is None:
+        own, written, language = [], "", "external"
+    elif site.kernel.language == "triton":
+        own, written = source(site.kernel.source)
+        _refuse_ours(written)
+        written += _bound(site.kernel, written)
+        language = "triton"
+    else:
+        own, written, language = list(_IMPORT_ASYNC), _cpp(site.kernel), "cpp"
+    every = {ast.unparse(each): each for each in (*own, *imported)}
+    return "\n".join(
+        [
+            *_wrapper_head(about),
+            imports(every.values()),
+            written,
+            *assigned,
+            "",
+            f"NAME = {string(about.title)}",
+            f"LANGUAGE = {string(language)}",
+            f"DEVICE = {string(device_of(arguments.values()))}",
+            f"BYTES = {about.bytes!r}",
+            f"FLOPS = {about.flops!r}",
+            "ARGUMENTS = [",
+            *table(arguments, below),
+            "]",
+            "",
+            "",
+            *_run(site, arguments),
+            "",
+            "",
+            text("tensors") + text("kernel"),
+        ]
+    )
+
+
+def _wrapper_head(about: About) -> list[str]:
+    ops = ", ".join(about.ops) or "not known"
+    launches = ""
+    if about.launches > 1:
+        launches = f"launched {about.launches} times; the arguments below are those of the first launch"
+    lines = [
+        about.title,
+        f"aten ops: {ops}",
+        *(f"line: {line}" for line in about.lines),
+        *about.notes,
+        launches,
+        "python THIS_FILE runs it once and times it; from Python: inputs(), run(args), benchmark()",
+    ]
+    return list(comments(lines))
+
+
+def _known(site: LaunchSite) -> dict[str, Value]:
+    for name, value in site.arguments.items():
+        if value is None or isinstance(value, list) or (isinstance(value, WrapperTensor) and not value.is_known):
+            raise CannotDumpError(f"its argument {name} is not known")
+    return dict(site.arguments)
+
+
+def _refuse_ours(written: str) -> None:
+    clash = sorted(taken_names(written) & _OURS)
+    if clash:
+        raise CannotDumpError(f"its source defines {clash[0]}, a name that the dumped file also defines")
+
+
+def _bound(kernel: Defined, written: str) -> str:
+    """Bind the kernel to the name that the wrapper uses; empty if the source defines that name."""
+    defined = taken_names(written)
+    if kernel.name in defined:
+        return ""
+    if kernel.function not in defined:
+        raise CannotDumpError(f"its source does not define {kernel.function}")
+    return f"\n{kernel.name} = {kernel.function}\n"
+
+
+def _cpp(kernel: Defined) -> str:
+    types = ", ".join(string(each) for each in kernel.types)
+    return (
+        f"TYPES = [{types}]\nSOURCE = {block(kernel.source)}\n{text('built')}"
+        f"{kernel.name} = _Built()\n{comment('Called as in the wrapper.')}\n"
+    )
+
+
+def _run(site: LaunchSite, arguments: Mapping[str, Value]) -> list[str]:
+    verb = "Call it" if site.kernel is None else "Launch it"
+    lines = ["def run(args):", f'    """{verb} as the wrapper does."""']
+    if arguments:
+        lines.append(f"    [{', '.join(arguments)}] = args")
+    if device_of(arguments.values()) != "cpu":
+        lines += [f"    torch.cuda.set_device({at})" for at in set(site.streams.values())]
+    lines += [f"    {name} = get_raw_stream({number})" for name, number in site.streams.items()]
+    lines.append(f"    return {ast.unparse(site.call)}")
+    return lines
+
+
+def device_of(values: Iterable[Value]) -> str:
+    """Return the device of some arguments: the first that is not the CPU, else `cpu`."""
+    found = [each.device for each in values if isinstance(each, WrapperTensor) and each.device]
+    return next((each for each in found if each != "cpu"), "cpu")
+
+
+_DRAWS = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|randint|bernoulli|aten\.rand|dropout\b")
+_ASYNC = ("AsyncCompile()", "AsyncCompile")
+
+
+class WrapperParts(Struct, frozen=True):
+    """The contents of a wrapper's file."""
+
+    title: str
+    code: str
+    """The output code."""
+    module: OutputModule
+    wrapper: Wrapper
+    files: Mapping[str, str]
+    """The file of each kernel, keyed by the kernel's name."""
+    graph: str
+    """Why there is no graph to compare with; empty if there is one."""
+
+
+def wrapper_file(parts: WrapperParts) -> str:
+    """Write the wrapper's file."""
+    before = _before(parts)
+    return "\n".join([before, *_tables(parts, before), text("tensors") + text("watching")])
+
+
+def _before(parts: WrapperParts) -> str:
+    module, lines = parts.module, parts.code.splitlines()
+    uses_async = bool(module.others)
+    header = [each for each in module.header if uses_async or ast.unparse(each.value) != _ASYNC[0]]  # type: ignore[attr-defined]
+    kept = [line for statement in module.kept for line in [*_wrapper_lines(lines, statement), ""]]
+    return "\n".join(
+        [
+            *comments(
+                [
+                    parts.title,
+                    "As Inductor generated it, but with the kernels imported from the files beside this one.",
+                    "python THIS_FILE compares with graph.py and times it; from Python: inputs(), call(args)",
+                ]
+            ),
+            imports(each for each in module.imports if uses_async or _ASYNC[1] not in bound(each)),
+            *(line for each in header for line in _wrapper_lines(lines, each)),
+            "",
+            text("loading"),
+            *(f"_{name} = _load({string(file)})\n{name} = _{name}.{name}" for name, file in parts.files.items()),
+            "",
+            *_embedded(parts, lines),
+            *kept,
+        ]
+    )
+
+
+def _embedded(parts: WrapperParts, lines: list[str]) -> Iterable[str]:
+    """Keep the sources of kernels that have no file, since `call` needs them."""
+    missing = [name for name in parts.module.kernels if name not in parts.files]
+    if missing:
+        yield comment("Kernels without a file; index.json says why.")
+        tree = ast.parse(parts.code)
+        yield from () if parts.module.others else ["async_compile = AsyncCompile()"]
+        for statement in tree.body:
+            if set(bound(statement)) & set(missing):
+                yield from _wrapper_lines(lines, statement)
+        yield "async_compile.wait(globals())"
+
+
+def _wrapper_lines(lines: list[str], statement: ast.stmt) -> list[str]:
+    return lines[statement.lineno - 1 : statement.end_lineno]
+
+
+def _tables(parts: WrapperParts, before: str) -> Iterable[str]:
+    inputs = parts.wrapper.inputs
+    unknown = [name for name, value in inputs.items() if not _is_known(value)]
+    values = {name: value for name, value in inputs.items() if name not in unknown}
+    constants = {name: value for name, value in parts.wrapper.constants.items() if _is_known(value)}
+    below = parts.wrapper.below
+    starts = [name for name in parts.files if parts.module.kernels[name].language == "cpp"]
+    return [
+        "",
+        f"NAME = {string(parts.title)}",
+        f"DEVICE = {string(device_of(_tensors(parts.wrapper)))}",
+        f"GRAPH = {string(parts.graph) if parts.graph else None}",
+        f"STARTS = [{', '.join(f'{name}.start' for name in starts)}]",
+        f"UNKNOWN = {unknown!a}",
+        "INPUTS = [",
+        *table(values, below),
+        "]",
+        "CONSTANTS = {",
+        *(f"{string(name)}: {line.strip()}" for name, line in zip(constants, table(constants, below), strict=True)),
+        "}",
+        "LAUNCHES = {  # by line of this file: kernel, why it cannot be compared, buffers that it writes",
+        *_launches(parts, before),
+        "}",
+        "",
+        "",
+    ]
+
+
+def _is_known(value: Value) -> bool:
+    if isinstance(value, WrapperTensor):
+        return value.is_known
+    return value is not None
+
+
+def _tensors(wrapper: Wrapper) -> list[Value]:
+    return [*wrapper.inputs.values(), *(value for site in wrapper.sites for value in site.arguments.values())]
+
+
+def _launches(parts: WrapperParts, before: str) -> Iterable[str]:
+    """List the kernels that each line of the file launches, in order, and the buffers that they write."""
+    found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
+    chance = ""
+    placed = read(before)
+    for site in follow(_with(placed, parts.module), {}).sites if placed else ():
+        name = site.name.removeprefix("extern_kernels.")
+        if _is_random(site):
+            chance = "random numbers"
+        found.setdefault(site.line, []).append((name, chance, site.written))
+        chance = "an earlier kernel used random numbers" if chance else ""
+    return [f"    {line}: {entries!a}," for line, entries in sorted(found.items())]
+
+
+def _with(placed: OutputModule, module: OutputModule) -> OutputModule:
+    return replace(placed, kernels=module.kernels, others=module.others, inputs=module.inputs)
+
+
+def _is_random(site: LaunchSite) -> bool:
+    written = site.kernel.source if site.kernel else site.name
+    return bool(_DRAWS.search(written))
+
+
+_CLASS = re.compile(r"^class .+\(torch\.nn\.Module\):$")
+_RANDOM = re.compile(
+    r"(?:^|\.|_)(?:rand|randn|randint|random|randperm|bernoulli|normal|multinomial|seeds?|philox_\w+|exponential|"
+    r"uniform|geometric|cauchy|log_normal|native_dropout|dropout)(?:_like|_)?(?:\.|$)"
+)
+_ATTENTION = "_scaled_dot_product_"
+_EMPTY = re.compile(r"\.(?:new_)?empty(?:_strided|_like|_permuted)?(?:\.|$)")
+_HEAD = """\
+import math
+import operator
+from math import inf, nan
+
+import torch
+from torch import device
+
+try:  # registers Inductor's internal operators
+    import torch._inductor.fx_passes.post_grad
+    import torch._inductor.inductor_prims
+    import torch._inductor.lowering
+except ImportError:
+    pass
+
+
+"""
+_TAIL = '''
+
+def run(constants, arguments):
+    """Run the graph on a list of arguments; `constants` are the tensors that the graph itself holds, by name."""
+    graph = GraphModule()
+    for name, value in constants.items():
+        setattr(graph, name, value)
+    with torch.no_grad():
+        return graph.forward(*arguments)
+'''
+
+
+class GraphFile(Struct, frozen=True):
+    """The file, or why there is none."""
+
+    text: str = ""
+    why_not: str = ""
+
+
+def graph_file(printed: str, title: str) -> GraphFile:
+    """Turn a printed graph into a Python module."""
+    written = "\n".join(_graph_lines(printed)) + "\n"
+    forward = _forward(written)
+    if forward is None:
+        return GraphFile(why_not="torch's text of the graph is not a Python module with one graph")
+    if reason := _not_eager(forward):
+        return GraphFile(why_not=reason)
+    before = f"{comment(title)}\n# As torch printed it; run(constants, arguments) returns its outputs.\n{_HEAD}"
+    placed = _forward(before + written)
+    if placed is None:
+        return GraphFile(why_not="torch's text of the graph is not a Python module with one graph")
+    random = _random(forward)
+    names = [each.arg for each in forward.args.args[1:]]
+    tables = (
+        f"\n\nASSIGNED = {_assigned(placed)!r}\n# Names that this file assigns, by line.\n"
+        f"NOT_COMPARABLE = {_outputs(forward, random)!r}\n"
+        "# Outputs that depend on random numbers or uninitialized memory, and why.\n"
+        f"PLACEHOLDERS = {names!r}\n# Names of the inputs.\n"
+        f"CHANGED_INPUTS = {_changed(forward, names)!r}\n# Indexes of inputs that the graph writes to.\n"
+    )
+    return GraphFile(before + written + tables + _TAIL)
+
+
+def _graph_lines(printed: str) -> list[str]:
+    """Rename the graph's class to a valid Python name, and drop the lines above the class."""
+    lines = printed.splitlines()
+    start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
+    if lines:
+        return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]]
+    return []
+
+
+def _forward(written: str) -> ast.FunctionDef | None:
+    """Return the `forward` of a module's only class; None unless that is the only function."""
+    try:
+        tree = ast.parse(written)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    is_one = len(classes) == 1 and len(functions) == 1 and functions[0].name == "forward"
+    return functions[0] if is_one else None
+
+
+def _not_eager(forward: ast.FunctionDef) -> str:
+    """Return why the printed graph cannot run in eager; empty if it can."""
+    for node in ast.walk(forward):
+        if isinstance(node, ast.Attribute) and "torch.ops.higher_order." in dotted(node):
+            return f"the graph calls {dotted(node)}, which needs more than its text"
+    return ""
+
+
+def _sets(forward: ast.FunctionDef) -> list[tuple[str, ast.expr, int]]:
+    """List names with the values assigned to them; skip `name = None`, which only frees a value."""
+    found = []
+    for node in ast.walk(forward):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        if isinstance(node.value, ast.Constant) and node.value.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        found += [(target.id, node.value, node.lineno) for target in targets if isinstance(target, ast.Name)]
+    return found
+
+
+def _assigned(forward: ast.FunctionDef) -> dict[int, list[str]]:
+    return collected((line, name) for name, _, line in sorted(_sets(forward), key=lambda each: each[2]))
+
+
+def _random(forward: ast.FunctionDef) -> dict[str, str]:
+    """Find the values that depend on random numbers or uninitialized memory, and why."""
+    found: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for name, value, _ in sorted(_sets(forward), key=lambda each: each[2]):
+        made[name] = dotted(value.func) if isinstance(value, ast.Call) else ""
+        match value:
+            case ast.Subscript(value=ast.Name(id=whole), slice=ast.Constant(value=int() as at)) if at > 1:
+                if _ATTENTION in made.get(whole, ""):
+                    found[name] = "the random state of an attention kernel"
+        reason = _chance(value) or next(
+            (found[node.id] for node in ast.walk(value) if isinstance(node, ast.Name) and node.id in found), ""
+        )
+        if reason:
+            found.setdefault(name, reason)
+    return found
+
+
+def _chance(value: ast.expr) -> str:
+    if not isinstance(value, ast.Call):
+        return ""
+    called = dotted(value.func)
+    if _ATTENTION in called and "backward" not in called and _drops(value):
+        return f"random numbers of {called}"
+    if _EMPTY.search(called):
+        return f"{called} returns uninitialized memory"
+    if _RANDOM.search(called) and "backward" not in called:
+        return f"random numbers of {called}"
+    return ""
+
+
+def _drops(call: ast.Call) -> bool:
+    """Whether a call of an attention kernel has a dropout probability above zero."""
+    probabilities = [
+        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, float)
+    ]
+    return any(probability > 0 for probability in probabilities[:1])
+
+
+def _outputs(forward: ast.FunctionDef, random: dict[str, str]) -> dict[int, str]:
+    for node in forward.body:
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple | ast.List):
+            names = [each.id if isinstance(each, ast.Name) else "" for each in node.value.elts]
+            return {at: random[name] for at, name in enumerate(names) if name in random}
+    return {}
+
+
+def _changed(forward: ast.FunctionDef, names: list[str]) -> list[int]:
+    """Find the inputs that in-place ops such as `copy_` write to."""
+    written = {
+        call.args[0].id
+        for call in ast.walk(forward)
+        if isinstance(call, ast.Call)
+        and re.search(r"\.\w+_\.|\.copy_\b", dotted(call.func) + ".")
+        and call.args
+        and isinstance(call.args[0], ast.Name)
+    }
+    return [at for at, name in enumerate(names) if name in written]
 
 
 class LaunchGroup(Struct, frozen=True):

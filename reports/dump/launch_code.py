@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.findings.kernels.emitted_code import dotted
-from ctrace.reports.dump.module import Defined, OutputModule, bound, is_for_torch, string
-from ctrace.reports.dump.signatures import LaunchParameter, parameters
+from ctrace.reports.dump.module import Defined, LaunchParameter, OutputModule, bound, is_for_torch, parameters, string
 from ctrace.reports.dump.texts import text
 
+# Sizes and strides are 64-bit integers; a computed number beyond is damage.
 _LARGEST = 2**63
 
 

@@ -36,11 +36,14 @@ def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:
 def _finding(shared: SharedFinding) -> _Command:
     title = f"ctrace: {KINDS[shared.finding.kind]}"
     others = len(shared.checked) - 1
-    also = [f"Also in {fmt.count(others, 'more job')}."] if others > 0 else []
+    text = [title, *lines(shared.finding, shared.first, None)]
+    if others > 0:
+        text.append(f"Also in {fmt.count(others, 'more job')}.")
     found = shared.finding.suggestion
-    block = review_block(found) if found is not None else None
-    change = [] if block is None else [f"Lines {block[0]} to {block[1]}:", block[2]]
-    return "\n".join([title, *lines(shared.finding, shared.first, None), *also, *change]), shared.spot
+    if found is not None and (block := review_block(found)) is not None:
+        first, last, code = block
+        text += [f"Lines {first} to {last}:", code]
+    return "\n".join(text), shared.spot
 
 
 def _command(name: str, text: str, at: Spot | None) -> str:

@@ -10,6 +10,8 @@ from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import LONGEST, code, detail, headline, todo
 from ctrace.reports.gate.gate_words import near, spot, title
 
+# Chosen: pytest shows the text at the width of the terminal; longer lines are hard to read, and below 40 columns a path
+# is on a line of its own anyway.
 _WIDEST = 120
 _NARROWEST = 40
 _INDENT = "   "

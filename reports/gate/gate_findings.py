@@ -13,6 +13,7 @@ from ctrace.inspector.facts.diagnosis import Replacement, SuggestedRepair
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, FindingKind, GateFinding
+from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands
 from ctrace.reports.gate.gate_words import GRAVEST_FIRST, Spot, cost, numbers, spot
@@ -23,7 +24,7 @@ def suggestion_lines(found: SuggestedRepair | None) -> Iterator[str]:
     if found is None:
         return
     if not found.proved:
-        tried = f"{found.repair} is unproved, because " if found.repair else ""
+        tried = fmt.framed("", found.repair, " is unproved, because ")
         yield f"No proved repair: {tried}{found.why}"
         return
     if found.library:
@@ -46,9 +47,7 @@ def sarif_fixes(found: SuggestedRepair | None, artifact: Callable[[str], dict[st
     """
     if found is None or not found.is_ready or not found.replacements:
         return []
-    changes: dict[str, list[dict[str, Any]]] = {}
-    for each in found.replacements:
-        changes.setdefault(each.file, []).append(_replacement(each))
+    changes = collected((each.file, _replacement(each)) for each in found.replacements)
     return [
         {
             "description": {"text": fmt.one_line(found.summary) or "A proved repair."},
@@ -115,6 +114,7 @@ def _fenced(language: str, text: str) -> str | None:
     return f"{fence}{language}\n{text}{end}{fence}"
 
 
+# Chosen: code in the headline, which pytest's summary and GitHub show in one line.
 _CODE = 120
 LONGEST = 500
 """Most characters of a line, so that a hostile name cannot bury the rest."""
@@ -138,9 +138,7 @@ class SharedFinding(Struct, frozen=True):
 
 def shared_findings(outcome: CheckOutcome) -> list[SharedFinding]:
     """Return each finding once, the gravest first, then the costliest; merge findings of one site in several jobs."""
-    jobs: dict[object, list[tuple[GateFinding, CheckedJob | None]]] = {}
-    for finding, checked in _pairs(outcome):
-        jobs.setdefault(identity(finding, checked), []).append((finding, checked))
+    jobs = collected((identity(finding, checked), (finding, checked)) for finding, checked in _pairs(outcome))
     merged = [_merged(same, outcome) for same in jobs.values()]
     return sorted(merged, key=lambda each: _weight(each.finding))
 
@@ -213,11 +211,13 @@ def headline(finding: GateFinding, *, with_code: bool = True) -> str:
     if site is None:
         return finding.what
     more = {FindingKind.NEW_SITE: "new ", FindingKind.MORE_TIMES: "more of a known "}.get(finding.kind, "")
-    where = code(finding) if with_code else ""
-    begin, end = site.span or (0, 0)
-    if site.source and 0 <= begin < end <= len(where):
-        where = where[begin:end]
-    shown = f": `{fmt.one_line(where, _CODE)}`" if where else ""
+    shown = ""
+    if with_code:
+        where = code(finding)
+        begin, end = site.span or (0, 0)
+        if site.source and 0 <= begin < end <= len(where):
+            where = where[begin:end]
+        shown = fmt.framed(": `", where and fmt.one_line(where, _CODE), "`")
     return f"{more}{_SITES[site.key.kind]}{shown} ({finding.what})"
 
 

@@ -94,7 +94,7 @@ def _change(shared: SharedFinding) -> str:
     finding = shared.finding
     source = code_span(fmt.one_line(code(finding), _LONGEST))
     costs = text(", ".join(detail(finding, shared.first)))
-    where = code_span(fmt.one_line(str(shared.spot), _LONGEST)) if shared.spot else _NOTHING
+    where = code_span(fmt.one_line(str(shared.spot or ""), _LONGEST))
     what_to_do = _joined(map(_short, todo(finding)))
     return row(
         _joined((_short(headline(finding, with_code=False)), source, costs)), where, what_to_do, _jobs(shared.checked)
@@ -128,7 +128,7 @@ def _joined(parts: Iterable[Marked]) -> Marked:
 def _jobs(checked: tuple[CheckedJob, ...]) -> Marked:
     if not checked:
         return _NOTHING
-    more = text(f"and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else "")
+    more = text(fmt.framed("and ", fmt.some(len(checked) - 1, "more job")))
     return _joined((code_span(fmt.one_line(str(checked[0].job), _LONGEST)), more))
 
 
@@ -148,7 +148,7 @@ def _note(note: str) -> str:
 def _allowed(checked: Iterable[CheckedJob]) -> Iterator[str]:
     sites = {site.key: allow for one in checked for site, allow in one.allowed}
     for key, allow in sites.items():
-        until = f", until {allow.expires}" if allow.expires else ""
+        until = fmt.framed(", until ", allow.expires)
         yield f"allowed: {' '.join((*key.causes, key.place))}: {allow.reason}{until}"
 
 
@@ -159,8 +159,8 @@ def _job(one: CheckedJob) -> str:
 def _end(outcome: CheckOutcome) -> Iterator[str]:
     for command, why in next_steps(outcome):
         yield f"\n{code_span(fmt.one_line(command, _LONGEST))} {text(fmt.one_line(why, _LONGEST))}"
-    torch = f"torch {outcome.torch}, " if outcome.torch else ""
-    yield f"\n<sub>{text(f'{torch}{fmt.seconds(outcome.seconds)}')}</sub>"
+    made = fmt.joined(", ", fmt.framed("torch ", outcome.torch), fmt.seconds(outcome.seconds))
+    yield f"\n<sub>{text(made)}</sub>"
 
 
 def _short(foreign: str) -> Marked:

@@ -39,8 +39,7 @@ def job_table(outcome: CheckOutcome, width: int) -> Iterator[RenderableType]:
     yield section("Jobs")
     if shown:
         yield item(_table(shown, width))
-    if passed := len(every) - len(shown):
-        passing = "1 job that passes" if passed == 1 else f"{fmt.count(passed, 'job')} that pass"
+    if passing := fmt.some(len(every) - len(shown), "job that passes", "jobs that pass"):
         yield Text(f"  and {passing}" if shown else f"  {passing}")
     if any(UNKNOWN in cells(one) for one in shown):
         yield Text(f"  {UNKNOWN} not measured", style="dim")
@@ -120,17 +119,16 @@ def check_screen(outcome: CheckOutcome, width: int) -> Iterator[RenderableType]:
 
 def _headline(outcome: CheckOutcome) -> Text:
     files = [near(file, outcome) for file in (outcome.policy.file, outcome.lock.file) if file]
-    facts = [
-        f"torch {outcome.torch}" if outcome.torch else "",
+    facts = fmt.joined(
+        " · ",
+        fmt.framed("torch ", outcome.torch),
         fmt.count(len(outcome.checked), "job"),
         fmt.seconds(outcome.seconds),
         *(files or ["no policy, no lock: defaults apply"]),
-    ]
-    return Text.assemble(
-        (title(outcome), STYLES[outcome.exit] if outcome.inductor_guards else _LESS_SURE[outcome.exit]),
-        f"  {sentence(outcome)}\n",
-        (fmt.one_line(" · ".join(fact for fact in facts if fact), 400), "dim"),
     )
+    styles = STYLES if outcome.inductor_guards else _LESS_SURE
+    head = (title(outcome), styles[outcome.exit])
+    return Text.assemble(head, f"  {sentence(outcome)}\n", (fmt.one_line(facts, 400), "dim"))
 
 
 def _policy_findings(outcome: CheckOutcome) -> Iterator[RenderableType]:
@@ -164,7 +162,8 @@ def _finding(number: int, finding: GateFinding, one: CheckedJob | None, at: Spot
         yield hanging(f"{fmt.place(at.file, at.line, '')}{_owner(finding)}", "cyan")
     if finding.site is not None:
         yield from _source(finding)
-        yield hanging(finding.site.reason) if finding.site.reason else Text(end="")
+        if finding.site.reason:
+            yield hanging(finding.site.reason)
     for each in detail(finding, one):
         yield hanging(f"{each[:1].upper()}{each[1:]}.", "yellow")
     for each in todo(finding):
@@ -206,7 +205,7 @@ def _allowed(outcome: CheckOutcome) -> Iterator[RenderableType]:
         yield section("Allowed by the policy")
         for key, (_, allow) in list(sites.items())[:MOST]:
             head = " ".join((*key.causes, key.place))
-            until = f", until {allow.expires}" if allow.expires else ""
+            until = fmt.framed(", until ", allow.expires)
             yield item(Text(f"{fmt.one_line(head, 200)}: {fmt.one_line(allow.reason, 300)}{until}", style="dim"))
         yield from more(len(sites), "site")
 

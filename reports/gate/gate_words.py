@@ -168,9 +168,8 @@ def sentence(outcome: CheckOutcome) -> str:
     every = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
     if every and all(each.by_inductor for each in every):
         return "More findings than in the lock, perhaps only because Inductor's guards are checked now."
-    wrong = len(outcome.findings)
-    also = f" {fmt.count(wrong, 'problem')} with the policy or the lock."
-    return _models(_models_by_exit(outcome.checked)) + (also if wrong else "")
+    also = fmt.framed(" ", fmt.some(len(outcome.findings), "problem"), " with the policy or the lock.")
+    return f"{_models(_models_by_exit(outcome.checked))}{also}"
 
 
 def _models(by_exit: Mapping[Exit, int]) -> str:

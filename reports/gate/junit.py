@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
@@ -31,10 +32,7 @@ def render_junit(outcome: CheckOutcome, when: datetime) -> Document:
 
 
 def _by_model(outcome: CheckOutcome) -> dict[str, list[CheckedJob]]:
-    models: dict[str, list[CheckedJob]] = {}
-    for one in outcome.checked:
-        models.setdefault(one.job.model, []).append(one)
-    return models
+    return grouped(outcome.checked, lambda one: one.job.model)
 
 
 def _suite(name: str, number: int, jobs: list[CheckedJob], stamp: str, outcome: CheckOutcome) -> _Element:
@@ -68,11 +66,13 @@ def _made(
         suite.set(key, value)
     properties = ElementTree.SubElement(suite, "properties")
     if not outcome.inductor_guards:
-        ElementTree.SubElement(properties, "property", name="verdict", value=_valid(verdict(outcome)))
+        ElementTree.SubElement(properties, "property", name="verdict", value=xml_letters(verdict(outcome)))
     if outcome.torch:
-        ElementTree.SubElement(properties, "property", name="torch", value=_valid(outcome.torch))
+        ElementTree.SubElement(properties, "property", name="torch", value=xml_letters(outcome.torch))
     suite.extend(cases)
-    ElementTree.SubElement(suite, "system-out").text = _valid("\n".join(fmt.one_line(line, LONGEST) for line in notes))
+    ElementTree.SubElement(suite, "system-out").text = xml_letters(
+        "\n".join(fmt.one_line(line, LONGEST) for line in notes)
+    )
     ElementTree.SubElement(suite, "system-err").text = ""
     return suite
 
@@ -90,10 +90,10 @@ def _case(
     if found:
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
         tag = "failure" if EXITS[worst.kind] is Exit.WORSE else "error"
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = fmt.framed(", and ", len(found) - 1 or None, " more")
         message = f"{fmt.one_line(headline(worst), LONGEST)}{more}"
-        wrong = ElementTree.SubElement(case, tag, message=_valid(message), type=str(worst.kind))
-        wrong.text = _valid("\n\n".join("\n".join(_lines(each, one, outcome)) for each, one in found))
+        wrong = ElementTree.SubElement(case, tag, message=xml_letters(message), type=str(worst.kind))
+        wrong.text = xml_letters("\n\n".join("\n".join(_lines(each, one, outcome)) for each, one in found))
     return case
 
 
@@ -108,14 +108,9 @@ def _notes(one: CheckedJob) -> Iterator[str]:
     yield from (f"{one.job}: better: {each}" for each in one.better)
 
 
-def _valid(text: str) -> str:
-    """Escape letters that XML cannot contain."""
-    return xml_letters(text)
-
-
 def _token(text: str) -> str:
     """Write a name in one line, never empty."""
-    return _valid(fmt.one_line(text, LONGEST)) or "unnamed"
+    return xml_letters(fmt.one_line(text, LONGEST)) or "unnamed"
 
 
 def _time(seconds: float) -> str:

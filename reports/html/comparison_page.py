@@ -16,6 +16,7 @@ from ctrace.reports.json.printer import render
 from ctrace.reports.wording import ranks_wording as words
 from ctrace.reports.wording.diff_wording import answer, headword, judged, name_of, not_compared, short_name
 
+# As on screens: a message of the user's program may have millions of letters.
 _SENTENCE = 1000
 
 

@@ -38,6 +38,7 @@ from ctrace.reports.json import explain_json, fusion_json, graphs_json, kernels_
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+# zlib's default: higher levels take longer for little.
 _LEVEL = 6
 
 

@@ -2,9 +2,11 @@
 
 The browser may run one script and apply one style, those with the hashes in the Content-Security-Policy, and may load
 nothing. All data is base64 or escaped JSON, and the scripts put it on the page as text, never as markup.
+
+The list of runs that `ctrace serve` shows is such a page, too; it asks for the runs again and again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.target_view import target_sentence
+from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.session.summary import first_lines, next_steps, sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, html_document, one, plain
+from ctrace.reports.escape import Document, html_document, json_document, one, plain
+from ctrace.reports.format import one_line
 from ctrace.reports.html.documents import LeftOutDocument, documents, json_for_script, markup, source_hash
 from ctrace.reports.html.documents import PackedDocument as Data
 from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects, is_nothing, notes
@@ -48,6 +52,7 @@ RUNS_SCRIPTS = ("core.js", "lists.js", "search.js", "runs.js", "start.js")
 RANKS_SCRIPTS = ("core.js", "lists.js", "search.js", "ranks.js", "start.js")
 _STYLES = ("page.css", "charts.css")
 _CONNECTS = "; connect-src 'self'"
+# As on screens: a message of the user's program may have millions of letters.
 _SENTENCE = 1000
 
 
@@ -139,3 +144,45 @@ def _first_answer(session: Session, title: str) -> str:
     lines += [f"<p>{markup(each)}</p>" for each in answer["nothing"]]
     lines.append("<noscript><p>The rest of this page needs JavaScript. Everything is in this file.</p></noscript>")
     return "".join(lines)
+
+
+# Chosen: a cell of the list, which wraps.
+_LONGEST = 300
+_COUNTS = ("graphs", "breaks", "skipped", "recompiles")
+
+
+def render_run_list_html(folder: str) -> Document:
+    """Write the page; its script fetches the runs."""
+    title = one(folder)
+    first = f"<h1>Runs in {markup(title)}</h1><noscript><p>This list needs JavaScript.</p></noscript>"
+    return written(Page(title, first, RUNS_SCRIPTS, {"serves": True}, (), connects=True))
+
+
+def render_run_list_json(runs: Sequence[SavedRun], damaged: Sequence[str]) -> Document:
+    """Write the runs, newest first, and what cannot be read."""
+    ordered = sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
+    return json_document({"runs": [_run(each) for each in ordered], "damaged": [plain(each) for each in damaged]})
+
+
+def _status(run: SavedRun) -> str:
+    if run.is_active:
+        return "running"
+    if run.status == "running":
+        return "cut off"
+    return run.status
+
+
+def _run(run: SavedRun) -> dict[str, Any]:
+    summary = run.summary
+    gpu = summary.get("target_gpu")
+    return {
+        "name": run.name,
+        "target": one_line(run.target.path or run.target.name or "", _LONGEST),
+        "created": run.created,
+        "seconds": run.seconds,
+        "status": _status(run),
+        "verdict": one(str(summary.get("verdict", ""))),
+        "gpu": None if gpu is None else one_line(str(gpu), _LONGEST),
+        "counts": {name: summary[name] for name in _COUNTS if isinstance(summary.get(name), int)},
+        "kept": run.is_kept,
+    }

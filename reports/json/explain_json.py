@@ -2,6 +2,8 @@
 
 The helpers are `SCHEMA`, the version of these reports, and functions that turn shared records, such as causes and
 advice, into plain data. Names are fixed: new ones may come, old ones never change.
+
+What `ctrace accuracy` found is written here, too; an error of null is NaN or infinities in other places.
 """
 
 from typing import Any
@@ -15,7 +17,7 @@ from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.compile_metrics import all_metrics
+from ctrace.inspector.findings.compile_time_fold import all_metrics
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.scenario_view import recompiles_in
@@ -129,6 +131,7 @@ def _fake(session: Session) -> dict[str, Any]:
     }
 
 
+# Chosen: records that no view knows are there to be searched, and one of them may be a whole graph.
 _LONGEST_RECORD = 20_000
 
 
@@ -277,3 +280,9 @@ def place_data(place: str, cwd: str) -> str:
     """Shorten the path of a `file:line`."""
     file, _, line = place.rpartition(":")
     return f"{fmt.relative(file, cwd)}:{line}"
+
+
+def render_accuracy_json(found: Accuracy, target: str) -> Document:
+    """Return the culprits, the worst first, and what was not compared."""
+    culprits = [asdict(each) for each in found.culprits]
+    return json_document({"schema": SCHEMA, "target": target, "culprits": culprits, **accuracy_data(found)})

@@ -10,22 +10,15 @@ from ctrace.inspector.findings.fusion_view import Ranked, ending, kinds, ops_low
 from ctrace.inspector.findings.missed_fusions import Missed, not_fused, top_missed
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.printer import SCHEMA, plain
-from ctrace.reports.json.target_json import emitted, target_data
+from ctrace.reports.escape import Document
+from ctrace.reports.json.printer import plain
+from ctrace.reports.json.target_json import emitted, render_of_run
 from ctrace.reports.wording.fusion_wording import order_text
 
 
 def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> Document:
     """Write the fusion of some graph parts in full, indented, with a final newline."""
-    data = {
-        "schema": SCHEMA,
-        "verdict": str(session.verdict),
-        "target_gpu": target_data(session),
-        "fusion": [_part(session, each) for each in found],
-        "problems": plain(session.problems, ""),
-    }
-    return json_document(data)
+    return render_of_run(session, {"fusion": [_part(session, each) for each in found]})
 
 
 def _part(session: Session, fusion: Fusion) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, m
 from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference
 from ctrace.inspector.findings.graphs.stage_diff import LineChange, LineLowered, StageDiff
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.printer import SCHEMA
-from ctrace.reports.json.target_json import target_data
+from ctrace.reports.escape import Document
+from ctrace.reports.json.target_json import render_of_run
 
 
 def render_graphs_json(session: Session, found: tuple[CompiledGraph, ...]) -> Document:
@@ -26,12 +25,12 @@ def render_graphs_json(session: Session, found: tuple[CompiledGraph, ...]) -> Do
     graphs = [
         {**_overview(overview(session, each), cwd), "attention": attention_data(session, each.id)} for each in found
     ]
-    return _written(session, {"graphs": graphs})
+    return render_of_run(session, {"graphs": graphs})
 
 
 def render_passes_json(session: Session, graph: str | None) -> Document:
     """Write what each pass did to one graph, or to all."""
-    return _written(session, {"passes": passes_data(session, graph)})
+    return render_of_run(session, {"passes": passes_data(session, graph)})
 
 
 def render_stage_json(session: Session, each: CompiledGraph, staged: Staged) -> Document:
@@ -39,7 +38,7 @@ def render_stage_json(session: Session, each: CompiledGraph, staged: Staged) -> 
     cwd = session.environment.cwd
     graph = staged.graph
     data = {**_head(each, cwd), "stage": staged.label, "graph": graph and _graph(graph, cwd, modules_of(each, staged))}
-    return _written(session, data if graph else {**data, "text": staged.printed.text})
+    return render_of_run(session, data if graph else {**data, "text": staged.printed.text})
 
 
 def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]) -> Document:
@@ -53,7 +52,7 @@ def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]
         }
         for one in found
     ]
-    return _written(session, {"line": line, "stages": stages})
+    return render_of_run(session, {"line": line, "stages": stages})
 
 
 def render_diff_json(session: Session, each: CompiledGraph, diff: StageDiff) -> Document:
@@ -67,18 +66,7 @@ def render_diff_json(session: Session, each: CompiledGraph, diff: StageDiff) -> 
         "changes": [_change(line, cwd) for line in diff.changes],
         "passes": [one for run in between(session, each, diff.before, diff.after) for one in run_data(run, cwd)],
     }
-    return _written(session, data)
-
-
-def _written(session: Session, data: dict[str, Any]) -> Document:
-    whole = {
-        "schema": SCHEMA,
-        "verdict": str(session.verdict),
-        "target_gpu": target_data(session),
-        **data,
-        "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
-    }
-    return json_document(whole)
+    return render_of_run(session, data)
 
 
 def _head(each: CompiledGraph, cwd: str) -> dict[str, Any]:

@@ -31,10 +31,10 @@ from ctrace.inspector.findings.kernels.kernel_view import (
 from ctrace.inspector.findings.kernels.user_kernels_view import notes
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
-from ctrace.reports.escape import Document, json_document
+from ctrace.reports.escape import Document
 from ctrace.reports.json.explain_json import kernel_data, place_data
-from ctrace.reports.json.printer import SCHEMA, plain
-from ctrace.reports.json.target_json import WORK, basis, bounds_data, emitted, target_data, unknown_data
+from ctrace.reports.json.printer import plain
+from ctrace.reports.json.target_json import WORK, basis, bounds_data, emitted, render_of_run, unknown_data
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def render_kernels_json(session: Session, found: Iterable[PartKernels], *, sourc
     every = tuple(found)
     parts = [_part(part, session, source=source) for part in every]
     more = {"bounds": bounds_data(session, every), **unknown_data(session)}
-    return _written(
+    return render_of_run(
         session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session), **more}
     )
 
@@ -152,13 +152,13 @@ def render_line_json(
     """Write the kernels that come from some lines; if there are none, write why."""
     cwd = session.environment.cwd
     kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
-    return _written(session, {"line": request.text, "kernels": kernels, "why_none": why or None})
+    return render_of_run(session, {"line": request.text, "kernels": kernels, "why_none": why or None})
 
 
 def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
     """Write, for each graph part, the function that calls its kernels."""
     wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
-    return _written(session, {"wrappers": wrappers})
+    return render_of_run(session, {"wrappers": wrappers})
 
 
 def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> Document:
@@ -167,21 +167,15 @@ def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
     """
-    return _written(session, {"code": ir_data(session, stage, kernel, graph)})
+    return render_of_run(session, {"code": ir_data(session, stage, kernel, graph)})
 
 
 def render_dump_json(session: Session, dumped: Dumped) -> Document:
     """Write the files in a dump, and what the dump left out."""
     left = [{"name": name, "why": why} for name, why in dumped.left_out]
-    return _written(
+    return render_of_run(
         session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}
     )
-
-
-def _written(session: Session, data: dict[str, Any]) -> Document:
-    problems = plain(session.problems, "")
-    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
-    return json_document({**head, **data, "problems": problems})
 
 
 def _part(part: PartKernels, session: Session, *, source: bool) -> dict[str, Any]:

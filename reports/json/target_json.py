@@ -11,10 +11,17 @@ from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.bounds import bounds
 from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target_view import left_open, not_emitted, questions, target_of
-from ctrace.reports.json.printer import plain
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.printer import SCHEMA, plain
 
 WORK = ("read", "written", "flops", "intensity", "share")
 """The fields that have the bytes and FLOPs of a kernel."""
+
+
+def render_of_run(session: Session, data: dict[str, Any]) -> Document:
+    """Write what a view of a run found, between the verdict and the problems; indented, with a final newline."""
+    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
+    return json_document({**head, **data, "problems": plain(session.problems, "")})
 
 
 def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
 from ctrace.inspector.findings.culprits import error_text, off
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, Verbatim, columned, hanging, section
@@ -28,6 +29,7 @@ _PARTED_BY = {
     "chaos": "The runs part by chaos: one changed bit gets about as far.",
     "rounding": "The runs part by rounding alone.",
 }
+# Chosen: two at the start, two at the end and four around the step that parts.
 _MOST_STEPS = 8
 
 
@@ -35,13 +37,11 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
     """Show the culprits, the worst first."""
     head = _HEADS[found.equal]
     yield Text.assemble(head, "  ", (fmt.one_line(target, 200), "bold"), "\n", answer(found, _cwd()))
-    grouped: dict[object, list[Culprit]] = {}
-    for each in found.culprits:
-        grouped.setdefault((each.scenario, each.file, each.line, each.ops), []).append(each)
-    for places in list(grouped.values())[:MOST]:
+    operations = grouped(found.culprits, lambda each: (each.scenario, each.file, each.line, each.ops))
+    for places in list(operations.values())[:MOST]:
         yield from _culprit(places)
-    if len(grouped) > MOST:
-        yield hanging(f"and {len(grouped) - MOST} more: see --json")
+    if len(operations) > MOST:
+        yield hanging(f"and {len(operations) - MOST} more: see --json")
     yield from _training(found, width)
     yield from _first_nonfinite(found)
     if found.path:
@@ -63,20 +63,25 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
 def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     """Show one operation of one line, in each kernel that has it."""
     first = places[0]
-    source = f"`{fmt.one_line(first.source, 100)}`" if first.source else ""
+    source = fmt.framed("`", fmt.one_line(first.source, 100), "`")
     yield Text.assemble("\n", (where(first, _cwd()), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
-    scenario = "" if first.scenario in ("base", "program") else f" (scenario {fmt.one_line(first.scenario, 40)})"
-    if first.step is not None:
-        scenario += f" at training step {first.step}"
-    if ops:
-        one = len(first.ops) == 1 or first.kind not in ("kernel", "external")
-        yield hanging(f"{'' if one else 'one of '}{ops}{scenario}")
+    is_kernel = first.kind in ("kernel", "external")
+    scenario = ""
+    if first.scenario not in ("base", "program"):
+        scenario = f" (scenario {fmt.one_line(first.scenario, 40)})"
+    scenario += fmt.framed(" at training step ", first.step)
+    if ops and is_kernel and len(first.ops) > 1:
+        yield hanging(f"one of {ops}{scenario}")
+    elif ops:
+        yield hanging(f"{ops}{scenario}")
     for each in places[:MOST]:
         yield hanging(f"{KINDS[each.kind]}{short_name(each.name)}, {each.stage}: {off(each)}")
     if first.reason is not None:
-        whole = "" if first.kind in ("kernel", "external") else "the whole graph is "
-        without = f"; without it, {whole}off by {error_text(first.remedy_error)}" if first.remedy is not None else ""
+        without = ""
+        if first.remedy is not None:
+            whole = "" if is_kernel else "the whole graph is "
+            without = f"; without it, {whole}off by {error_text(first.remedy_error)}"
         yield hanging(f"why: {first.reason}{without}")
     if first.remedy is not None:
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))
@@ -99,14 +104,14 @@ def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
     names = ("step", ">loss eager", ">compiled", *([">float64"] if has_wide else []), ">apart", ">by one bit", "")
     rows = []
     for each in _shown_steps(found.steps):
-        wide = [_loss(each.loss_float64)] if has_wide else []
+        losses = [each.loss_eager, each.loss_compiled, *([each.loss_float64] if has_wide else [])]
+        apart = [fmt.known(one, "{:.1e}".format, "-") for one in (each.apart_compiled, each.apart_one_bit)]
         mark = "parts" if each.parted else ""
-        apart = (_apart(each.apart_compiled), _apart(each.apart_one_bit))
-        rows.append((str(each.step), _loss(each.loss_eager), _loss(each.loss_compiled), *wide, *apart, mark))
+        rows.append((str(each.step), *(fmt.known(loss, "{:.6g}".format, "-") for loss in losses), *apart, mark))
     yield columned(width, names, rows)
     yield hanging("apart: how far compiled parameters are from eager's after the step, relative to those", style="dim")
     yield hanging("by one bit: the same of a second eager run", style="dim")
-    bit = f"; changed bit: the last one of {fmt.one_line(training.changed_bit, 80)}" if training.changed_bit else ""
+    bit = fmt.framed("; changed bit: the last one of ", fmt.one_line(training.changed_bit or "", 80))
     how = f"loss: {fmt.one_line(training.loss, 100)}; optimizer: {fmt.one_line(training.optimizer, 100)}{bit}"
     yield hanging(how, style="dim")
 
@@ -120,24 +125,12 @@ def _shown_steps(steps: tuple[TrainingStep, ...]) -> list[TrainingStep]:
     return [steps[number] for number in sorted(chosen)]
 
 
-def _loss(loss: float | None) -> str:
-    if loss is None:
-        return "-"
-    return f"{loss:.6g}"
-
-
-def _apart(distance: float | None) -> str:
-    if distance is None:
-        return "-"
-    return f"{distance:.1e}"
-
-
 def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
     made = found.first_nonfinite
     if made is None:
         return
     yield section("The first NaN or infinity")
-    when = f" at training step {made.step}" if made.step is not None else ""
+    when = fmt.framed(" at training step ", made.step)
     eager = "eager makes it as well" if made.in_eager else "eager does not make it"
     if not made.stage:
         op, name = fmt.one_line(made.op, 100), fmt.one_line(made.name, 100)
@@ -172,7 +165,7 @@ def _cwd() -> str:
 
 def _how(found: Accuracy) -> str:
     runs = count(found.compiled_runs, "compiled call")
-    pieces = f", {count(found.pieces, 'part')} of graphs compiled again" if found.pieces else ""
+    pieces = fmt.framed(", ", fmt.some(found.pieces, "part"), " of graphs compiled again")
     graphs = count(found.graphs, "graph")
     if found.program is not None:
         return (

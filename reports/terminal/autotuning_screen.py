@@ -18,11 +18,13 @@ from ctrace.inspector.findings.autotuning_view import (
     timed,
     winner,
 )
+from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration
-from ctrace.reports.terminal.widgets import capped, fix, hanging, item, section, table
+from ctrace.reports.terminal.widgets import capped, fix, hanging, item, more, section, table
 from ctrace.reports.wording.kernels_wording import lines_text
 
+# Chosen: the winner and what came close; the next ones are for kernels, and for the settings beside a name.
 _MOST = 5
 _MOST_KERNELS = 8
 _SETTINGS = 80
@@ -38,6 +40,7 @@ _STATUS = {
     ChoiceStatus.FAILED_TO_RUN: "failed to run",
     ChoiceStatus.DOES_NOT_FIT: "does not fit",
 }
+# Chosen: a name beside columns of numbers.
 _NAME = 40
 _SETTING = re.compile(r", (?=\w+=)")
 
@@ -62,7 +65,7 @@ def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) 
 
 def _operations(operations: Sequence[TunedOperation], *, all_of_it: bool) -> Iterator[RenderableType]:
     for each in operations:
-        part = f"graph {fmt.one_line(each.graph)}" + ("" if each.stage is None else f" {each.stage}")
+        part = f"graph {fmt.one_line(each.graph)}{fmt.framed(' ', each.stage)}"
         place = f", {lines_text(each.lines)}" if each.lines else ""
         yield item(Text.assemble("\n", (title(each), "bold"), (f"  {part}{place}", "dim")))
         yield hanging(answer(each))
@@ -88,9 +91,9 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
     for each in capped(sound, _MOST, all_of_it=all_of_it):
-        time = status(each) if each.seconds is None else duration(each.seconds)
-        runs = "" if each.spread is None else str(each.spread.runs)
-        cells = {"time": time, "middle half": spread(each.spread), "runs": runs}
+        time = fmt.known(each.seconds, duration, status(each))
+        runs = fmt.known(each.spread, lambda found: str(found.runs), "")
+        cells = {"time": time, "middle half": fmt.known(each.spread, spread, ""), "runs": runs}
         row = [name(each), *(cells[column] for column in columns)]
         row += [fmt.cut(settings.get(each.name, ""), _SETTINGS)] if settings else []
         shown.add_row(*map(Text, row), style="green" if each is best else "")
@@ -121,15 +124,15 @@ def _kernel_answer(row: KernelRow) -> str:
     if not row.configurations:
         return f"{fmt.one_line(row.taken, 200)}: known from torch's cache, so nothing was timed"
     by = row.margin
-    cost = f"; {duration(row.seconds)} to compile and time" if row.seconds is not None else ""
+    cost = fmt.framed("; ", fmt.known(row.seconds, duration, ""), " to compile and time")
     if by is None:
         return f"{fmt.one_line(row.taken, 200)}{cost}"
     return f"{fmt.one_line(row.taken, 200)} is used; {margin_text(by)}{cost}"
 
 
 def _more(number: int, most: int, noun: str, *, all_of_it: bool) -> Iterator[RenderableType]:
-    if number > most and not all_of_it:
-        yield Text(f"     and {fmt.count(number - most, f'more {noun}')}: see --all", style="dim")
+    if not all_of_it:
+        yield from more(number, noun, "--all", most=most, before="     ")
 
 
 def _notes(operations: Iterable[TunedOperation], rows: Iterable[KernelRow]) -> Iterator[RenderableType]:
@@ -157,7 +160,7 @@ def answer(each: TunedOperation) -> str:
             return f"the generated code uses {name(each.choices[0])}; other choices are not known"
         if len(each.choices) == 1:
             return f"1 choice, {name(each.choices[0])}: nothing to time"
-        used = f"; the generated code uses {fmt.cut(fmt.one(each.taken), _NAME)}" if each.taken else ""
+        used = fmt.framed("; the generated code uses ", fmt.cut(fmt.one(each.taken or ""), _NAME))
         return f"{fmt.count(len(each.choices), 'choice')}, not timed{used}"
     if by is None:
         named = len(timed(each.choices))
@@ -221,9 +224,7 @@ def configurations(choices: Sequence[Choice]) -> dict[str, str]:
 
 def untried(each: TunedOperation) -> list[str]:
     """Say which templates torch did not try and why; those with the same reasons together."""
-    by_reason: dict[tuple[str, ...], list[str]] = {}
-    for one in each.untried:
-        by_reason.setdefault(one.reasons, []).append(one.what)
+    by_reason = collected((one.reasons, one.what) for one in each.untried)
     return [f"{', '.join(what)}: {'; '.join(reasons)}" for reasons, what in by_reason.items()]
 
 
@@ -232,10 +233,8 @@ def status(choice: Choice) -> str:
     return _STATUS[choice.status]
 
 
-def spread(found: TimeSpread | None) -> str:
+def spread(found: TimeSpread) -> str:
     """Write the middle half of the runs: `112 to 117 µs`."""
-    if found is None:
-        return ""
     low, high = duration(found.low), duration(found.high)
     number, _, unit = low.rpartition(" ")
     return f"{number if high.endswith(f' {unit}') else low} to {high}"

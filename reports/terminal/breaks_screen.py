@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.breaks_document import BreaksDocument
@@ -19,7 +18,7 @@ from ctrace.inspector.session.summary import other_problems
 from ctrace.inspector.source.text import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source
-from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, indented, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
 _FUNCTION_NUMBERS = 31
@@ -30,7 +29,7 @@ def breaks_screen(document: BreaksDocument, width: int, *, all_paths: bool) -> I
     """Show graph breaks and functions that run eagerly, the costliest first."""
     found = document.breaks
     lines = by_user_line(found)
-    shown = lines if all_paths else lines[:MOST]
+    shown = capped(lines, MOST, all_of_it=all_paths)
     taught: set[Advice] = set()
     for number, same in enumerate(shown, 1):
         yield Text()
@@ -62,10 +61,10 @@ def _line(
     elif first.source:
         yield Text(f"   {fmt.one_line(first.source, 200)}", style="cyan")
     told: set[str] = set()
-    shown = same if all_paths else same[:MOST]
+    shown = capped(same, MOST, all_of_it=all_paths)
     for each in shown:
         if each.at.inside or not is_alone:
-            yield Padding(place_line(each, cwd, is_alone=is_alone), (0, 0, 0, 3))
+            yield indented(place_line(each, cwd, is_alone=is_alone), 3)
         yield from _break(each, document.fixes.get(each.number), told, taught)
         yield from _paths(each.at.paths, cwd, all_paths=all_paths)
     yield from more(len(same), "break", "--all", most=len(shown))
@@ -94,13 +93,11 @@ def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -
     """Show the call paths to a break; skip a single path of one frame, which says nothing new."""
     if len(paths) == 1 and len(paths[0]) <= 1:
         return
-    shown = paths if all_paths else paths[:1]
+    shown = capped(paths, 1, all_of_it=all_paths)
     for path in shown:
         steps = " → ".join(f"{fmt.place(frame.file, frame.line, cwd)} {fmt.plain(frame.function)}" for frame in path)
-        yield Padding(Text(f"reached by {steps}", style="dim"), (0, 0, 0, 3))
-    if len(shown) < len(paths):
-        left = fmt.count(len(paths) - len(shown), "more path")
-        yield Padding(Text(f"and {left}: see --all", style="dim"), (0, 0, 0, 3))
+        yield indented(Text(f"reached by {steps}", style="dim"), 3)
+    yield from more(len(paths), "path", "--all", most=len(shown), before="   ")
 
 
 def _left_alone(document: BreaksDocument) -> Iterator[RenderableType]:

@@ -9,7 +9,6 @@ from textwrap import wrap
 
 from msgspec import Struct
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
@@ -28,9 +27,10 @@ from ctrace.inspector.features.bytecode.bytecode_view import (
 )
 from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, headline, more, section
+from ctrace.reports.terminal.widgets import MOST, capped, headline, indented, more, section
 
 _THEME = "ansi_dark"
+# Chosen: the screen indents what belongs to a heading.
 _INDENT = 2
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
 """Kinds of insertions that the description explains without the instructions."""
@@ -47,6 +47,7 @@ _MORE: dict[PieceKind | None, str] = {
     PieceKind.PASS: "values for the resume function",
     PieceKind.CHANGE: "side effects",
 }
+# Chosen: most names of instructions fit; on a half of a narrow screen, the meaning needs the room.
 _NAME = 24
 _NARROW_NAME = 18
 
@@ -76,7 +77,7 @@ def _python(text: str, width: int) -> RenderableType:
     from rich.syntax import Syntax  # with Pygments, which is slow to import
 
     code = Syntax(shown, "python", theme=_THEME, background_color="default", word_wrap=True)
-    return Padding(code, (0, 0, 0, _INDENT))
+    return indented(code, _INDENT)
 
 
 def _broken(line: str, width: int) -> Iterator[str]:
@@ -93,7 +94,9 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 SIDE_BY_SIDE = 120
 """The screen width from which old and new code are shown side by side."""
+# Chosen: the summary leaves half of a screen to the first diff.
 _FUNCTIONS = 12
+# Chosen: recompilations of one function look alike.
 _RECOMPILES = 3
 _MARKS = "- original code, + added by Dynamo"
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"
@@ -102,6 +105,7 @@ _MISSING = (
     "Capture it with `ctrace bytecode TARGET`."
 )
 _NOTHING = "\nNo bytecode: nothing was compiled."
+_SELECT = "--graph ID, --function NAME or --all"
 
 
 class Selection(Struct, frozen=True):
@@ -127,34 +131,31 @@ def bytecode_screen(session: Session, selection: Selection, width: int) -> Itera
         return
     functions = function_codes(session)
     if selection.source:
-        yield from sources(session, selection.chosen if selection.all_of_it else selection.chosen[:MOST], width)
-        yield from more(
-            0 if selection.all_of_it else len(selection.chosen), "compilation", "--graph ID, --function NAME or --all"
-        )
+        shown = capped(selection.chosen, MOST, all_of_it=selection.all_of_it)
+        yield from sources(session, shown, width)
+        yield from more(len(selection.chosen), "compilation", _SELECT, most=len(shown))
         return
     if selection.whole:
         yield from _summary(session, functions, selection.all_of_it)
-    shown = selection.chosen if selection.all_of_it or not selection.whole else selection.chosen[:1]
+    shown = capped(selection.chosen, 1, all_of_it=selection.all_of_it or not selection.whole)
     beside = width >= SIDE_BY_SIDE if selection.side_by_side is None else selection.side_by_side
     layout = DiffLayout(width, beside, selection.all_of_it, selection.line)
     for compiled in shown:
         yield from _diff(session, explained(session, compiled), layout)
-    if len(shown) < len(selection.chosen):
-        left = fmt.count(len(selection.chosen) - len(shown), "more diff")
-        yield Text(f"\n{left}: see --graph ID, --function NAME or --all", style="dim")
+    if left := fmt.some(len(selection.chosen) - len(shown), "more diff"):
+        yield Text(f"\n{left}: see {_SELECT}", style="dim")
 
 
 def _summary(session: Session, functions: tuple[FunctionCode, ...], all_of_it: bool) -> Iterator[RenderableType]:
     yield section("Functions that Dynamo rewrote")
-    most = len(functions) if all_of_it else _FUNCTIONS
-    for function in functions[:most]:
+    shown = capped(functions, _FUNCTIONS, all_of_it=all_of_it)
+    for function in shown:
         yield Text.assemble(" ", (fmt.one_line(function.name, 60), "bold"), f"  {_place(session, function)}")
         yield from _compilations(session, function, 3, all_of_it)
         for resume in function.resumes:
             yield Text(f"   after the graph break at line {resume.resumes_at}")
             yield from _compilations(session, resume, 5, all_of_it)
-    if len(functions) > most:
-        yield Text(f" and {fmt.count(len(functions) - most, 'more function')}: see --all", style="dim")
+    yield from more(len(functions), "function", "--all", most=len(shown), before=" ")
 
 
 def _place(session: Session, function: FunctionCode) -> str:
@@ -162,20 +163,17 @@ def _place(session: Session, function: FunctionCode) -> str:
 
 
 def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[RenderableType]:
-    most = len(function.compiled) if all_of_it else _RECOMPILES
-    for number, each in enumerate(function.compiled[:most]):
+    shown = capped(function.compiled, _RECOMPILES, all_of_it=all_of_it)
+    for number, each in enumerate(shown):
         steps = "; ".join(outline(session, explained(session, each)))
         recompiled = "recompiled" if number else ""
-        counts = f"{each.before} → {each.after} instructions"
-        facts = " · ".join(part for part in (counts, recompiled) if part)
+        facts = fmt.joined(" · ", f"{each.before} → {each.after} instructions", recompiled)
         line = Text(" " * indent)
         line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
         yield line
         if steps and not number:
-            yield Padding(Text(fmt.one_line(steps, 600), style="dim"), (0, 0, 0, indent + 5))
-    if len(function.compiled) > most:
-        more = fmt.count(len(function.compiled) - most, "more time", "more times")
-        yield Text(f"{' ' * (indent + 5)}and {more}: see --all", style="dim")
+            yield indented(Text(fmt.one_line(steps, 600), style="dim"), indent + 5)
+    yield from more(len(function.compiled), "time", "--all", most=len(shown), before=" " * (indent + 5))
 
 
 class DiffLayout(Struct, frozen=True):
@@ -215,7 +213,7 @@ def diff_lines(each: Explained, source: Sequence[str], layout: DiffLayout) -> It
 def title(session: Session, each: Explained) -> Text:
     """Name a compilation, after an empty line."""
     at = each.compiled.compilation
-    resumes = f", after the graph break at line {at.resumes_at}" if at.resumes_at is not None else ""
+    resumes = fmt.framed(", after the graph break at line ", at.resumes_at)
     name = each.codes.before.qualname if at.resumes_at is None else at.function
     return Text.assemble(
         "\n",
@@ -282,7 +280,7 @@ class _Drawing:
     def _purpose(self, piece: BytecodePiece | None, folded: int) -> Iterator[Text]:
         """Write the purpose of a piece of new code, and how many of its instructions are hidden."""
         if piece is not None:
-            hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
+            hidden = fmt.framed(" (", fmt.some(folded, "instruction"), ")")
             yield from self._text(f"▸ {piece.text}{hidden}")
 
     def _is_folded(self, piece: BytecodePiece | None, number: int) -> bool:
@@ -319,8 +317,7 @@ class _Drawing:
         number = line_of(self._each, row)
         row = DiffRow(row.before, None, row.piece) if old else row
         each = instruction(self._each, row)
-        line = "" if number is None else str(number)
-        arg = "" if each.arg is None else str(each.arg)
+        line, arg = fmt.known(number, otherwise=""), fmt.known(each.arg, otherwise="")
         name = _NAME if self._half >= 70 else _NARROW_NAME
         about = fmt.one_line(fmt.without_unique_part(each.text), 200)
         text = f"{mark} {line:>5} {each.offset:>5} {fmt.one_line(each.opname, 40):<{name}} {arg:>4} {about}"

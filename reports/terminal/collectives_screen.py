@@ -10,8 +10,11 @@ from ctrace.inspector.features.cluster.collective_view import Collective, Collec
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, capped, fix, hanging, item, more, section, table
 
+# Chosen: one screen; equal collectives in a row count as one.
 _MOST_ROWS = 24
+# Chosen: each takes two lines or three.
 _MOST_FINDINGS = 8
+# Chosen: the width from which the last two columns do not push the others out.
 _WIDE = 110
 _TITLES = ("", "op", "group", "bytes", "line", "from", "where", "hidden by")
 _OP = _TITLES.index("op")
@@ -80,7 +83,7 @@ def _title(document: CollectivesDocument) -> str:
         return f"No collectives{rank}"
     moved = sum(each.bytes or 0 for each in found)
     unknown = sum(each.bytes is None for each in found)
-    partly = "" if not unknown else f", {unknown} of unknown size"
+    partly = fmt.framed(", ", unknown or None, " of unknown size")
     of_graphs = sum(each.compiled for each in found)
     return (
         f"{fmt.count(len(found), 'collective')}{rank}: {fmt.memory(moved)} in all{partly}, "
@@ -91,11 +94,11 @@ def _title(document: CollectivesDocument) -> str:
 def _row_of(each: Collective) -> tuple[str, ...]:
     """Return the cells of a collective."""
     place = "" if each.file is None else f"{fmt.file_name(each.file)}:{each.line}"
-    size = "" if each.group_size is None else f" ({each.group_size})"
-    names = f", {fmt.count(len(each.bucket), 'parameter')}" if each.bucket else ""
-    change = f" {each.change}" if each.change else ""
+    size = fmt.framed(" (", each.group_size, ")")
+    names = fmt.framed(", ", fmt.some(len(each.bucket), "parameter"))
+    change = fmt.framed(" ", each.change)
     direction = "bwd" if each.part == "backward" else "fwd"
-    moved = "?" if each.bytes is None else fmt.memory(each.bytes)
+    moved = fmt.known(each.bytes, fmt.memory)
     where = f"{each.graph} {each.starts_at}" if each.compiled else "eager"
     group, origin = f"{fmt.one_line(each.group, 20)}{size}", f"{each.origin}{change}{names}"
     return direction, each.op, group, moved, place, origin, where, _hidden(each)

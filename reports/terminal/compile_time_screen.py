@@ -15,9 +15,12 @@ from ctrace.reports.terminal.widgets import MOST, capped, columned, fix, hanging
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""
+# Chosen: each level takes a column, and deeper steps are small parts of those above them.
 _DEPTH = 11
 _STYLES = {LookupOutcome.HIT: "green", LookupOutcome.MISS: "red", LookupOutcome.BYPASS: "yellow"}
+# Chosen: each is three lines, and one change of the settings changes several components.
 _DIFFERENCES = 3
+# Chosen: the sentence names what to look at first.
 _LARGEST = 2
 
 
@@ -92,7 +95,7 @@ def _caches(found: CompileAnswer, *, all_of_it: bool) -> Iterator[RenderableType
         yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
     answers = found.caches
-    asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not LookupOutcome.HIT)
+    asked = tuple(each for each in answers if all_of_it or each.lookup.outcome is not LookupOutcome.HIT)
     shown = capped(asked, MOST, all_of_it=all_of_it)
     for answer in shown:
         yield from _answer(answer, most=len(answer.differs) if all_of_it else _DIFFERENCES)
@@ -106,13 +109,13 @@ def _off(found: TorchCachesUsed) -> Iterator[RenderableType]:
 
 def _answer(answer: compile_time_view.CacheAnswer, *, most: int) -> Iterator[RenderableType]:
     lookup = answer.lookup
-    of = " ".join(part for part in (lookup.graph or "", lookup.stage or "", lookup.kernel or "") if part)
+    of = fmt.joined(" ", lookup.graph or "", lookup.stage or "", lookup.kernel or "")
     title = f"{compile_time_view.CACHES[lookup.cache]} {fmt.one_line(of, 80)}"
     yield Text()
     yield item(Text.assemble((title, "bold"), "  ", (str(lookup.outcome), _STYLES[lookup.outcome])))
     yield hanging(answer.why)
     for each in answer.differs[:most]:
-        was, now = ("absent" if text is None else text for text in (each.was, each.now))
+        was, now = (fmt.known(text, otherwise="absent") for text in (each.was, each.now))
         yield hanging(f"{each.component}")
         yield hanging(f"   was {was}")
         yield hanging(f"   now {now}")

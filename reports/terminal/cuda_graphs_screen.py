@@ -12,6 +12,7 @@ from ctrace.reports.format import duration
 from ctrace.reports.terminal.widgets import fix, hanging, item, more, section
 
 _STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
+# Chosen: the first nodes say what kind of node is in the way.
 _MOST = 8
 
 

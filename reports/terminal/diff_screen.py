@@ -22,6 +22,7 @@ from ctrace.reports.wording.diff_wording import (
 )
 
 _SIGNS = {ChangeKind.ADDED: ("+", "green"), ChangeKind.REMOVED: ("-", "red"), ChangeKind.CHANGED: ("~", "yellow")}
+# Chosen: three lines of a terminal for one side of a change.
 _LONGEST = 240
 _GUARD = 72
 """Width of a guard's text: a run has hundreds of guards."""

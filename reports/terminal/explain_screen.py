@@ -3,17 +3,20 @@
 Show what `ctrace explain -v` adds to the screen: the graphs and the generated kernels.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.compile_time import Speed
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
-from ctrace.inspector.facts.scenario_facts import Outcome
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.break_view import never_compiled
 from ctrace.inspector.findings.cuda_graph_view import sentence as cuda_graphs
@@ -23,18 +26,214 @@ from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stu
 from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.dispatch import RECORDS
 from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration, times
-from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.fusion_screen import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernel_tables import most_moving
 from ctrace.reports.terminal.node_screen import places
 from ctrace.reports.terminal.target_screen import facts, in_short
-from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, hanging, headline, item, more, section, table
-from ctrace.reports.wording.accuracy_wording import answer, rounded
-from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
+from ctrace.reports.terminal.widgets import (
+    GAP,
+    MOST,
+    compile_only_note,
+    hanging,
+    headline,
+    indented,
+    item,
+    more,
+    section,
+    table,
+)
+from ctrace.reports.wording.accuracy_wording import answer, basis, rounded
+from ctrace.reports.wording.diagnosis_wording import (
+    MOST_ADVICE,
+    MOST_CAUSES,
+    asks_nothing,
+    cost,
+    effects,
+    is_failure_alone,
+    is_nothing,
+    later_calls,
+    notes,
+    symptoms,
+)
+
+_ADVICE = 320
+"""The most characters to show of a piece of advice."""
+_EXPLAINED = 2
+"""How many causes are shown with their reason if there are more than three causes."""
+_REASON_LETTERS = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
+"""The most characters of a cause's reason, keyed by the number of causes shown, so that all fit on one screen."""
+_TORCHS_LETTERS = 240
+"""The most characters of torch's own words in a cause's reason, if the reason has less room."""
+_PLACE = 60
+"""The most columns for a place."""
+_DETAIL = 150
+"""The most characters of torch's own reason, which is shown if it is about another cache entry."""
+_SENTENCE_END = re.compile(r"[.:;](?= |$)")
+
+
+def what_to_do(found: Diagnosis, *, whole: bool = False) -> Iterator[RenderableType]:
+    """Show the best advice, or the `whole` of it, each with the effect that a trial measured."""
+    asked = [each for each in found.advice if not asks_nothing(each)]
+    most = len(asked) if whole else MOST_ADVICE
+    if asked:
+        yield section("What to do")
+        for number, each in enumerate(asked[:most], 1):
+            head = f"{number}. " if len(asked) > 1 else ""
+            lines: list[RenderableType] = [
+                _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
+            ]
+            if effect := effects(each, found):
+                lines.append(indented(Text(effect, style="dim"), len(head)))
+            yield item(Group(*lines))
+        yield from more(len(asked), "suggestion", "ctrace explain --verbose", most=most, before=" ")
+    if said := [_bounded(each, _ADVICE) for each in notes(found)]:
+        yield Text("\n" + "\n".join(said), style="green")
+
+
+def _hanging(text: Text, indent: int) -> RenderableType:
+    """Indent the lines after the first."""
+    if not indent:
+        return indented(text, 0)
+    return _Hanging(text, indent)
+
+
+class _Hanging:
+    """Text whose lines after the first are indented."""
+
+    def __init__(self, text: Text, indent: int) -> None:
+        self._text = text
+        self._indent = indent
+
+    def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
+        """Fold the text to the remaining width, and indent all lines but the first."""
+        lines = self._text.wrap(console, max(options.max_width - self._indent, 20))
+        for number, line in enumerate(lines):
+            yield Text(" " * (self._indent if number else 0)) + line
+
+
+def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
+    """Show the costliest causes, each with its line, why, and how many findings it explains."""
+    shown = [each for each in found.causes if not each.expected and not is_failure_alone(each)]
+    if shown:
+        yield section(f"Cause{'s, costliest first' if len(shown) > 1 else ''}")
+        for number, each in enumerate(shown[:MOST_CAUSES], 1):
+            letters = (
+                _REASON_LETTERS[min(len(shown), MOST_CAUSES)]
+                if number <= _EXPLAINED or len(shown) <= _EXPLAINED + 1
+                else 0
+            )
+            yield item(_cause(number if len(shown) > 1 else 0, each, session, letters))
+        yield from more(len(shown), "cause", "ctrace explain --json", most=MOST_CAUSES, before=" ")
+    if expected := [each for each in found.causes if each.expected]:
+        advised = {id_ for advice in found.advice for id_ in advice.causes}
+        yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
+
+
+def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
+    """Show a cause, with its reason in at most `letters` letters; 0: without the reason."""
+    cwd = session.environment.cwd
+    mark = fmt.framed("", number or None, ". ")
+    head, indent = Text.assemble((mark, "bold"), (fmt.one_line(each.title, 150), "bold")), len(mark)
+    where = fmt.short_place(each.file, each.line, cwd, _PLACE) if each.file else ""
+    function = fmt.framed(" in ", fmt.one_line(each.function or "", 40))
+    lines: list[RenderableType] = [_hanging(head, indent)]
+    place = f"{where}{function}{_also_from(each, session)}".strip()
+    facts = fmt.joined(" · ", place, symptoms(each), cost(each))
+    lines.append(indented(Text(fmt.one_line(facts, 300), style="dim"), indent))
+    if letters and (inside := _inside(each, session)):
+        lines.append(indented(Text(fmt.one_line(inside, 300), style="dim"), indent))
+    why = fmt.joined(". ", _compared(each, session), each.why)
+    if why and letters:
+        lines.append(indented(Text(_with_torchs_words(why, letters)), indent))
+    if each.detail and letters:
+        lines.append(indented(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), indent))
+    return Group(*lines)
+
+
+def _also_from(each: RootCause, session: Session) -> str:
+    """Name the other lines of the user that lead to a break that several of them share, such as one in a library."""
+    breaks = (session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK)
+    shared = (at.user_lines for at in breaks if len(at.user_lines) > 1)
+    places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
+    others = (place for place in places if place != (each.file, each.line))
+    shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in others]
+    return fmt.framed(", also from ", fmt.listed(shown, 3))
+
+
+def _inside(each: RootCause, session: Session) -> str:
+    """Say which lines of libraries a cause's breaks are at; empty if all are at the user's own lines."""
+    breaks = [session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK]
+    places = [
+        fmt.short_place(at.inside.file, at.inside.line, session.environment.cwd, _PLACE) for at in breaks if at.inside
+    ]
+    return fmt.framed("inside: ", fmt.listed(dict.fromkeys(places), 3))
+
+
+def _compared(each: RootCause, session: Session) -> str:
+    """Say how results differ, and with what ctrace compared them; empty for any other cause than a wrong result."""
+    dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
+    if not dangers:
+        return ""
+    return fmt.joined("; ", fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison))
+
+
+_TORCHS_WORDS = "Torch says: "
+
+
+def _with_torchs_words(why: str, letters: int) -> str:
+    """Bound a reason, but keep torch's own words at its end, which say what this case is about."""
+    ours, found, words = fmt.one_line(why).partition(_TORCHS_WORDS)
+    if not found or fmt.width(why) <= letters:
+        return _bounded(why, letters)
+    kept = fmt.cut(f"{found}{words}", max(letters, _TORCHS_LETTERS))
+    left = letters - fmt.width(kept)
+    if _SENTENCE_END.search(ours[: max(left, 0)]):
+        return f"{_bounded(ours, left)} {kept}"
+    return kept
+
+
+def _bounded(text: str, letters: int) -> str:
+    """Keep the whole sentences that fit; cut the first one only if it does not fit.
+
+    A sentence in parentheses or in code, such as the message of an exception, ends no sentence of ours.
+    """
+    line = fmt.one_line(text)
+    if fmt.width(line) <= letters:
+        return line
+    starts = [line[: at.end()] for at in _SENTENCE_END.finditer(line)]
+    whole = [each for each in starts if each.count("(") <= each.count(")") and each.count("`") % 2 == 0]
+    ends = [len(each) for each in whole if fmt.width(each) <= letters]
+    if ends:
+        return line[: ends[-1]].rstrip()
+    return fmt.cut(line, letters)
+
+
+def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:
+    """List what needs no change, one line for each title."""
+    kinds = {symptom.what for each in found for symptom in each.symptoms}
+    what = "Expected recompilations" if kinds == {Finding.RECOMPILE} else "Expected"
+    yield section(what if has_advice else f"{what}, nothing to change")
+    titles = grouped(found, lambda each: each.title)
+    for title, same in list(titles.items())[:2]:
+        counted = replace(same[0], symptoms=tuple(symptom for each in same for symptom in each.symptoms))
+        yield item(Text(fmt.one_line(f"{title} ({symptoms(counted)})", 150), style="dim"))
+    if len(titles) > 2:
+        views = "ctrace recompiles" if kinds == {Finding.RECOMPILE} else "ctrace breaks, recompiles"
+        yield Text(f" and {len(titles) - 2} more: see {views}", style="dim")
+
+
+def gradients_note(session: Session) -> str:
+    """Say that a model in eval mode ran with gradients on; empty otherwise."""
+    chosen = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    if any(each.unused_grad and each.training is False for each in chosen):
+        return "called in eval mode with gradients on (torch.no_grad() turns them off)"
+    return ""
+
 
 _GRAPH_NUMBERS = 26
 """How many columns the table of graphs needs for all but the function."""
@@ -69,7 +268,7 @@ def _graphs(session: Session, width: int) -> RenderableType:
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
         function.truncate(width - _GRAPH_NUMBERS - max(map(len, fates.values())), overflow="ellipsis")
-        guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
+        guards = fmt.known(compilation and compilation.guards)
         rows.add_row(graph.id, function, str(graph.ops), guards, fates[graph.id])
     return Group(rows, *more(len(session.graphs), "graph"))
 
@@ -92,13 +291,14 @@ def _attention(session: Session) -> Iterator[RenderableType]:
     found = kinds(each for each in unfused(session) if each.state is not AttentionState.WRONG)
     for each in found[:MOST]:
         where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
-        title = f" ({each.title})" if each.title else ""
-        times = f" {each.times} times" if each.times > 1 else ""
+        title, times = fmt.framed(" (", each.title, ")"), fmt.repeated(each.times, " ", " times")
         yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
     yield from more(len(found), "attention")
 
 
+# Chosen: names of provoked scenarios are short, and the answer beside them needs the room.
 _NAME = 24
+# Chosen, as are the next ones: the short screen of `explain` is one page, with the causes first.
 _REASONS = 2
 _WHY = 120
 _PROVOKED = 10
@@ -213,7 +413,7 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
         yield item(Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red"))
     if session.limit.hit:
         full = [use.function for use in session.limit.functions if use.refused]
-        which = f" by {fmt.listed(full, 3)}" if full else ""
+        which = fmt.framed(" by ", fmt.listed(full, 3))
         yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
     if later := later_calls(session):
         yield item(Text(f"\n{later}", style="red"))
@@ -231,7 +431,7 @@ def _endings(session: Session, run: str | None, *, verbose: bool) -> Iterator[Re
         yield section("Problems")
         most, letters = (MOST, 300) if verbose else (_PROBLEMS, 150)
         for problem in problems[:most]:
-            where = f"trace.log:{problem.line}: " if problem.line is not None else ""
+            where = fmt.framed("trace.log:", problem.line, ": ")
             yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
         yield from more(len(problems), "problem", most=most)
     if verbose and session.records:
@@ -257,10 +457,10 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
     if session.compilations or session.failure is None:
         guards = guard_count(session)
         yield "Ops in graphs", _coverage(session)
-        guard_text = "guards not measured" if guards is None else fmt.count(guards, "guard")
+        guard_text = fmt.known(guards, lambda number: fmt.count(number, "guard"), "guards not measured")
         if session.graphs:
-            kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
-            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
+            kernels = fmt.some(len(session.kernels), "kernel")
+            made = fmt.joined(", ", fmt.count(len(session.graphs), "graph"), guard_text, kernels)
             yield "Generated", made if verbose else f"{made}: see {_see(session, run)}"
     if loops := _unrolled(session):
         yield "Unrolled", fmt.one_line(loops, 300)
@@ -278,6 +478,7 @@ def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tupl
     yield "Time", _time(session)
 
 
+# Chosen: the loops with most passes; one line of the totals.
 _LOOPS = 2
 _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
@@ -293,8 +494,7 @@ def _unrolled(session: Session) -> str:
         f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
         for each in many[:_LOOPS]
     ]
-    more = f"; {fmt.count(len(many) - _LOOPS, 'more loop')}" if len(many) > _LOOPS else ""
-    return f"{'; '.join(shown)}{more}"
+    return fmt.joined("; ", *shown, fmt.some(max(len(many) - _LOOPS, 0), "more loop"))
 
 
 def _not_shown(session: Session) -> str:
@@ -314,9 +514,7 @@ def _see(session: Session, run: str | None) -> str:
         views.append("kernels")
     if session.fusions:
         views.append("fusion")
-    if run:
-        return f"{', '.join(views)}; or explain -v, each with {run}"
-    return f"{', '.join(views)}; or explain -v"
+    return f"{', '.join(views)}; or explain -v{fmt.framed(', each with ', run)}"
 
 
 def _coverage(session: Session) -> str:
@@ -339,10 +537,10 @@ def _time(session: Session) -> str:
     phases = ", ".join(
         f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
     )
-    total = f"{fmt.seconds(session.time.total)} total" if session.time.total is not None else ""
+    total = fmt.framed("", fmt.known(session.time.total, fmt.seconds, ""), " total")
     advice = fmt.seconds(sum(each.seconds for each in session.trials))
     tried = f"and {advice} for checking advice" if session.trials else ""
-    return "; ".join(part for part in (total, phases, tried) if part)
+    return fmt.joined("; ", total, phases, tried)
 
 
 def speed(found: Speed) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.findings import BreakKind, Owner, Skip
+from ctrace.inspector.facts.findings import Break, BreakKind, Owner, Skip
 from ctrace.inspector.findings.breaks.break_view import RankedBreak, together
 from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson, Registered
 from ctrace.inspector.knowledge.advice import AdviceEntry
@@ -19,43 +19,38 @@ from ctrace.reports.terminal.widgets import example, fix, hanging, section
 
 def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
     """Write the headline of a graph break: number, place, gb id, cost and owner."""
+    return _head(number, each.at, cwd, _facts(each, with_owner=True))
+
+
+def _facts(each: RankedBreak, *, with_owner: bool) -> str:
+    """Write a break's ids, how often it occurs, its cost, and who wrote or disabled the code."""
     at = each.at
     facts = [", ".join(at.gb) or "no gb id", fmt.count(at.times, "time"), fmt.cost(each.cost)]
-    if at.owner is not Owner.USER:
+    if with_owner and at.owner is not Owner.USER:
         facts.append(f"in {at.owner} code")
     if at.kind is BreakKind.DISABLED:
         facts.append("disabled by its author")
-    return Text.assemble(
-        (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold"),
-        f" in {fmt.plain(at.function)}  ",
-        (" · ".join(fact for fact in facts if fact), "dim"),
-    )
+    return fmt.joined(" · ", *facts)
+
+
+def _head(number: int, at: Break, cwd: str, facts: str) -> Text:
+    place = (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold")
+    return Text.assemble(place, f" in {fmt.plain(at.function)}  ", (facts, "dim"))
 
 
 def line_head(number: int, same: Sequence[RankedBreak], cwd: str) -> Text:
     """Write the headline of a user's line that leads to several breaks: number, line and cost."""
-    at = same[0].at
-    facts = [
-        fmt.count(len(same), "graph break"),
-        fmt.count(sum(each.at.times for each in same), "time"),
-        fmt.cost(together(each.cost for each in same)),
-    ]
-    return Text.assemble(
-        (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold"),
-        f" in {fmt.plain(at.function)}  ",
-        (" · ".join(fact for fact in facts if fact), "dim"),
-    )
+    counts = fmt.count(len(same), "graph break"), fmt.count(sum(each.at.times for each in same), "time")
+    cost = fmt.cost(together(each.cost for each in same))
+    return _head(number, same[0].at, cwd, fmt.joined(" · ", *counts, cost))
 
 
 def place_line(each: RankedBreak, cwd: str, *, is_alone: bool) -> Text:
     """Write where a break is: with its facts, unless its headline has them."""
-    at, place = each.at, each.at.place
+    place = each.at.place
     line = Text(f"at {fmt.place(place.file, place.line, cwd)} in {fmt.plain(place.function)}")
     if not is_alone:
-        facts = [", ".join(at.gb) or "no gb id", fmt.count(at.times, "time"), fmt.cost(each.cost)]
-        if at.kind is BreakKind.DISABLED:
-            facts.append("disabled by its author")
-        line.append("  " + " · ".join(fact for fact in facts if fact), "dim")
+        line.append(f"  {_facts(each, with_owner=False)}", "dim")
     if place.source:
         line.append(f"\n  {fmt.one_line(place.source, 200)}", "cyan")
     return line
@@ -63,7 +58,7 @@ def place_line(each: RankedBreak, cwd: str, *, is_alone: bool) -> Text:
 
 def skip_line(skip: Skip, cwd: str) -> Text:
     """Write the headline of a function that runs eagerly: name, place and cost."""
-    facts = f"  {fmt.cost(skip.cost)}" if fmt.cost(skip.cost) else ""
+    facts = fmt.framed("  ", fmt.cost(skip.cost))
     return Text.assemble(
         (fmt.plain(skip.function), "bold"), f"  {fmt.place(skip.file, skip.line, cwd)}", (facts, "dim")
     )
@@ -93,7 +88,7 @@ def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
     entry, registered = lesson.entry, lesson.torch
     titled = entry or registered
     title = fmt.plain(titled.title) if titled else ""
-    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {title}" if title else "")
+    yield Text.assemble((fmt.plain(lesson.name), "bold"), fmt.framed("  ", title))
     if lesson.absence:
         yield hanging(f"Not in torch {lesson.version}: {lesson.absence}.")
     if entry is not None:

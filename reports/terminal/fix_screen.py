@@ -5,18 +5,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advice_lines
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
 from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, How, ProofOutcome, TriedRepair, chosen
+from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.runs.trial_runner import CALLS
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import diff_style, item, more, section
+from ctrace.reports.terminal.widgets import diff_style, indented, item, more, section
 from ctrace.reports.wording.diagnosis_wording import checked, effect
 
+# Chosen: about one page; `--diff` prints all of it.
 _PATCH_LINES = 60
+# Chosen, as are the next two: one page for what is proved, with whole sentences.
 _MOST = 6
 _SUMMARY = 300
 _WHY = 300
@@ -66,9 +68,10 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         head = f"{number}. " if len(found.steps) > 1 else ""
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
-        saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
-        detail = f"{step.name}: {saved}" if saved else step.name
-        lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
+        if not saved and len(found.steps) == 1:
+            saved = saving(found.outcome)
+        detail = fmt.joined(": ", step.name, saved)
+        lines.append(indented(Text(fmt.one_line(detail, 200), style="dim"), len(head)))
         before = step.counts
         yield item(Group(*lines))
     if found.outcome.note:
@@ -88,8 +91,7 @@ def _patch(patch: str) -> Iterator[RenderableType]:
     lines = patch.splitlines()
     for line in lines[:_PATCH_LINES]:
         yield item(Text(fmt.plain(line), style=diff_style(line), no_wrap=True, overflow="ellipsis"))
-    if len(lines) > _PATCH_LINES:
-        yield item(Text(f"and {fmt.count(len(lines) - _PATCH_LINES, 'more line')}: see --diff", style="dim"))
+    yield from more(len(lines), "line", "--diff", most=_PATCH_LINES, before=" ")
 
 
 def _questions(fixes: Fixes) -> Iterator[RenderableType]:
@@ -117,7 +119,7 @@ def _others(fixes: Fixes) -> Iterator[RenderableType]:
     for each in others[:_MOST]:
         yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
         saved = saving(each.outcome)
-        yield _below(": ".join(part for part in (each.name, saved) if part), "dim")
+        yield _below(fmt.joined(": ", each.name, saved), "dim")
         if each.library:
             yield _below(f"in {each.library}: not changed; --report prints the text of an issue")
         if each.how:
@@ -139,8 +141,7 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
         for each in mine[:3]:
             yield _below(f"{each.name}: {each.summary}")
             yield _below(f"  unproved, because {each.outcome.why}", "yellow")
-        if len(mine) > 3:
-            yield _below(f"and {fmt.count(len(mine) - 3, 'more candidate')}: see --json", "dim")
+        yield from more(len(mine), "candidate", most=3, before="   ")
     yield from more(len(tried), "finding", most=_MOST)
 
 
@@ -181,9 +182,7 @@ def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[Rendera
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
     where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd) if cause.file else ""
-    if where:
-        return f"{cause.title} ({where})"
-    return cause.title
+    return f"{cause.title}{fmt.framed(' (', where, ')')}"
 
 
 def _place(each: TriedRepair, fixes: Fixes) -> str:
@@ -194,7 +193,7 @@ def _place(each: TriedRepair, fixes: Fixes) -> str:
 
 
 def _below(text: str, style: str = "", *, most: int = _WHY) -> RenderableType:
-    return Padding(Text(fmt.one_line(text, most), style=style), (0, 0, 0, 3))
+    return indented(Text(fmt.one_line(text, most), style=style), 3)
 
 
 def first_words(fixes: Fixes, *, applies: bool = False) -> tuple[str, str]:
@@ -238,9 +237,9 @@ def _spent(fixes: Fixes) -> str:
     """Say that the time for the search was spent, and what was not done; empty: it was enough."""
     if not fixes.budget_spent:
         return ""
-    parts = [f"{fmt.count(fixes.untried, 'repair')} not tried"] if fixes.untried else []
-    what = "; ".join((*parts, *fixes.left_out)) or "no repair was tried"
-    budget = f" of {fmt.seconds(fixes.budget)}" if fixes.budget is not None else ""
+    untried = fmt.framed("", fmt.some(fixes.untried, "repair"), " not tried")
+    what = fmt.joined("; ", untried, *fixes.left_out) or "no repair was tried"
+    budget = fmt.framed(" of ", fmt.known(fixes.budget, fmt.seconds, ""))
     return f"The budget{budget} was spent: {what}."
 
 
@@ -294,8 +293,8 @@ def closing(outcome: ProofOutcome) -> str:
     parts = []
     for how, words in ((How.READING, "by reading"), (How.TRYING, "by trying"), (How.QUESTION, "by your answer")):
         names = [each.name.replace("_", " ") for each in outcome.obligations if each.how is how]
-        parts += [f"{words}: {', '.join(names)}"] if names else []
-    return f"Closed {'; '.join(parts)}."
+        parts.append(fmt.framed(f"{words}: ", ", ".join(names)))
+    return f"Closed {fmt.joined('; ', *parts)}."
 
 
 def _way(fixes: Fixes) -> str:
@@ -322,8 +321,7 @@ def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool
     asked = _asked(fixes)
     if asked:
         answers = " ".join(f"--accept {name}" for name in asked)
-        questions = "question" if len(asked) == 1 else "questions"
-        commands.append((f"{again} {answers}", f"answer yes to the {questions}"))
+        commands.append((f"{again} {answers}", f"answer yes to the {named(len(asked), 'question')}"))
     if found is not None and found.files and not applies:
         commands.append((f"{again} --apply", "write this patch"))
         # A patch that removes no finding only saves graphs; what the questions are about removes some.

@@ -6,10 +6,9 @@ For `ctrace explain`, all of it in a few lines.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +31,7 @@ from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import MOST, capped, hanging, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, hanging, headline, indented, item, more
 from ctrace.reports.wording.fusion_wording import (
     bytes_text,
     kinds_text,
@@ -45,8 +44,11 @@ from ctrace.reports.wording.fusion_wording import (
     totals_text,
 )
 
+# Wide enough for the names of rounds.
 _LABEL = 12
+# Chosen: one page; a large graph part has hundreds of nodes.
 _NODES = 40
+# Chosen: three sizes of a loop, such as `4096, 1024 | 128`.
 _LOOPS = 18
 _COLUMNS = ("  node", "kind", "loops", "read", "written")
 
@@ -64,8 +66,7 @@ def fusion_screen(
         yield part_head(session, each)
         yield from _facts(session, each)
         yield from _missed(each, all_of_it=all_of_it, verbose=verbose)
-    if len(shown) < len(found):
-        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
+    yield from more(len(found), "graph part", "--all", most=len(shown), before="\n")
     yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
     yield from basis_line(session)
 
@@ -105,7 +106,7 @@ def _facts(session: Session, fusion: Fusion) -> Iterator[RenderableType]:
 
 def _before(session: Session, fusion: Fusion) -> str:
     ops = ops_lowered(session, fusion)
-    merged = f"; {fmt.count(ops, 'op')} lowered to {fmt.count(fusion.before, 'node')}" if ops else ""
+    merged = fmt.framed("; ", fmt.some(ops, "op"), f" lowered to {fmt.count(fusion.before, 'node')}")
     return f"{kinds_text(fusion.nodes)}{merged}"
 
 
@@ -114,8 +115,10 @@ def round_text(each: FusionRound) -> str:
     counts = [f"{fmt.count(len(each.fused), 'pair')} fused"]
     if each.tried is not None:
         counts = [f"{fmt.count(each.tried, 'pair')} tried"]
-        counts += [f"{len(each.candidates) or 'none'} fusible"] if each.tried else []
-        counts += [f"{len(each.fused)} fused"] if each.candidates or each.fused else []
+        if each.tried:
+            counts.append(f"{len(each.candidates) or 'none'} fusible")
+        if each.candidates or each.fused:
+            counts.append(f"{len(each.fused)} fused")
     return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(counts)}"
 
 
@@ -130,7 +133,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
     for kind in shown:
         yield missed_item(fusion, kind, verbose=verbose)
     for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
-        yield Padding(Text(line, style="dim"), (0, 0, 0, 12))
+        yield indented(Text(line, style="dim"), 12)
 
 
 def _left_out(missed: tuple[Missed, ...], more: int, hidden: int, *, all_of_it: bool) -> Iterator[str]:
@@ -172,20 +175,23 @@ def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
 def missed_item(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> RenderableType:
     """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
     each = kind.example
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=11, justify="right", style="yellow")
-    grid.add_column()
     size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
-    grid.add_row(size, Group(*_missed_lines(fusion, kind, verbose=verbose)))
+    return _right_aligned(size, "yellow", _missed_lines(fusion, kind, verbose=verbose))
+
+
+def _right_aligned(word: str, style: str, lines: Iterable[Text]) -> RenderableType:
+    """Write a word at the end of a column, and lines beside it."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=11, justify="right", style=style)
+    grid.add_column()
+    grid.add_row(word, Group(*lines))
     return grid
 
 
 def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
     each = kind.example
     head = pair_label(called(each.first), called(each.second), joiner="→" if is_flow(each) else "&", name=verbose)
-    if kind.times > 1:
-        head.append(f"  {kind.times} times", style="dim")
-    yield head
+    yield head.append(fmt.repeated(kind.times, "  ", " times"), style="dim")
     yield Text(f"{shared_text(fusion, each.shared)}", style="dim")
     yield Text(fmt.one_line(each.reason.sentence, 300))
     if each.reason.fix:
@@ -229,26 +235,21 @@ def _fused(each: FusionRound, names: UserNames, most: int) -> Iterator[Renderabl
         _row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in unranked(each)
     ]
     yield from pairs[:most]
-    if len(pairs) > most:
-        yield Text(f"{'':12}and {fmt.count(len(pairs) - most, 'more pair')}: see --all", style="dim")
+    yield from more(len(pairs), "pair", "--all", most=most, before=" " * 12)
 
 
 def _candidate(one: Ranked, names: UserNames) -> RenderableType:
     first, second = one.fused or (one.candidate.first, one.candidate.second)
-    facts = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
-    facts += [text] if (text := order_text(one)) else []
-    lines = pair_label(names.of(first), names.of(second), name=True), Text("; ".join(facts), style="dim")
+    score = fmt.known(one.candidate.score, score_text, "score not recorded")
+    facts = Text(fmt.joined("; ", score, order_text(one)), style="dim")
+    lines = pair_label(names.of(first), names.of(second), name=True), facts
     if one.fused:
         return _row("fused", *lines)
     return _row("joined" if one.is_joined else "not fused", *lines)
 
 
 def _row(word: str, *lines: Text) -> RenderableType:
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=11, justify="right", style="green" if word == "fused" else "dim")
-    grid.add_column()
-    grid.add_row(word, Group(*lines))
-    return grid
+    return _right_aligned(word, "green" if word == "fused" else "dim", lines)
 
 
 def _refused(each: FusionRound, names: UserNames, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
@@ -285,9 +286,9 @@ def nodes_screen(
             continue
         for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
             yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
-            yield _nodes(capped(nodes, _NODES, all_of_it=all_of_it), width)
-            if len(nodes) > _NODES and not all_of_it:
-                yield Text(f"   and {fmt.count(len(nodes) - _NODES, 'more node')}: see --all", style="dim")
+            shown = capped(nodes, _NODES, all_of_it=all_of_it)
+            yield _nodes(shown, width)
+            yield from more(len(nodes), "node", "--all", most=len(shown), before="   ")
 
 
 def _nodes(nodes: Sequence[Node], width: int) -> RenderableType:

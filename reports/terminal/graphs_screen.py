@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
@@ -25,13 +23,14 @@ from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
 from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.node_screen import attention_lines
-from ctrace.reports.terminal.widgets import MOST, capped, headline, item
+from ctrace.reports.terminal.widgets import MOST, capped, headline, item, labelled, more
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
 """How many ops a line names."""
 _BIGGEST = 5
 """How many saved tensors to list for a graph."""
+# Chosen: one line.
 _OUTPUTS = 4
 _PLACE = 30
 """How many letters a place may have in a narrow column."""
@@ -54,8 +53,7 @@ def graphs_screen(
     shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
         yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
-    if len(shown) < len(found):
-        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph')}: see --all", style="dim")
+    yield from more(len(found), "graph", "--all", most=len(shown), before="\n")
     one = found[0]
     which = f" --graph {one.id}" if len(found) > 1 else ""
     yield Text(f"\nNode by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
@@ -81,7 +79,7 @@ def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
     changed = [each.title for run in found for each in run.changed]
     idle = sum(len(run.idle) for run in found)
     if changed:
-        names = [f"{name} ×{times}" if times > 1 else name for name, times in Counter(changed).items()]
+        names = [f"{name}{fmt.repeated(times, ' ×')}" for name, times in Counter(changed).items()]
         shown = fmt.listed((fmt.one_line(name, 40) for name in names), MOST)
         yield _fact("passes", f"{shown}; {idle} changed nothing (see --passes)")
 
@@ -145,12 +143,8 @@ def _result(each: Result, values: Mapping[str, str]) -> str:
     return text
 
 
-def _fact(name: str, value: str, style: str = "") -> RenderableType:
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=10, style="dim")
-    grid.add_column()
-    grid.add_row(name, Text(value, style=style))
-    return item(grid)
+def _fact(name: str, value: str) -> RenderableType:
+    return labelled(name, value, 10)
 
 
 def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -159,11 +153,10 @@ def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_
     shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
     if shown:
         yield item(_biggest(shown, view.each.values, cwd, width))
-    if len(shown) < len(made):
-        yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
+    yield from more(len(made), "", "--all", most=len(shown), before=" " * 13)
     if view.recomputed is not None and (view.recomputed.nodes or view.recomputed.views):
         names = counts_text(counted(view.recomputed.nodes), _TOP)
-        views = f" ({fmt.count(view.recomputed.views, 'view')} too)" if view.recomputed.views else ""
+        views = fmt.framed(" (", fmt.some(view.recomputed.views, "view"), " too)")
         if names:
             ops = f"{fmt.count(len(view.recomputed.nodes), 'op')} of the forward: {names}"
         else:
@@ -176,14 +169,16 @@ def _kept_words(kept: SavedByForward, view: Overview) -> str:
     made = [each for each in kept.saved if each.is_made]
     numbers = sum(each.memory is None for each in kept.saved)
     there = len(kept.saved) - len(made) - numbers
-    size = "size not known" if kept.made is None else fmt.memory(kept.made)
-    size += depends_text(kept.symbols, view.each.graphs.symbols)
-    parts = [f"for the backward: {fmt.count(len(made), 'intermediate tensor')}{f', {size}' if made else ''}"]
-    if there:
-        parts.append(f"{there} inputs or views of inputs" if there > 1 else "1 input or view of an input")
-    if numbers:
-        parts.append(fmt.count(numbers, "number"))
-    return "; ".join(parts)
+    size = ""
+    if made:
+        depends = depends_text(kept.symbols, view.each.graphs.symbols)
+        size = f", {fmt.known(kept.made, fmt.memory, 'size not known')}{depends}"
+    return fmt.joined(
+        "; ",
+        f"for the backward: {fmt.count(len(made), 'intermediate tensor')}{size}",
+        fmt.some(there, "input or view of an input", "inputs or views of inputs"),
+        fmt.some(numbers, "number"),
+    )
 
 
 def _biggest(saved: list[SavedTensor], values: Mapping[str, str], cwd: str, width: int) -> RenderableType:
@@ -191,7 +186,7 @@ def _biggest(saved: list[SavedTensor], values: Mapping[str, str], cwd: str, widt
     column = max(map(len, named))
     lines = []
     for each, name in zip(saved, named, strict=True):
-        size = "?" if each.memory is None or each.memory.bytes is None else fmt.memory(each.memory.bytes)
+        size = "?" if each.memory is None else fmt.known(each.memory.bytes, fmt.memory)
         line = Text.assemble(f"{size:>10}  {name:<{column}}  ", (_where(each, cwd), "dim"))
         line.truncate(width - 1, overflow="ellipsis")
         lines.append(line)

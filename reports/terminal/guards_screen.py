@@ -27,10 +27,11 @@ from ctrace.inspector.findings.guard_view import (
 )
 from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, section, table
+from ctrace.reports.terminal.widgets import GAP, MOST, hanging, item, more, section, table
 
 _LISTED = 24
 """How many guards, lines or objects to list without --all."""
+# Chosen: the summary has four tables, which share a page.
 _OBJECTS = 14
 _SHARE = 40
 """Objects with less than 1 of this many guards are not listed."""
@@ -144,7 +145,7 @@ def _summary(each: GuardedCompilation, document: GuardsDocument, width: int) -> 
         yield Text(f"  and {number}: see --kind TENSOR_MATCH")
     yield from _constants(each, document, width)
     for left in each.left_out:
-        what = f", {_kind_words(left.kind)}" if _kind_words(left.kind) else ""
+        what = fmt.framed(", ", _KINDS.get(left.kind))
         yield Text(
             f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
         )
@@ -155,8 +156,7 @@ def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
     yield section("Guards by object")
     lines = list(_branches(by_object(guards), 1, len(guards) / _SHARE if most == _OBJECTS else 0))
     yield from lines[:most]
-    if len(lines) > most:
-        yield Text(f"  and {len(lines) - most} more: see --by-object --all", style="dim")
+    yield from more(len(lines), "", "--by-object --all", most=most)
 
 
 def _branches(branches: tuple[GuardBranch, ...], depth: int, least: float) -> Iterator[Text]:
@@ -168,7 +168,7 @@ def _branches(branches: tuple[GuardBranch, ...], depth: int, least: float) -> It
         while inner.times == 1 and len(inner.branches) == 1 and _total(inner.branches[0]) == inner.number:
             inner = inner.branches[0]
             name += inner.name if inner.name.startswith((".", "[")) else f": {inner.name}"  # `globals: torch`
-        times = f"{inner.times} × " if inner.times > 1 else ""
+        times = fmt.repeated(inner.times, "", " × ")
         shown = fmt.one_line(name, 60)
         yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))
         yield from _branches(inner.branches, depth + 1, max(least, 2))
@@ -182,8 +182,7 @@ def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
     yield section("Guards by kind")
     found = by_kind(guards)
     for kind, number in found[:most]:
-        words = _kind_words(kind)
-        yield Text.assemble(f"  {number:>5}  {fmt.plain(kind)}", (f"  {words}" if words else "", "dim"))
+        yield Text.assemble(f"  {number:>5}  {fmt.plain(kind)}", (fmt.framed("  ", _KINDS.get(kind)), "dim"))
     if len(found) > most:
         left = sum(number for _, number in found[most:])
         yield Text(f"  {left:>5}  of {len(found) - most} other kinds: see --by-kind", style="dim")
@@ -195,13 +194,13 @@ def _tensors(tensors: list[TensorGuard], title: str, most: int) -> Iterator[Rend
     yield section(title)
     for tensor in tensors[:most]:
         yield from _tensor(tensor)
-    if len(tensors) > most:
-        yield Text(f"  and {len(tensors) - most} more: see --kind TENSOR_MATCH --all", style="dim")
+    yield from more(len(tensors), "", "--kind TENSOR_MATCH --all", most=most)
 
 
 def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
-    sizes = ", ".join("any" if size is None else str(size) for size in tensor.sizes)
-    strides = ", ".join("any" if stride is None else str(stride) for stride in tensor.strides)
+    sizes, strides = (
+        ", ".join(fmt.known(each, otherwise="any") for each in numbers) for numbers in (tensor.sizes, tensor.strides)
+    )
     grad = "requires grad" if tensor.requires_grad else "no grad"
     yield Text.assemble(
         (f"  {fmt.one_line(tensor.name, 60)}", "bold"),
@@ -221,8 +220,7 @@ def _constants(each: GuardedCompilation, document: GuardsDocument, width: int) -
         name, value = fmt.one_line(constant.subject, width // 3), fmt.one_line(constant.value, width // 5)
         rows.add_row(name, value, fmt.one_line(place_text(constant.guard.place), width // 3))
     yield item(rows)
-    if len(found) > MOST:
-        yield Text(f"  and {len(found) - MOST} more: see --kind EQUALS_MATCH", style="dim")
+    yield from more(len(found), "", "--kind EQUALS_MATCH")
 
 
 def _by_line(guards: Iterable[Guard], document: GuardsDocument, width: int, most: int) -> Iterator[RenderableType]:
@@ -236,8 +234,7 @@ def _by_line(guards: Iterable[Guard], document: GuardsDocument, width: int, most
         kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
         yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
         yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")
-    if len(groups) > most:
-        yield Text(f"\nand {fmt.count(len(groups) - most, 'more line')}: see --all", style="dim")
+    yield from more(len(groups), "line", "--all", most=most, before="\n")
 
 
 def _source(file: str, line: int, document: GuardsDocument) -> str:
@@ -256,8 +253,7 @@ def _listed(guards: tuple[Guard, ...], cwd: str, width: int, most: int) -> Itera
         yield Text.assemble((f"  {guard.kind}  ", "dim"), fmt.one_line(user_name(guard.code), 2 * width))
         if guard.place is not None:
             yield Text(f"    {fmt.place(guard.place.file, guard.place.line, cwd)}", style="dim")
-    if len(guards) > most:
-        yield Text(f"  and {len(guards) - most} more: see --all", style="dim")
+    yield from more(len(guards), "", "--all", most=most)
 
 
 def _tree(each: GuardedCompilation, choice: GuardFilter, width: int, most: int) -> Iterator[RenderableType]:
@@ -275,7 +271,7 @@ def _node(node: GuardNode, depth: int, choice: GuardFilter, width: int) -> Itera
     if not any(choice.takes(guard) for guard in node.all_guards()):
         return
     name = fmt.one_line(node.source, max(width - GAP * depth - 30, 20)) if depth else "all guards"
-    kind = f"  {fmt.one_line(node.type, 40)}" if node.type else ""
+    kind = fmt.framed("  ", fmt.one_line(node.type, 40))
     yield Text.assemble("  " * depth, (name, "bold"), (kind, "dim"))
     for guard in node.guards:
         if choice.takes(guard):
@@ -319,11 +315,8 @@ def cost_lines(each: GuardedCompilation, document: GuardsDocument, width: int) -
     yield item(rows)
     yield section("By kind, warm, without the lookup of the values")
     for kind in sorted(cost.kinds, key=lambda kind: -kind.warm):
-        words = _kind_words(kind.kind)
-        yield Text.assemble(
-            f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}",
-            (f"  {words}" if words else "", "dim"),
-        )
+        cost_of_kind = f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}"
+        yield Text.assemble(cost_of_kind, (fmt.framed("  ", _KINDS.get(kind.kind)), "dim"))
 
 
 def _time(difference: float) -> str:
@@ -336,12 +329,12 @@ def _time(difference: float) -> str:
 def _of_a_call(each: GuardedCompilation, cost: GuardCost, document: GuardsDocument) -> Text:
     """Compare the guards' time with a compiled call of the same scenario."""
     scenario = each.scenario
-    seconds = scenario.call_seconds if scenario else None
-    if scenario is None or seconds is None:
+    if scenario is None or scenario.call_seconds is None:
         return Text("One call of the compiled function: not measured.", style="dim")
     how = "" if document.run.environment.built else " with its graphs run eagerly (--build runs the kernels)"
-    share = 100 * cost.whole.warm / (seconds * 1e6)
-    takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(seconds * 1e6)}{how}"
+    call = scenario.call_seconds * 1e6
+    share = 100 * cost.whole.warm / call
+    takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(call)}{how}"
     return Text(f"{takes}; guards are {share:.1f}% of it.")
 
 
@@ -352,8 +345,3 @@ def _whole(cost: GuardCost) -> Text:
         f"Checking all guards: {fmt.microseconds(cost.whole.warm)} warm, {fmt.microseconds(cost.whole.cold)} with cold "
         f"caches; Python guards take {fmt.microseconds(in_python)} of the warm time ({share})."
     )
-
-
-def _kind_words(kind: str) -> str:
-    """Say what a kind of guard checks; empty for an unknown kind."""
-    return _KINDS.get(kind, "")

@@ -23,7 +23,7 @@ from ctrace.inspector.features.workshop.package_model import (
 from ctrace.inspector.features.workshop.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
 from ctrace.reports import format as fmt
 from ctrace.reports.json.package_results import Ejected
-from ctrace.reports.terminal.widgets import Verbatim, capped, columned, fix, hanging, item, marked, section
+from ctrace.reports.terminal.widgets import Verbatim, capped, columned, fix, hanging, item, marked, more, section
 from ctrace.reports.wording import kernel_packages as words
 
 _WIDEST = 50
@@ -42,6 +42,8 @@ _CPU = {
     "branch": "the function's own branch",
     "interpreter": "Triton's interpreter, which is slow",
 }
+_SIGNS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+"""How a check is marked: it holds, it does not, or it was not made."""
 _MOST = 12
 """How many configurations of a size class a screen lists."""
 
@@ -61,12 +63,12 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
     yield Text(f"{total}, {fmt.count(len(written), 'package')} written", "bold")
     for each in written:
         names = ", ".join(size.name for size in each.package.sizes)
-        sizes = f"dynamic sizes {names}" if names else "fixed sizes"
+        sizes = fmt.framed("dynamic sizes ", names) or "fixed sizes"
         taken = fmt.count(len(each.package.region.inputs), "input")
         stored = fmt.count(len(each.package.region.outputs), "output")
         yield item(Text(fmt.one_line(f"{each.folder}/", width - 4)))
-        kernels = f"{fmt.count(len(each.package.parts), 'kernel')}, " if len(each.package.parts) > 1 else ""
-        yield hanging(f"{kernels}{taken}, {stored}, {sizes}")
+        kernels = fmt.repeated(len(each.package.parts), "", " kernels")
+        yield hanging(fmt.joined(", ", kernels, taken, stored, sizes))
     if written:
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
         files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
@@ -136,7 +138,7 @@ def _trouble(found: AppliedPackage) -> Iterator[RenderableType]:
 
 
 def _place(place: ExpectedPlace, checks: list[RegionCheck], cwd: str) -> Iterator[RenderableType]:
-    sign, style = ("✓", "green") if place.applied and all(each.equal for each in checks) else ("✗", "red")
+    sign, style = _SIGNS[place.applied and all(each.equal for each in checks)]
     file, _, line = fmt.one_line(place.line or "", 400).rpartition(":")
     known = fmt.short_place(file, int(line), cwd, _WIDEST) if file and line.isdigit() else ""
     where = known or fmt.one_line(place.line or "line not known", _WIDEST)
@@ -150,7 +152,7 @@ def _place(place: ExpectedPlace, checks: list[RegionCheck], cwd: str) -> Iterato
     else:
         yield hanging(f"compiled code calls the operator: {place.operator_called}")
     for each in checks:
-        text = _RAN[each.kernel] + ("" if each.largest is None else f": {words.difference(each.largest)}")
+        text = f"{_RAN[each.kernel]}{fmt.framed(': ', fmt.known(each.largest, words.difference, ''))}"
         if each.equal:
             yield hanging(text, "")
         else:
@@ -168,7 +170,7 @@ def _results(found: AppliedPackage) -> Iterator[RenderableType]:
     yield section(f"The model's {what}")
     for each in found.compared:
         against = {"compiled": "the unchanged compile", "eager": "eager"}[each.against]
-        sign, style = ("✓", "green") if each.equal else ("✗", "red")
+        sign, style = _SIGNS[each.equal]
         by = words.difference(each.largest, none="nothing to compare" if each.wrong is None else "not finite")
         yield marked(sign, style, f"{fmt.one_line(each.scenario, 40)} against {against}: {by}")
         if each.wrong is not None:
@@ -195,7 +197,7 @@ def _wrapped(checks: Sequence[OperatorCheck]) -> tuple[str, str]:
     return "WRAPPED", "bold green"
 
 
-def wrap_screen(result: WrapResult, width: int) -> Iterator[RenderableType]:
+def wrap_screen(result: WrapResult) -> Iterator[RenderableType]:
     """Show what was written, and whether it holds."""
     made = result.wrapped
     head, style = _wrapped(result.checks)
@@ -236,10 +238,8 @@ def _mutated(names: tuple[str, ...]) -> str:
 
 
 def _check(check: OperatorCheck) -> Iterator[RenderableType]:
-    signs = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
-    sign, style = signs[check.passed]
-    detail = f": {fmt.one_line(check.detail, 300)}" if check.detail else ""
-    yield marked(sign, style, f"{fmt.one_line(check.what, 200)}{detail}")
+    detail = fmt.framed(": ", fmt.one_line(check.detail, 300))
+    yield marked(*_SIGNS[check.passed], f"{fmt.one_line(check.what, 200)}{detail}")
 
 
 def _limit(limit: OperatorLimit) -> RenderableType:
@@ -256,9 +256,8 @@ def tune_screen(
             yield section(f"{each.name}: {fmt.one_line(each.sizes, 100)}")
             rows = _ordered(each)
             shown = capped(rows, _MOST, all_of_it=all_of_it)
-            yield columned(width, _tuned_columns(found), [_tuned_row(one, found, each, kernel) for one in shown])
-            if len(rows) > len(shown):
-                yield Text(f"  and {len(rows) - len(shown)} more: see --all", style="dim")
+            yield columned(width, _tuned_columns(found), [_tuned_row(one, found, kernel) for one in shown])
+            yield from more(len(rows), "", "--all", most=len(shown))
     yield from (hanging(each) for each in notes)
 
 
@@ -270,10 +269,9 @@ def _tuned_kernel(folder: str, found: PackageTuning, kernel: TunedConfigurations
         answer = f"{fmt.count(len(tried) - failed, 'configuration')} compiled for {found.device}; times not measured"
     else:
         answer = "; ".join(_gain(kernel, each) for each in kernel.classes)
-    left = f"; {failed} failed" if failed else ""
-    return Text.assemble(
-        (f"{answer}{left}", "bold"), f"\n   {name}, on {found.device}" if found.is_timed else f"\n   {name}"
-    )
+    left = fmt.framed("; ", failed or None, " failed")
+    device = f", on {found.device}" if found.is_timed else ""
+    return Text.assemble((f"{answer}{left}", "bold"), f"\n   {name}{device}")
 
 
 def _gain(kernel: TunedConfigurations, each: SizeClass) -> str:
@@ -302,26 +300,17 @@ def _tuned_columns(found: PackageTuning) -> tuple[str, ...]:
     return ("configuration", *times, ">registers", ">spills", ">shared", ">occupancy", "limited by")
 
 
-def _tuned_row(
-    one: TriedConfiguration, found: PackageTuning, each: SizeClass, kernel: TunedConfigurations
-) -> tuple[str, ...]:
-    del each
+def _tuned_row(one: TriedConfiguration, found: PackageTuning, kernel: TunedConfigurations) -> tuple[str, ...]:
     own = ", now" if kernel.current is not None and one.configuration.key == kernel.current.key else ""
     name = f"{configuration_text(one.configuration)}{own}"
     if one.failed:
-        blank = ("-",) * (5 if found.is_timed else 4)
+        blank = ("-",) * (len(_tuned_columns(found)) - 2)
         return (name, *blank, fmt.one_line(one.failed, 60))
     cells = [name]
     if found.is_timed:
-        cells.append("-" if one.seconds is None else f"{one.seconds * 1e6:.2f}")
-    cells += [_number(one.registers), _number(one.spills)]
-    cells.append("?" if one.shared is None else fmt.memory(one.shared))
-    cells.append("?" if one.occupancy is None else f"{one.occupancy:.0%}")
-    return (*cells, one.limited_by)
-
-
-def _number(value: int | None) -> str:
-    return "?" if value is None else str(value)
+        cells.append(fmt.known(one.seconds, lambda seconds: f"{seconds * 1e6:.2f}", "-"))
+    cells += [fmt.known(one.registers), fmt.known(one.spills), fmt.known(one.shared, fmt.memory)]
+    return (*cells, fmt.known(one.occupancy, "{:.0%}".format), one.limited_by)
 
 
 def configuration_text(each: KernelConfiguration) -> str:

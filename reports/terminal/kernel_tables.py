@@ -12,7 +12,6 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,
-    Work,
     by_bytes,
     largest_first,
     parts,
@@ -34,7 +33,9 @@ from ctrace.reports.wording.kernels_wording import (
 
 WIDE = 120
 """The screen width from which a table shows all columns."""
+# Chosen: a table of the largest kernels and its total are half of a page.
 _ROWS = 12
+# Chosen: as many as other screens list of a kind.
 _PARTS = 6
 
 
@@ -58,28 +59,14 @@ _COLUMNS = (
     _Column("writes", lambda row, _: memory(row.work.written), is_number=True, wide=True),
     _Column("bytes", lambda row, _: memory(row.work.bytes), is_number=True, wide=False),
     _Column("share", lambda row, _: share_text(row), is_number=True, wide=True),
-    _Column("FLOPs", lambda row, _: _flops(row.work), is_number=True),
-    _Column("FLOP/B", lambda row, _: _intensity(row.work), is_number=True),
+    _Column("FLOPs", lambda row, _: fmt.known(row.work.flops, fmt.scaled), is_number=True),
+    _Column("FLOP/B", lambda row, _: fmt.known(row.work.intensity, fmt.intensity), is_number=True),
 )
 
 
 def share_text(row: KernelOfPart) -> str:
     """Write the share of the graph part's bytes: `71%`."""
-    if row.share is None:
-        return UNKNOWN
-    return f"{100 * row.share:.0f}%"
-
-
-def _flops(work: Work) -> str:
-    if work.flops is None:
-        return UNKNOWN
-    return fmt.scaled(work.flops)
-
-
-def _intensity(work: Work) -> str:
-    if work.intensity is None:
-        return UNKNOWN
-    return fmt.intensity(work.intensity)
+    return fmt.known(row.share, lambda share: f"{100 * share:.0f}%", UNKNOWN)
 
 
 def _nothing(session: Session) -> str:
@@ -101,12 +88,11 @@ def kernels_screen(
     shown = capped(ordered, _PARTS, all_of_it=all_of_it)
     for part in shown:
         yield part_title(session, part)
-        yield _kernels(session, part, capped(part.rows, _ROWS, all_of_it=all_of_it), width)
-        if not all_of_it and len(part.rows) > _ROWS:
-            yield Text(f"and {fmt.count(len(part.rows) - _ROWS, 'more kernel')}: see --all", style="dim")
+        rows = capped(part.rows, _ROWS, all_of_it=all_of_it)
+        yield _kernels(session, part, rows, width)
+        yield from more(len(part.rows), "kernel", "--all", most=len(rows), before="")
         yield Text(_total(part), style="dim")
-    if len(shown) < len(found):
-        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
+    yield from more(len(found), "graph part", "--all", most=len(shown), before="\n")
     yield from _ending(ordered)
     yield from basis_line(session)
 
@@ -177,7 +163,7 @@ def _names(rows: Sequence[KernelOfPart], marks: Sequence[str], room: int) -> lis
 
 def _mark(kernel: Kernel, *, shows_owner: bool) -> str:
     """Return the suffix of a name: how often the kernel is called, and `yours` or `external` if no column says so."""
-    times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
+    times = fmt.repeated(kernel.calls, " ×")
     if shows_owner and kernel.user:
         return f" (yours){times}"
     if shows_owner and kernel.language == "external":

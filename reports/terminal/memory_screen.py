@@ -16,14 +16,18 @@ from ctrace.inspector.facts.memory_facts import (
     SavedMemory,
     StepMemoryDocument,
 )
+from ctrace.inspector.grouping import grouped
+from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import WIDE, columned, hanging, more, section
 
 _MOST = 12
 """The most lines of a table."""
+# Chosen: what differs from eager, or stays alive, comes below the table of the peak, on the same page.
 _FEW = 6
 _LITTLE = 0.01
 """The share of the peak below which a difference is not shown."""
+# Chosen: a line of source beside its place and its numbers in 120 columns.
 _SOURCE = 60
 _NARROW, _WIDE_PLACE = 18, 40
 """The columns of a place in a table, on a narrow and on a wide screen."""
@@ -89,7 +93,7 @@ def _limited(document: FitDocument) -> str:
     most = document.limiting
     if most is None:
         return ""
-    source = f" `{fmt.one_line(most.source, _SOURCE)}`" if most.source else ""
+    source = fmt.framed(" `", fmt.one_line(most.source, _SOURCE), "`")
     held = f"{fmt.memory(most.bytes)} ({most.kind})"
     return f"; most of it, {held}, is of {_line(most.file, most.line, document.cwd)}{source}"
 
@@ -139,15 +143,13 @@ def _kinds(found: FoundMemory) -> Iterator[RenderableType]:
 
 
 def _alive_row(each: AliveMemory, cwd: str, width: int) -> tuple[str, ...]:
-    several = f"{each.count} × " if each.count > 1 and each.shape is not None else ""
-    shape = fmt.tensor(each.dtype, each.shape) if each.shape is not None else str(each.count)
-    return (
-        _cell(each.file, each.line, cwd, width),
-        fmt.one_line(each.source or (each.function or "" if each.file is None else ""), _SOURCE),
-        each.kind,
-        f"{several}{shape}",
-        fmt.memory(each.bytes),
-    )
+    tensors, source = str(each.count), each.source
+    if each.shape is not None:
+        tensors = f"{fmt.repeated(each.count, '', ' × ')}{fmt.tensor(each.dtype, each.shape)}"
+    if not source and each.file is None:
+        source = each.function or ""
+    place = _cell(each.file, each.line, cwd, width)
+    return place, fmt.one_line(source, _SOURCE), each.kind, tensors, fmt.memory(each.bytes)
 
 
 def _options(found: FoundMemory, cwd: str) -> Iterator[RenderableType]:
@@ -259,9 +261,7 @@ def _saved(found: FoundMemory, cwd: str, width: int) -> Iterator[RenderableType]
         return
     compiled, eager = fmt.memory(found.saved_bytes), fmt.memory(found.eager_saved_bytes)
     yield section(f"Saved for the backward: {compiled} compiled, {eager} in eager")
-    alike: dict[tuple[object, ...], list[SavedMemory]] = {}
-    for each in found.saved:
-        alike.setdefault(_likeness(each), []).append(each)
+    alike = grouped(found.saved, lambda each: _likeness(each))
     groups = sorted(alike.values(), key=lambda some: -sum(each.bytes for each in some))
     rows = [_saved_row(some, cwd, width) for some in groups[:_FEW]]
     yield columned(width, ("line", "tensors", "in eager", ">to recompute", ">bytes"), rows)
@@ -294,7 +294,7 @@ def _saved_row(some: list[SavedMemory], cwd: str, width: int) -> tuple[str, ...]
 
 
 def _how(found: FoundMemory) -> str:
-    count = "1 compiled graph" if found.graphs == 1 else f"{found.graphs} compiled graphs"
+    count = f"{found.graphs} {named(found.graphs, 'compiled graph')}"
     if found.peak.measured:
         how = f"Measured on {found.device}; lines and kinds are computed."
         return f"{count} · {how}"

@@ -4,11 +4,10 @@ Attention on a screen: whether it is fused, and if not, why and what to do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from textwrap import wrap
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
@@ -20,10 +19,11 @@ from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
 from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
 from ctrace.inspector.knowledge.op_words import word
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, capped, fix, hanging, item, section, table
+from ctrace.reports.terminal.widgets import MOST, capped, fix, hanging, item, more, section, table
 from ctrace.reports.wording.graphs_wording import call_text, input_words, output_words, place_text, result_text
 
 _STYLES = {AttentionState.WRONG: "bold red", AttentionState.FUSED: "green", AttentionState.MATCHED: "green"}
+# Chosen: line numbers of one file in a list of places, which is part of a line.
 _PLACES = 4
 
 
@@ -38,9 +38,7 @@ def attention_item(answer: AttentionGroup, cwd: str) -> RenderableType:
     each = answer.attention
     style = _STYLES.get(answer.state, "yellow")
     text = answer.sentence[:1].upper() + answer.sentence[1:]
-    facts = [places(each.lines, cwd), f"graph {each.graph}"]
-    if answer.times > 1:
-        facts.append(f"{answer.times} times")
+    facts = [places(each.lines, cwd), f"graph {each.graph}", fmt.repeated(answer.times, "", " times")]
     if each.dtype:
         facts.append(f"{each.dtype} on {each.device}")
     facts.append(each.matched or "")
@@ -67,8 +65,11 @@ def places(lines: tuple[str, ...], cwd: str) -> str:
     return fmt.listed(listed, 2)
 
 
+# Chosen: two pages; a graph of a large model has thousands of nodes.
 _MOST_NODES = 80
+# Chosen: inputs include all parameters of a model.
 _MOST_OUTPUTS = 12
+# The indent of three columns, and room at the end of the line.
 _HANGING = 6
 _GLUE = "\ue000"
 """Stands for a non-breaking space: a private letter, which `plain` removes from all text of a log."""
@@ -135,8 +136,7 @@ class _Stage:
         yield from self._inputs()
         for graph in self._graph.whole():
             yield from self._body(graph)
-        if self._left < 0:
-            yield Text(f"\nand {fmt.count(-self._left, 'more node')}: see --all", style="dim")
+        yield from more(-self._left, "node", "--all", most=0, before="\n")
         yield from self._outputs()
         if self._device and not self._all:
             yield Text(f"\nAll on {fmt.plain(self._device)} unless noted. Strides only for tensors that are "
@@ -147,10 +147,10 @@ class _Stage:
         if not inputs:
             return
         yield section("Inputs")
-        for node in inputs if self._all else inputs[:_MOST_OUTPUTS]:
+        shown = capped(inputs, _MOST_OUTPUTS, all_of_it=self._all)
+        for node in shown:
             yield self._line(node.name, fmt.one_line(self._named.get(node.name, "")), node)
-        if not self._all and len(inputs) > _MOST_OUTPUTS:
-            yield Text(f"   and {fmt.count(len(inputs) - _MOST_OUTPUTS, 'more input')}: see --all", style="dim")
+        yield from more(len(inputs), "input", "--all", most=len(shown), before="   ")
 
     def _body(self, graph: FxGraph) -> Iterator[RenderableType]:
         if graph is not self._graph:
@@ -171,15 +171,15 @@ class _Stage:
     def _outputs(self) -> Iterator[RenderableType]:
         outputs = self._graph.outputs
         yield section("Returns")
-        for output in outputs if self._all else outputs[:_MOST_OUTPUTS]:
+        shown = capped(outputs, _MOST_OUTPUTS, all_of_it=self._all)
+        for output in shown:
             words = output_words(output.described, self._names)
             node = self._graph.node(output.text)
             yield self._line(fmt.one_line(output.text, 60), words, node) if node else _plain_output(output.text, words)
-        if not self._all and len(outputs) > _MOST_OUTPUTS:
-            yield Text(f"   and {fmt.count(len(outputs) - _MOST_OUTPUTS, 'more output')}: see --all", style="dim")
+        yield from more(len(outputs), "output", "--all", most=len(shown), before="   ")
 
     def _line(self, name: str, call: str, node: FxNode) -> RenderableType:
-        tag = f"  {fmt.plain(node.tag)}" if node.tag else ""
+        tag = fmt.framed("  ", fmt.plain(node.tag or ""))
         return node_line(name, call, result_text(node, self._device, strides=self._all) + tag, self._width)
 
 
@@ -189,21 +189,23 @@ def _plain_output(text: str, words: str) -> RenderableType:
 
 def line_title(at: At | None, cwd: str, origin: Origin | None = None) -> RenderableType:
     """Write the source line above its nodes, after an empty line; if a pass made the nodes, name the pass."""
-    unknown = f"no source line{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
-    title = Text(place_text(at, cwd), style="cyan") if at else Text(unknown, style="dim")
-    return Group("", Padding(title, (0, 0, 0, 1)))
+    made_by = _origin_words(origin, cwd) if origin else ""
+    title = Text(f"no source line{fmt.framed(': made by ', made_by)}", style="dim")
+    if at is not None:
+        title = Text(place_text(at, cwd), style="cyan")
+    return Group("", item(title))
 
 
 def _origin_words(origin: Origin, cwd: str) -> str:
-    where = f" from {places(origin.lines, cwd)}" if origin.lines else ""
+    where = fmt.framed(" from ", places(origin.lines, cwd))
     return f"torch's pass {fmt.one_line(origin.title, 60)}{where}"
 
 
 def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:
     """Write `name  call  → result`, folded with an indent if it is too long."""
     named = fmt.one_line(name, 60)
-    arrow = f"→ {result}".replace(" ", _GLUE) if result else ""
-    whole = "  ".join(part for part in (named, call, arrow) if part)
+    arrow = fmt.framed("→ ", result).replace(" ", _GLUE)
+    whole = fmt.joined("  ", named, call, arrow)
     lines = wrap(whole, max(width - _HANGING, 30), subsequent_indent="    ", break_on_hyphens=False) or [named]
     text = Text(f" {mark} {lines[0]}".replace(_GLUE, " "))
     text.append("".join(f"\n   {line}" for line in lines[1:]).replace(_GLUE, " "))
@@ -255,8 +257,7 @@ def _of_line(each: NodesAtLine, width: int, *, all_of_it: bool) -> Iterator[Rend
     number = fmt.count(len(each.nodes), "node")
     yield Text.assemble("\n", (f"{each.each.id}  {each.staged.label}", "bold"), (f"  {number}", "dim"))
     device = _device(each.staged.graph) if each.staged.graph else ""
-    shown: Iterable[FxNode] = capped(each.nodes, 3 * MOST, all_of_it=all_of_it)
+    shown = capped(each.nodes, 3 * MOST, all_of_it=all_of_it)
     for node in shown:
         yield node_line(node.name, call_text(node), result_text(node, device, strides=all_of_it), width)
-    if not all_of_it and len(each.nodes) > 3 * MOST:
-        yield Text(f"   and {fmt.count(len(each.nodes) - 3 * MOST, 'more node')}: see --all", style="dim")
+    yield from more(len(each.nodes), "node", "--all", most=len(shown), before="   ")

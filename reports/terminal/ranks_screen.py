@@ -3,19 +3,22 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.features.compare.ranks_of_job import COMPILATION, Divergence, Job
+from ctrace.inspector.grouping import collected
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import capped, item, more, section, table
+from ctrace.reports.terminal.widgets import capped, indented, item, more, section, table
 from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, answer, incomplete, letters, ranks_text
 
 _PLAIN = ("node", "guard", "reason", COMPILATION)
 """Subjects that add nothing to the kind."""
 _STYLES = {"AGREE": "green", "DIVERGE": "red", "INCOMPLETE": "yellow"}
+# Chosen: one page; rows in which all ranks agree are left out first.
 _MOST_ROWS = 20
+# Chosen: each value is a group of ranks; more groups are not told apart by reading.
 _MOST_VALUES = 8
+# Chosen: three lines of a terminal for a value.
 _LONGEST = 300
 
 
@@ -45,14 +48,12 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
     where = f"{found.compilation}  {fmt.place(found.file, found.line, '')}  {fmt.one(found.function, 60)}"
     subject = "" if found.subject in _PLAIN else f"\n{fmt.one_line(found.subject, 120)}"
     yield item(Text.assemble((where, "bold"), subject))
-    by_value: dict[str, list[int]] = {}
-    for rank, value in found.values.items():
-        by_value.setdefault(value, []).append(rank)
+    by_value = collected((value, rank) for rank, value in found.values.items())
     shown = list(by_value.items())[:_MOST_VALUES]
     for value, (_value, ranks) in zip(where_they_differ(list(by_value))[:_MOST_VALUES], shown, strict=True):
         line = Text.assemble((f"{ranks_text(ranks)}: ", "bold"), (fmt.one_line(value, _LONGEST), "cyan"))
-        yield Padding(line, (0, 0, 0, 3))
-    yield Padding(Text(f"→ {ADVICE[found.kind]}", style="green"), (0, 0, 0, 3))
+        yield indented(line, 3)
+    yield indented(Text(f"→ {ADVICE[found.kind]}", style="green"), 3)
 
 
 def where_they_differ(values: list[str]) -> list[str]:

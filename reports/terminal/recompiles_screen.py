@@ -15,6 +15,7 @@ from ctrace.reports.terminal.findings_screen import source
 from ctrace.reports.terminal.widgets import MOST, capped, example, fix, hanging, item, more, section, table
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
 
+# As many entries as torch keeps for a function by default (2.13, _dynamo/config.py: recompile_limit).
 _VALUES = 8
 _WORDS = {
     Outlook.SETTLES: ("No more recompilations expected", "green"),
@@ -24,7 +25,9 @@ _WORDS = {
 }
 _TIMELINE = 50
 """The width of the timeline's columns except `differs in`."""
+# Chosen: names of scenarios say what varies at their start.
 _SCENARIO = 15
+# Chosen: one line.
 _OBJECTS = 6
 _ID = 12
 """How many letters of a compilation's id to show; torch's ids are shorter."""
@@ -44,8 +47,7 @@ def recompiles_screen(document: RecompilesDocument, width: int, *, all_of_it: bo
     for number, group in enumerate(shown, 1):
         yield Text()
         yield item(Group(*_group(number, group, document, taught, all_of_it=all_of_it)))
-    if len(shown) < len(found):
-        yield from more(len(found), "cause", "--all")
+    yield from more(len(found), "cause", "--all", most=len(shown))
     for cache in document.caches:
         yield from _cache(cache, document, width, all_of_it=all_of_it)
     for problem in other_problems(document.run):
@@ -146,14 +148,12 @@ def _cache(cache: Cache, document: RecompilesDocument, width: int, *, all_of_it:
 
 
 def _left(cache: Cache) -> str:
-    if cache.left:
-        return f", {fmt.count(cache.left, 'op')} so far"
-    return ""
+    return fmt.framed(", ", fmt.some(cache.left, "op"), " so far")
 
 
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:
     call = f"{fmt.one_line(entry.scenario, _SCENARIO)}, call {(entry.call or 0) + 1}" if entry.scenario else ""
-    seconds = fmt.seconds(entry.seconds) if entry.seconds is not None else "?"
+    seconds = fmt.known(entry.seconds, fmt.seconds)
     id_ = fmt.one_line(entry.id, _ID)
     if recompile is None:
         return id_, call, "", "first call", seconds
@@ -162,10 +162,7 @@ def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[s
 
 def _nearest(recompile: Recompile) -> str:
     number = recompile.distances.get(recompile.nearest or "")
-    nearest = fmt.one_line(recompile.nearest or "?", _ID)
-    if number:
-        return f"{nearest} ({number})"
-    return nearest
+    return f"{fmt.one_line(recompile.nearest or '?', _ID)}{fmt.framed(' (', number or None, ')')}"
 
 
 def _differs(recompile: Recompile) -> str:
@@ -177,7 +174,7 @@ def _is_partly_logged(recompile: Recompile) -> bool:
 
 
 def _change(cause: Cause) -> str:
-    more_of_it = f" and {cause.others} more" if cause.others else ""
+    more_of_it = fmt.framed(" and ", cause.others or None, " more")
     if cause.was is None and cause.now is None:
         return f"{cause.subject}{more_of_it}"
     return f"{cause.subject} {cause.was or '?'} → {cause.now or '?'}{more_of_it}"

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.shape_facts import DimPolicy, SizeCondition, Unbacked
+from ctrace.inspector.facts.shape_facts import SizeCondition, Unbacked
 from ctrace.inspector.findings.shape_view import (
     FunctionShapes,
     Sized,
@@ -17,10 +17,13 @@ from ctrace.inspector.findings.shape_view import (
     telling,
 )
 from ctrace.inspector.findings.shapes_document import Mark, ShapesDocument
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import GAP, item, section
+from ctrace.reports.terminal.widgets import GAP, capped, indented, item, more, section
 
+# As many graphs as torch keeps for a function by default (2.13, _dynamo/config.py: recompile_limit).
 _MOST_SIZES = 8
+# Chosen, as are the next two: the conditions that tell most come first, and functions share a page.
 _MOST_CONDITIONS = 3
 _MOST_EARLIER = 6
 _MOST_TENSORS = 20
@@ -47,26 +50,21 @@ def shapes_screen(document: ShapesDocument, width: int, *, everything: bool = Fa
 
 def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
     shaped = each.latest
-    newest = f", the newest of {each.graphs}" if each.graphs > 1 else ""
-    failed = f" · failed: {fmt.plain(shaped.fail_type)}" if shaped.fail_type else ""
+    newest = fmt.repeated(each.graphs, ", the newest of ")
+    failed = fmt.framed(" · failed: ", fmt.plain(shaped.fail_type or ""))
     head = section(fmt.plain(shaped.function))
     head.append(f"  {fmt.place(shaped.file, shaped.line, cwd)} · graph {shaped.compilation}{newest}{failed}", "dim")
     yield head
     shown = [sized for sized in each.tensors if everything or sized.is_shown]
-    most = len(shown) if everything else _MOST_TENSORS
     telling_ones = [sized for sized in shown if not sized.is_dull]
-    for sized in telling_ones[:most]:
+    first = capped(telling_ones, _MOST_TENSORS, all_of_it=everything)
+    for sized in first:
         yield item(Group(*_tensor(sized, cwd, everything=everything, complete=shaped.complete)))
-    if len(telling_ones) > most:
-        yield item(Text(f"and {fmt.count(len(telling_ones) - most, 'more tensor')}: see --all", style="dim"))
+    yield from more(len(telling_ones), "tensor", "--all", most=len(first), before=" ")
     yield from _dull([sized for sized in shown if sized.is_dull], everything=everything)
-    if hidden := len(each.tensors) - len(shown):
-        yield item(
-            Text(
-                f"{fmt.count(hidden, 'static parameter or buffer', 'static parameters and buffers')}: see --all",
-                style="dim",
-            )
-        )
+    hidden = len(each.tensors) - len(shown)
+    if dull := fmt.some(hidden, "static parameter or buffer", "static parameters and buffers"):
+        yield item(Text(f"{dull}: see --all", style="dim"))
     yield from _unbacked(shaped.unbacked, cwd)
     yield from _required(shaped.needed, cwd)
     yield from _earlier(each)
@@ -83,16 +81,16 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool, complete: bool) ->
     rows.add_column(min_width=_NARROWEST, max_width=_WIDEST, overflow="fold")
     rows.add_column(overflow="fold")
     for sized in each.dims:
-        at = "" if sized.dim.index is None else str(sized.dim.index)
+        at = fmt.known(sized.dim.index, otherwise="")
         style = "yellow" if sized.one_graph_each or sized.dim.fixed else "cyan"
         rows.add_row(at, Text(fmt.one_line(short(sized.dim), 120), style=style), _reasons(sized, cwd, everything))
-    yield Padding(rows, (0, 0, 0, 3))
+    yield indented(rows, 3)
 
 
 def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
     """Write on separate lines why a dimension is as it is, its sizes, what fixed it, and the conditions on it."""
     dim = sized.dim
-    lines = [Text(fmt.one_line("; ".join(part for part in (sized.why, _took(sized)) if part)))]
+    lines = [Text(fmt.one_line(fmt.joined("; ", sized.why, _took(sized))))]
     if dim.fixed is not None:
         lines.append(_condition(dim.fixed, dim.fixed.why, cwd))
     shown = dim.conditions if everything else telling(dim)[:_MOST_CONDITIONS]
@@ -112,9 +110,14 @@ def _took(sized: Sized) -> str:
 
 
 def _condition(condition: SizeCondition, text: str, cwd: str) -> Text:
-    where = f"  {fmt.place(condition.file, condition.line, cwd)}" if condition.file else ""
-    code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in text else ""
-    return Text.assemble(fmt.one_line(text, 300), (f"{where}{code}", "dim"))
+    code = "" if condition.source in text else condition.source
+    return Text.assemble(fmt.one_line(text, 300), (_place_and_code(condition.file, condition.line, code, cwd), "dim"))
+
+
+def _place_and_code(file: str | None, line: int | None, code: str, cwd: str) -> str:
+    """Write where something is, and the code there, as far as they are known."""
+    where = f"  {fmt.place(file, line, cwd)}" if file else ""
+    return f"{where}{fmt.framed('  `', fmt.one_line(code, 80), '`')}"
 
 
 def _sizes(each: SizedTensor) -> str:
@@ -129,9 +132,7 @@ def _some_sizes(each: SizedTensor) -> str:
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:
     """List plain static tensors, grouped by the reason."""
-    by_policy: dict[DimPolicy | None, list[SizedTensor]] = {}
-    for each in tensors:
-        by_policy.setdefault(each.dims[0].dim.policy if each.dims else None, []).append(each)
+    by_policy = grouped(tensors, lambda each: each.dims[0].dim.policy if each.dims else None)
     for policy, alike in by_policy.items():
         names = (
             f"{fmt.one_line(each.tensor.name, 60)} [{', '.join(sized.dim.size for sized in each.dims)}]"
@@ -144,20 +145,14 @@ def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[Renderabl
 
 def _unbacked(found: tuple[Unbacked, ...], cwd: str) -> Iterator[RenderableType]:
     for each in found:
-        where = f"  {fmt.place(each.file, each.line, cwd)}" if each.file else ""
-        code = f"  `{fmt.one_line(each.source, 80)}`" if each.source else ""
-        name = fmt.plain(each.symbol)
-        yield item(
-            Text.assemble(
-                (name, "bold"), f"  data-dependent, {range_words(each.low, each.high)}", (f"{where}{code}", "dim")
-            )
-        )
+        name, sizes = (fmt.plain(each.symbol), "bold"), f"  data-dependent, {range_words(each.low, each.high)}"
+        yield item(Text.assemble(name, sizes, (_place_and_code(each.file, each.line, each.source, cwd), "dim")))
 
 
 def _required(found: tuple[SizeCondition, ...], cwd: str) -> Iterator[RenderableType]:
     for each in found:
-        where = f"  {fmt.place(each.file, each.line, cwd)}" if each.file else ""
-        yield item(Text.assemble((fmt.one_line(each.why, 300), "yellow"), (where, "dim")))
+        where = (_place_and_code(each.file, each.line, "", cwd), "dim")
+        yield item(Text.assemble((fmt.one_line(each.why, 300), "yellow"), where))
 
 
 def _earlier(each: FunctionShapes) -> Iterator[RenderableType]:
@@ -179,9 +174,10 @@ def _marks(offered: tuple[Mark, ...], width: int) -> Iterator[RenderableType]:
         else:
             yield item(Text(fmt.plain(note)))
         for line in lines:
-            yield Padding(Text("\n".join(_folded(fmt.plain(line), width - _INDENT)), style="green"), (0, 0, 0, _INDENT))
+            yield indented(Text("\n".join(_folded(fmt.plain(line), width - _INDENT)), style="green"), _INDENT)
 
 
+# Lines to paste are indented as other parts of a finding are.
 _INDENT = 3
 _SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
 

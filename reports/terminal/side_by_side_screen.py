@@ -40,7 +40,9 @@ from ctrace.reports.wording.kernels_wording import configuration_text, least_tex
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"
 _COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">bound")
+# Chosen: autotuning gives a kernel up to dozens, on each GPU.
 _CONFIGURATIONS = 3
+# Chosen: a kernel takes a row and one for each GPU.
 _ROWS = 12
 _CODES = {
     SourceComparison.SAME: "same code",
@@ -60,9 +62,7 @@ def kernels_side_by_side(
         yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
         shown = capped(part.kernels, _ROWS, all_of_it=all_of_it)
         yield columned(width, _COLUMNS, [row for each in shown for row in _rows(each, width, all_of_it=all_of_it)])
-        if len(shown) < len(part.kernels):
-            left = fmt.count(len(part.kernels) - len(shown), "more kernel")
-            yield Text(f"and {left}: see --all", style="dim")
+        yield from more(len(part.kernels), "kernel", "--all", most=len(shown), before="")
     yield from _ending(targets, width)
 
 
@@ -93,7 +93,7 @@ def _fusion_cells(fusion: Fusion | None) -> tuple[str, ...]:
         return ("no such graph part", "", "", "", "")
     moved = totals(fusion)
     rounds = sum(not each.reorder for each in fusion.rounds)
-    memory = _UNKNOWN if moved is None else fmt.memory(moved.fused)
+    memory = fmt.known(moved, lambda known: fmt.memory(known.fused))
     return ("", str(fusion.before), str(fusion.after), str(rounds), memory)
 
 
@@ -134,17 +134,10 @@ def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tupl
 
 def _configuration(found: Resources, width: int) -> tuple[str | Text, ...]:
     built, occupancy = found.built, found.occupancy
-    numbers = (built.registers, built.spills)
-    registers, spills = (_UNKNOWN if number is None else str(number) for number in numbers)
-    shared = _UNKNOWN if built.shared is None else fmt.memory(built.shared)
-    marked = Text(spills, style="bold red" if built.spills else "")
-    return (
-        configuration_text(built, short=width < WIDE),
-        registers,
-        marked,
-        shared,
-        f"{occupancy.share:.0%}" if occupancy else _UNKNOWN,
-    )
+    spills = Text(fmt.known(built.spills), style="bold red" if built.spills else "")
+    share = fmt.known(occupancy and occupancy.share, "{:.0%}".format)
+    cells = fmt.known(built.registers), spills, fmt.known(built.shared, fmt.memory), share
+    return (configuration_text(built, short=width < WIDE), *cells)
 
 
 def _nothing(one: One) -> tuple[str, ...]:
@@ -177,10 +170,7 @@ _FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
 
 
 def _fused(session: Session) -> str:
-    found = fusion_totals(session)
-    if found:
-        return f"{fmt.count(found.before, 'node')} into {found.after}"
-    return _UNKNOWN
+    return fmt.known(fusion_totals(session), lambda found: f"{fmt.count(found.before, 'node')} into {found.after}")
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
@@ -209,6 +199,7 @@ def _sums(targets: Targets, width: int) -> Table:
 
 _NOT_KNOWN = "not known"
 _NONE = "–"
+# Width from which the title, L2 and fp8 fit beside the other columns.
 _WIDE = 110
 _WORDS = {
     "capability": "compute capability", "processors": "multiprocessors (SMs)", "registers": "registers per SM",
@@ -245,7 +236,7 @@ def targets_screen(table: Sequence[Listed], width: int) -> Iterator[RenderableTy
 
 def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:
     name, l2, eight = fmt.one_line(gpu.name, 60), fmt.memory(gpu.l2), _operations(gpu.rates.get("float8"))
-    bandwidth = _NONE if gpu.bandwidth is None else _bandwidth(gpu.bandwidth)
+    bandwidth = fmt.known(gpu.bandwidth, fmt.gigabytes, _NONE)
     before = [name, fmt.one_line(gpu.title, 40)] if wide else [name]
     speeds = [_operations(gpu.vector_rates.get("float32")), _operations(gpu.rates.get("bfloat16"))]
     facts = [_capability(gpu), str(gpu.processors), fmt.memory(gpu.memory), bandwidth]
@@ -254,7 +245,7 @@ def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:
     return [*before, *facts, *speeds]
 
 
-def target_screen(listed: Listed, width: int) -> Iterator[RenderableType]:
+def target_screen(listed: Listed) -> Iterator[RenderableType]:
     """Show all facts about a GPU, each with its source."""
     gpu = listed.gpu
     numbers: dict[str, int] = {}
@@ -308,7 +299,7 @@ def _fact(gpu: TargetGpu, fact: str) -> str:
     if fact == "clock":
         return f"{value / 1e6:.0f} MHz"
     if fact == "bandwidth":
-        return _bandwidth(value)
+        return fmt.gigabytes(value)
     is_size = fact.startswith("shared") or fact in ("memory", "l2")
     if is_size:
         return fmt.memory(value)
@@ -319,12 +310,6 @@ def _capability(gpu: TargetGpu) -> str:
     return ".".join(map(str, gpu.capability))
 
 
-def _bandwidth(value: float) -> str:
-    return f"{value / 1e9:.0f} GB/s"
-
-
 def _operations(rate: float | None) -> str:
     """Write operations per second as `66.9 T`, always in units of 10^12, so that rows compare at a glance."""
-    if rate is None:
-        return _NONE
-    return f"{rate / 1e12:.1f} T"
+    return fmt.known(rate, lambda known: f"{known / 1e12:.1f} T", _NONE)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.facts.passes import Pass, Pattern
@@ -18,7 +17,7 @@ from ctrace.inspector.findings.graphs.passes_view import PassRun, between, diffe
 from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.node_screen import line_title, node_line, places
-from ctrace.reports.terminal.widgets import capped, hanging, headline, item, section
+from ctrace.reports.terminal.widgets import capped, hanging, headline, indented, item, more, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 
 _WHY = {
@@ -29,7 +28,9 @@ _WHY = {
     WhyGone.OTHER: "",
 }
 _ONE = {WhyGone.MOVED: "moved to the backward", WhyGone.VIEW: "a view", WhyGone.UNUSED: "unused"}
+# Chosen: each line of source takes three or four lines of the screen.
 _MOST_LINES = 25
+# Chosen, as is the next one: what one pass changed is one line, and its patterns follow.
 _OPS = 6
 _PATTERNS = 4
 _SUBSYSTEMS = {
@@ -67,19 +68,19 @@ def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iter
     for line in shown:
         yield line_title(line.at, cwd)
         yield from _lowered(line, width, all_of_it=all_of_it)
-    yield from _left(len(changed) - len(shown))
+    yield from more(len(changed), "line", "--all", most=len(shown), before="\n")
 
 
 def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     before, after = counts_text(line.before), counts_text(line.after)
     if before and after:
-        yield _indented(Text.assemble((before, "red"), "  became  ", (after, "green")))
+        yield indented(Text.assemble((before, "red"), "  became  ", (after, "green")), 3)
     elif after:
-        yield _indented(Text.assemble("added  ", (after, "green")))
+        yield indented(Text.assemble("added  ", (after, "green")), 3)
     else:
-        yield _indented(Text.assemble((before, "red"), "  gone from this line"))
+        yield indented(Text.assemble((before, "red"), "  gone from this line"), 3)
     if line.same:
-        yield _indented(Text(f"unchanged: {counts_text(line.same)}", style="dim"))
+        yield indented(Text(f"unchanged: {counts_text(line.same)}", style="dim"), 3)
     if all_of_it:
         for node in line.nodes:
             yield node_line(node.name, call_text(node), result_text(node), width)
@@ -92,7 +93,7 @@ def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Itera
     for line in shown:
         yield line_title(line.at, cwd)
         yield from _change(line, width, all_of_it=all_of_it)
-    yield from _left(len(changed) - len(shown))
+    yield from more(len(changed), "line", "--all", most=len(shown), before="\n")
 
 
 def _totals(diff: StageDiff) -> Iterator[RenderableType]:
@@ -122,15 +123,15 @@ def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[Render
     for reason in WhyGone:
         gone = Counter(op_name(each.node) for each in line.gone if each.why is reason)
         if gone:
-            note = f"  ({_WHY[reason]})" if _WHY[reason] else ""
-            yield _indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")))
+            note = fmt.framed("  (", _WHY[reason], ")")
+            yield indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")), 3)
     if line.new:
         new = Counter(map(op_name, line.new))
         note = "  (constants)" if line.is_constant else ""
-        yield _indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")))
+        yield indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")), 3)
     if line.other_op:
         other = Counter(f"{op_name(old)} → {fmt.short_op(op_name(new))}" for old, new in line.other_op)
-        yield _indented(Text.assemble("~ ", counts_text(other.most_common(), 12)))
+        yield indented(Text.assemble("~ ", counts_text(other.most_common(), 12)), 3)
 
 
 def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
@@ -143,17 +144,8 @@ def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
 
 
 def _reason(gone: GoneNode) -> str:
-    reason = f"duplicate of {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
-    return f"  ({reason})" if reason else ""
-
-
-def _indented(text: Text) -> RenderableType:
-    return Padding(text, (0, 0, 0, 3))
-
-
-def _left(number: int) -> Iterator[RenderableType]:
-    if number > 0:
-        yield Text(f"\nand {fmt.count(number, 'more line')}: see --all", style="dim")
+    reason = fmt.framed("duplicate of ", fmt.one_line(gone.same_as or "")) or _ONE.get(gone.why, "")
+    return fmt.framed("  (", reason, ")")
 
 
 def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
@@ -183,11 +175,9 @@ def _changed(each: Pass, cwd: str) -> RenderableType:
     parts = [nodes, fmt.listed(_differences(each), _OPS), "" if each.has_changed else "nothing changed"]
     if each.has_changed and not any(parts):
         parts.append("reordered" if each.moved else f"{fmt.count(each.rewired, 'node')} with new arguments")
-    head = hanging(f"{each.title}: {' · '.join(part for part in parts if part)}")
+    head = hanging(f"{each.title}: {fmt.joined(' · ', *parts)}")
     patterns = [Text(f"      {_pattern(pattern, cwd)}", style="dim") for pattern in each.patterns[:_PATTERNS]]
-    left = len(each.patterns) - _PATTERNS
-    rest = [Text(f"      and {fmt.count(left, 'more pattern')}: see --json", style="dim")] if left > 0 else []
-    return Group(head, *patterns, *rest)
+    return Group(head, *patterns, *more(len(each.patterns), "pattern", most=_PATTERNS, before=" " * 6))
 
 
 def _differences(each: Pass) -> list[str]:
@@ -195,6 +185,5 @@ def _differences(each: Pass) -> list[str]:
 
 
 def _pattern(pattern: Pattern, cwd: str) -> str:
-    where = f" at {places(pattern.lines, cwd)}" if pattern.lines else ""
-    times = f" ×{pattern.times}" if pattern.times > 1 else ""
+    where, times = fmt.framed(" at ", places(pattern.lines, cwd)), fmt.repeated(pattern.times, " ×")
     return fmt.one_line(f"pattern {pattern.name}{times}{where}", 160)

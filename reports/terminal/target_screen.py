@@ -29,6 +29,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, item, more, section
 from ctrace.reports.wording.kernels_wording import UNKNOWN, least_text, lines_text, memory
 
+# Chosen: one line; Inductor's templates have dozens.
 _CANDIDATES = 4
 
 
@@ -43,9 +44,7 @@ def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableTyp
 def code_note(session: Session) -> str:
     """Return the note that follows the title of code for a target GPU; empty without `--target`."""
     gpu = target_of(session)
-    if gpu:
-        return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)"
-    return ""
+    return fmt.framed(" (generated for ", gpu and fmt.one_line(gpu.target, 30), ", not run)")
 
 
 def emitted_for(session: Session) -> Iterator[RenderableType]:
@@ -147,6 +146,7 @@ def _candidate(one: TimedCandidate, subject: str, same: tuple[str, ...]) -> str:
     return one.name
 
 
+# Chosen: as many as the table of kernels shows.
 _ROWS = 12
 _LAUNCH = 1e-6
 """Seconds that every launch takes at least: CUDA needs a few microseconds, so a smaller bound decides nothing."""
@@ -169,8 +169,8 @@ def bounds_screen(
             rows.append((f"{part.graph} {part.stage}:", *([""] * (len(_COLUMNS) - 1))))
         rows += [_row(each, width) for each in shown[id(part)]]
     yield columned(width, _COLUMNS, rows)
-    if left := sum(len(part.kernels) - len(shown[id(part)]) for part in parts):
-        yield Text(f"and {fmt.count(left, 'more kernel')}: see --all", style="dim")
+    left = sum(len(part.kernels) - len(shown[id(part)]) for part in parts)
+    yield from more(left, "kernel", "--all", most=0, before="")
     for part in parts:
         yield _sum(part)
     if any(each.seconds is not None and each.seconds < _LAUNCH for part in parts for each in part.kernels):
@@ -181,34 +181,26 @@ def bounds_screen(
 def _row(each: Least, width: int) -> tuple[str, ...]:
     work = each.row.work
     sets = each.sets if width >= WIDE else [_SHORT[one] for one in each.sets]
-    flops = UNKNOWN if work.flops is None else fmt.scaled(work.flops)
-    intensity = UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
-    return (
-        fmt.one_line(each.row.label),
-        str(each.row.kernel.calls),
-        memory(work.bytes),
-        flops,
-        intensity,
-        least_text(each.seconds) or UNKNOWN,
-        ", ".join(sets),
-    )
+    amounts = memory(work.bytes), fmt.known(work.flops, fmt.scaled), fmt.known(work.intensity, fmt.intensity)
+    name, calls = fmt.one_line(each.row.label), str(each.row.kernel.calls)
+    return name, calls, *amounts, least_text(each.seconds) or UNKNOWN, ", ".join(sets)
 
 
 def _sum(part: PartLeast) -> Text:
     name = fmt.one_line(f"{part.graph} {part.stage}")
     if part.seconds is None:
         return Text(f"{name}: bound not known", style="dim")
-    left = f", not counting {fmt.count(part.unknown, 'kernel')} without a known bound" if part.unknown else ""
+    left = fmt.framed(", not counting ", fmt.some(part.unknown, "kernel"), " without a known bound")
     return Text(f"{name}: at least {least_text(part.seconds)} with cold caches{left}")
 
 
 def _notes(gpu: Gpu, parts: Sequence[PartLeast]) -> Iterator[RenderableType]:
     """Show the peaks behind the bounds, their sources, and why a kernel can beat its bound."""
-    speed = "bandwidth not known" if gpu.bandwidth is None else f"{gpu.bandwidth / 1e9:.0f} GB/s memory bandwidth"
-    rates = [f"{rate / 1e12:.1f} TFLOP/s" for rate in peaks(tuple(parts))]
-    arithmetic = f", {', '.join(rates)} arithmetic" if rates else ", arithmetic rate not known"
-    yield Text(f"Peaks: {speed}{arithmetic}{sources_text(gpu)}", style="dim")
-    cache = "a cache" if gpu.l2 is None else f"its L2 cache ({fmt.memory(gpu.l2)})"
+    speed = fmt.framed("", fmt.known(gpu.bandwidth, fmt.gigabytes, ""), " memory bandwidth") or "bandwidth not known"
+    rates = ", ".join(f"{rate / 1e12:.1f} TFLOP/s" for rate in peaks(tuple(parts)))
+    arithmetic = fmt.framed("", rates, " arithmetic") or "arithmetic rate not known"
+    yield Text(f"Peaks: {speed}, {arithmetic}{sources_text(gpu)}", style="dim")
+    cache = fmt.framed("its L2 cache (", fmt.known(gpu.l2, fmt.memory, ""), ")") or "a cache"
     yield Text(f"A kernel whose data is already in {cache} can be faster than its memory bound.", style="dim")
 
 

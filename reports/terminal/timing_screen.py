@@ -25,6 +25,7 @@ from ctrace.inspector.features.time.timing_view import (
     ranking,
 )
 from ctrace.inspector.findings.ratios import Interval, RatioVerdict, SpeedComparison
+from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 from ctrace.reports.format import digits, duration, times
 from ctrace.reports.terminal.widgets import Verbatim, columned, fix, hanging, item, section
@@ -35,12 +36,15 @@ _STYLES = {
     RatioVerdict.NO_DIFFERENCE: "bold",
     RatioVerdict.UNDECIDED: "bold yellow",
 }
+# Chosen: the first line of an exception, up to three lines of a terminal.
 _MESSAGE = 300
 _TABLE = "AUTOTUNE "
 """How torch's table of choices begins (2.11 to 2.15, _inductor/select_algorithm.py)."""
 _WIDE = 125
 """Width from which one table holds all columns."""
+# Chosen: the reasons with most seconds come first.
 _REASONS = 4
+# Chosen: below a table, each configuration has a line or two.
 _ROW_MESSAGE = 200
 HEADS = {
     RatioVerdict.FASTER: "FASTER",
@@ -104,21 +108,16 @@ def _parts(parts: tuple[TimedPart, ...], width: int) -> RenderableType:
     columns = ("scenario", "part", ">eager", ">compiled", ">speed-up", ">peak memory")
     rows = []
     for part in parts:
-        peaks = f"{_memory(part.eager_peak)} → {_memory(part.compiled_peak)}"
-        eager = duration(None if part.eager is None else part.eager.median)
-        compiled = duration(None if part.compiled is None else part.compiled.median)
-        verdict = speedup(part.speedup)
-        unknown = part.eager_peak is None and part.compiled_peak is None
-        rows.append(
-            (fmt.one_line(part.scenario), part.part, eager, compiled, verdict, "not measured" if unknown else peaks)
-        )
+        peaks = "not measured"
+        if part.eager_peak is not None or part.compiled_peak is not None:
+            peaks = " → ".join(fmt.known(each, fmt.memory) for each in (part.eager_peak, part.compiled_peak))
+        medians = (fmt.known(each, _median, "not measured") for each in (part.eager, part.compiled))
+        rows.append((fmt.one_line(part.scenario), part.part, *medians, speedup(part.speedup), peaks))
     return columned(width, columns, rows)
 
 
-def _memory(size: int | None) -> str:
-    if size is None:
-        return "?"
-    return fmt.memory(size)
+def _median(calls: Interval) -> str:
+    return duration(calls.median)
 
 
 def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
@@ -133,8 +132,7 @@ def compile_lines(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
     part = measured.first
     if calls is not None:
         noun = "step" if part is not None and part.part == "step" else "call"
-        nouns = noun if calls == 1 else f"{noun}s"
-        line += f". It pays for itself after {calls:,} {nouns}."
+        line += f". It pays for itself after {calls:,} {named(calls, noun)}."
     elif part is not None and part.speedup is not None and part.speedup.verdict is not RatioVerdict.UNDECIDED:
         line += ". It never pays for itself."
     else:
@@ -156,7 +154,8 @@ def breakdown_section(found: Breakdown, width: int, parts: int) -> Iterator[Rend
     rows += [_share(each, found.calls) for each in found.gpu]
     launched = found.launched
     if launched.compiled is not None:
-        rows.append((launched.name, _number(launched.eager), "", _number(launched.compiled), ""))
+        eager, compiled = (fmt.known(each, "{:.0f}".format, "") for each in (launched.eager, launched.compiled))
+        rows.append((launched.name, eager, "", compiled, ""))
     yield columned(width, columns, rows)
 
 
@@ -168,12 +167,6 @@ def _time(seconds: float | None, whole: float | None = None) -> tuple[str, str]:
     if seconds is None:
         return "", ""
     return duration(seconds), f"{seconds / whole:.0%}" if whole else ""
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}"
 
 
 def footer(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
@@ -278,8 +271,9 @@ def _name(measured: MeasuredConfiguration) -> str:
 def _eager(timings: Timings, columns: int) -> tuple[str, ...]:
     parts = [each.first for each in timings.configurations]
     part = next((each for each in parts if each is not None), None)
-    time = duration(None if part is None or part.eager is None else part.eager.median)
-    peak = "" if part is None or part.eager_peak is None else fmt.memory(part.eager_peak)
+    time, peak = "not measured", ""
+    if part is not None:
+        time, peak = fmt.known(part.eager, _median, time), fmt.known(part.eager_peak, fmt.memory, "")
     row = ("eager", time, "", "", "", peak)
     return (*row, *("",) * (columns - len(row)))[:columns]
 
@@ -293,31 +287,20 @@ def _speed(measured: MeasuredConfiguration) -> tuple[str | Text, ...]:
     return (
         duration(part.compiled.median),
         Text(speedup(part.speedup), style=style),
-        _seconds(measured.compile_seconds),
-        _seconds(measured.warm_seconds),
-        "not measured" if part.compiled_peak is None else fmt.memory(part.compiled_peak),
+        fmt.seconds(measured.compile_seconds),
+        fmt.seconds(measured.warm_seconds),
+        fmt.known(part.compiled_peak, fmt.memory, "not measured"),
     )
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "not measured"
-    return fmt.seconds(value)
 
 
 def _made(measured: MeasuredConfiguration) -> tuple[str, ...]:
     made = measured.compiled
     difference = next((each.difference for each in measured.differences), None)
-    shown = "not measured" if difference is None else f"{difference:.1e}"
     if made is None:
         return ("", "", "", "")
-    kernels = kernels_a_call(measured)
-    return (
-        str(made.graphs),
-        "not measured" if kernels is None else str(kernels),
-        cuda_graphs(made.cuda_graphs),
-        shown,
-    )
+    kernels = fmt.known(kernels_a_call(measured), otherwise="not measured")
+    shown = fmt.known(difference, "{:.1e}".format, "not measured")
+    return (str(made.graphs), kernels, cuda_graphs(made.cuda_graphs), shown)
 
 
 def _row_trouble(measured: MeasuredConfiguration) -> Iterator[RenderableType]:
@@ -347,7 +330,7 @@ def _longer(gap: float) -> str:
 
 def _reasons(difference: SpeedDifference) -> Iterator[RenderableType]:
     for each in difference.reasons[:_REASONS]:
-        seconds = "" if each.seconds is None else f"{_longer(each.seconds)}: "
+        seconds = fmt.framed("", fmt.known(each.seconds, _longer, ""), ": ")
         yield hanging(f"{seconds}{each.text}")
     if not difference.reasons:
         yield hanging("no difference in graphs, kernels, launches or CUDA graphs was found")
@@ -490,7 +473,7 @@ def warming(part: TimedPart) -> str:
         text = f"{each.side} {fmt.count(len(each.seconds), 'call')}"
         if each.side == "compiled":
             text += f", {len(each.compiled) or 'none'} of them compiling"
-            text += f", {fmt.count(each.recorded, 'CUDA graph')} recorded" if each.recorded else ""
+            text += fmt.framed(", ", fmt.some(each.recorded, "CUDA graph"), " recorded")
         if not each.settled:
             text += ", times not settled"
         shown.append(text)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,7 +15,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeDocument,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import capped, fix, more, section, table
+from ctrace.reports.terminal.widgets import capped, fix, indented, more, section, table
 from ctrace.reports.wording.upgrade_wording import (
     answer,
     by_reason,
@@ -98,13 +97,13 @@ def _model(model: UpgradedModel, *, all_of_it: bool) -> Iterator[RenderableType]
         yield Text(f"  {error.environment}, {error.phase}: {fmt.one_line(error.message, 400)}", style="red")
     if numbers := changed_numbers(model, every=all_of_it):
         texts = [f"{name} {was} → {now}" if was != now else f"{name} {was}" for name, was, now in numbers]
-        yield Padding(Text("; ".join(texts), style="dim"), (0, 0, 0, 2))
+        yield indented(Text("; ".join(texts), style="dim"), 2)
     for reason, changes in by_reason(model).items():
-        yield Padding(Text(fmt.one_line(reason_text(reason), 400), style="bold"), (0, 0, 0, 2))
+        yield indented(Text(fmt.one_line(reason_text(reason), 400), style="bold"), 2)
         shown = capped(changes, _MOST, all_of_it=all_of_it)
         for each in shown:
             style = {True: "red", False: "green", None: ""}[each.worse]
-            yield Padding(Text(fmt.one_line(change_text(each), 0 if all_of_it else 300), style=style), (0, 0, 0, 4))
+            yield indented(Text(fmt.one_line(change_text(each), 0 if all_of_it else 300), style=style), 4)
         yield from more(len(changes), "change", "--all or --json", most=len(shown))
         if reason.advice:
             yield fix(reason.advice)

@@ -23,6 +23,7 @@ from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
+# Two columns between cells: with one, numbers of neighboring columns run together.
 GAP = 2
 _SENTENCE = 1000
 """The most letters of one sentence on a screen; a message of the user's program may have millions."""
@@ -152,9 +153,23 @@ def section(title: str) -> Text:
     return Text(f"\n{title}", style="bold")
 
 
+def indented(content: RenderableType, columns: int) -> RenderableType:
+    """Indent a part of a screen."""
+    return Padding(content, (0, 0, 0, columns))
+
+
+def labelled(name: str, value: str | Text, width: int, style: str = "") -> RenderableType:
+    """Write a label in a column of its own, and its value, which may take several lines, beside it."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=width, style="dim")
+    grid.add_column()
+    grid.add_row(name, Text(value, style=style) if isinstance(value, str) else value)
+    return item(grid)
+
+
 def item(content: RenderableType) -> RenderableType:
     """Indent a finding."""
-    return Padding(content, (0, 0, 0, 1))
+    return indented(content, 1)
 
 
 def marked(sign: str, style: str, text: Text | str) -> RenderableType:
@@ -168,13 +183,13 @@ def marked(sign: str, style: str, text: Text | str) -> RenderableType:
 
 def hanging(text: str, style: str = "") -> RenderableType:
     """Indent a finding's text."""
-    return Padding(Text(fmt.one_line(text, 500), style=style), (0, 0, 0, 3))
+    return indented(Text(fmt.one_line(text, 500), style=style), 3)
 
 
 def fix(text: str) -> RenderableType:
     """Write what to do; nothing for an empty text."""
     if text:
-        return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3))
+        return indented(Text(f"→ {fmt.one_line(text, 500)}", style="green"), 3)
     return Text(end="")
 
 
@@ -194,7 +209,7 @@ def _code(title: str, code: str) -> RenderableType:
         text.append(f"{title if not number else '':>6} ", style="dim")
         text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
     text.rstrip()
-    return Padding(text, (0, 0, 0, 3))
+    return indented(text, 3)
 
 
 def diff_style(line: str) -> str:
@@ -206,10 +221,17 @@ def diff_style(line: str) -> str:
     return "dim"
 
 
-def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> Iterator[RenderableType]:
-    """Say how many items the screen leaves out, and where to see them."""
-    if number > most:
-        yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")
+def more(
+    number: int, noun: str = "", see: str = "--json", *, most: int = MOST, before: str = "  ", several: str = ""
+) -> Iterator[RenderableType]:
+    """Say how many items the screen leaves out, and where to see them; without a noun, how many more.
+
+    `before` is the indent, after a line break if the line stands apart; `several` an irregular plural of the noun.
+    """
+    left = number - most
+    if left > 0:
+        what = fmt.count(left, f"more {noun}", several and f"more {several}") if noun else f"{left} more"
+        yield Text(f"{before}and {what}: see {see}", style="dim")
 
 
 def capped(rows: Sequence[_Row], most: int, *, all_of_it: bool) -> Sequence[_Row]:
@@ -255,6 +277,4 @@ def cut(name: str, limit: int) -> str:
 
 def micro(seconds: float | None) -> str:
     """Write a kernel's time; empty if it is not known."""
-    if seconds is None:
-        return ""
-    return fmt.microseconds(seconds * 1e6)
+    return fmt.known(seconds, lambda each: fmt.microseconds(each * 1e6), "")

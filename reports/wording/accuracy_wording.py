@@ -9,10 +9,12 @@ from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, TrainingSte
 from ctrace.inspector.facts.scenario_facts import Comparison, Rule
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.culprits import error_text, off
+from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 
 KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
 """What stands before the name of a culprit."""
+# Chosen: names of fused kernels have up to hundreds of letters; half a line is enough to find one.
 _LONG_NAME = 60
 
 _WHOLE = {
@@ -31,15 +33,15 @@ def answer(found: Accuracy, cwd: str) -> str:
     """Name the worst culprit, or say that there is none, and what holds then."""
     if found.culprits:
         first = found.culprits[0]
-        source = f" `{fmt.one_line(first.source, 100)}`" if first.source else ""
-        one = first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external"))
         name = f"{KINDS[first.kind]}{short_name(first.name)}"
-        what = f"{where(first, cwd)}{source} is" if one else f"{name[0].upper()}{name[1:]} is"
+        what = f"{name[0].upper()}{name[1:]}"
+        if first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external")):
+            what = f"{where(first, cwd)}{fmt.framed(' `', fmt.one_line(first.source, 100), '`')}"
         verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
         others = len({(each.file, each.line) for each in found.culprits}) - 1
-        text = f"{what} {verdict}: {off(first)}."
+        text = f"{what} is {verdict}: {off(first)}."
         if others:
-            text += f" So {'are' if others > 1 else 'is'} {fmt.count(others, 'other line')}."
+            text += f" So {named(others, 'is', 'are')} {fmt.count(others, 'other line')}."
         return text
     if not found.kernels and found.not_compared:
         return f"Not compared: {fmt.one_line(found.not_compared[0].why, 200)}."
@@ -61,10 +63,11 @@ def first_parted(found: Accuracy) -> TrainingStep | None:
 
 def parted_text(step: TrainingStep) -> str:
     """Say where training parts beyond rounding."""
-    where = f"in {fmt.one_line(step.parameter, 100)}" if step.parameter is not None else "in the loss or the result"
-    numbers = f"off by {error_text(step.error)} where eager is off by {error_text(step.eager_error)}"
-    has_numbers = step.error is not None and step.eager_error is not None
-    return f"Training parts at step {step.step}, {where}{f': {numbers}' if has_numbers else ''}."
+    where = fmt.known(step.parameter, lambda name: fmt.one_line(name, 100), "the loss or the result")
+    text = f"Training parts at step {step.step}, in {where}"
+    if step.error is None or step.eager_error is None:
+        return f"{text}."
+    return f"{text}: off by {error_text(step.error)} where eager is off by {error_text(step.eager_error)}."
 
 
 def where(culprit: Culprit, cwd: str) -> str:

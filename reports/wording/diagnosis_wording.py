@@ -2,17 +2,18 @@
 
 import re
 from collections import Counter
-
-from msgspec.structs import replace
+from collections.abc import Iterable
 
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.diagnosis.sentences import line_of
-from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 
+# Chosen, as is the next one: advice, causes and totals of `explain` fit one page.
 MOST_ADVICE = 3
 MOST_CAUSES = 5
 _NOUNS = {
@@ -49,7 +50,7 @@ def is_nothing(step: str) -> bool:
 
 def effects(each: Suggestion, found: Diagnosis) -> str:
     """Say what the trial of advice showed and saved; without a trial, what is at stake; empty: nothing is known."""
-    return ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part)
+    return fmt.joined(", ", checked(each), saved(each, found), at_stake(each, found))
 
 
 def at_stake(each: Suggestion, found: Diagnosis) -> str:
@@ -57,16 +58,14 @@ def at_stake(each: Suggestion, found: Diagnosis) -> str:
     if each.checked:
         return ""
     own = [cause for cause in found.causes if cause.id in each.causes and not is_failure_alone(cause)]
-    counted = replace(own[0], symptoms=tuple(one for cause in own for one in cause.symptoms)) if own else None
     seconds = sum(cause.cost.seconds or 0 for cause in own)
-    time = f"{fmt.seconds(seconds)} of compile time" if seconds else ""
-    found_ = symptoms(counted) if counted else ""
-    if found_ and found.has_later and any(one.what is Finding.RECOMPILE for cause in own for one in cause.symptoms):
-        found_ += " in two calls"
-    costs = ", ".join(part for part in (found_, time) if part)
-    if costs and time:
-        return f"at stake: {costs}"
-    return ""
+    if not seconds:
+        return ""
+    every = [one for cause in own for one in cause.symptoms]
+    counts = _counted(every)
+    if counts and found.has_later and any(one.what is Finding.RECOMPILE for one in every):
+        counts += " in two calls"
+    return f"at stake: {fmt.joined(', ', counts, _compile_time(seconds))}"
 
 
 def saved(each: Suggestion, found: Diagnosis) -> str:
@@ -75,7 +74,7 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
         return ""
     own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
     seconds = sum(cause.cost.seconds or 0 for cause in own.values())
-    word = "recompilation" if each.effect.before.recompiles == 1 else "recompilations"
+    word = named(each.effect.before.recompiles, "recompilation")
     if seconds:
         return f"the {word} took {fmt.seconds(seconds)}"
     return ""
@@ -98,15 +97,25 @@ def is_failure_alone(each: RootCause) -> bool:
 
 def symptoms(each: RootCause) -> str:
     """Count the findings of a cause by their kind."""
-    counted = Counter(symptom.what for symptom in each.symptoms if symptom.what is not Finding.FAILURE)
+    return _counted(each.symptoms)
+
+
+def _counted(every: Iterable[Symptom]) -> str:
+    counted = Counter(symptom.what for symptom in every if symptom.what is not Finding.FAILURE)
     return ", ".join(fmt.count(number, *_NOUNS[what]) for what, number in counted.items())
+
+
+def _compile_time(seconds: float | None) -> str:
+    if seconds:
+        return f"{fmt.seconds(seconds)} of compile time"
+    return ""
 
 
 def cost(each: RootCause) -> str:
     """Write the cost of a cause; leave out what was not measured."""
-    ops = f"{fmt.count(each.cost.ops, 'op')} in eager" if each.cost.ops else ""
-    time = f"{fmt.seconds(each.cost.seconds)} of compile time" if each.cost.seconds else ""
-    return ", ".join(part for part in (ops, time) if part)
+    return fmt.joined(
+        ", ", fmt.framed("", fmt.some(each.cost.ops, "op"), " in eager"), _compile_time(each.cost.seconds)
+    )
 
 
 def is_of_kind(advice: str, fix_of_kind: str) -> bool:

@@ -17,6 +17,7 @@ from ctrace.inspector.features.compare.changes import (
     size_of,
 )
 from ctrace.inspector.features.compare.compare_runs import counts
+from ctrace.inspector.grouping import collected, grouped
 from ctrace.reports import format as fmt
 
 _PLURALS = {
@@ -77,7 +78,7 @@ def judged(judgement: WorseSide, after: str) -> str:
         for direction in (Direction.WORSE, Direction.BETTER, Direction.SAME)
     }
     worse, better, graphs = moved.values()
-    graphs = f"; {graphs}" if graphs else ""
+    graphs = fmt.framed("; ", graphs)
     match judgement.direction:
         case Direction.WORSE:
             return f"{after} is worse: {worse}{graphs}."
@@ -154,21 +155,15 @@ def folded(found: RunDiff, where: str) -> str:
     number = sum(map(size_of, found.consequences))
     if not number:
         return ""
-    differ = "differs" if number == 1 else "differ"
-    return f"{fmt.count(number, 'kernel')} {differ}, as the settings do: see {where}"
+    return f"{fmt.count(number, 'kernel differs', 'kernels differ')}, as the settings do: see {where}"
 
 
 def not_compared(found: RunDiff) -> list[str]:
     """Say what was not compared, and why; kinds with the same reason share a line."""
-    by_reason: dict[str, list[str]] = {}
-    for what, why in found.not_compared:
-        by_reason.setdefault(why, []).append(_PLURALS[what])
+    by_reason = collected((why, _PLURALS[what]) for what, why in found.not_compared)
     return [f"Not compared: {', '.join(names)} ({why})" for why, names in by_reason.items()]
 
 
 def places(changes: Iterable[Change]) -> dict[str, list[Change]]:
     """Group changes by place."""
-    found: dict[str, list[Change]] = {}
-    for change in changes:
-        found.setdefault(change.where, []).append(change)
-    return found
+    return grouped(changes, lambda change: change.where)

@@ -8,6 +8,7 @@ from ctrace.inspector.findings.fusion_view import Called, Ranked, called, kinds
 from ctrace.inspector.findings.missed_fusions import Missed, Shared
 from ctrace.reports import format as fmt
 
+# Chosen: the first ops of a node tell it from its neighbors.
 _OPS = 3
 
 
@@ -33,11 +34,8 @@ def kinds_text(nodes: tuple[Node, ...]) -> str:
 
 def totals_text(found: Totals) -> str:
     """Write the bytes moved, the bytes without fusion, and the lower bound."""
-    calls = f" ({fmt.memory(found.least_with_calls)} with its {fmt.count(found.calls, 'library call')})"
-    return (
-        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
-        f"lower bound {fmt.memory(found.least)}{calls if found.calls else ''}"
-    )
+    least = f" ({fmt.memory(found.least_with_calls)} with its "
+    return f"{bytes_text(found)}{fmt.framed(least, fmt.some(found.calls, 'library call'), ')')}"
 
 
 def bytes_text(found: Totals) -> str:
@@ -52,7 +50,7 @@ def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
     """Say what extra memory traffic a pair causes: `float32[64, 128] is written and read back`."""
     types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
     traffic = Counter(f"{types.get(each.buffer, each.buffer)} {_extra_traffic(each)}" for each in shared)
-    texts = (f"{number} × {text}" if number > 1 else text for text, number in traffic.items())
+    texts = (f"{fmt.repeated(number, '', ' × ')}{text}" for text, number in traffic.items())
     return fmt.one_line(fmt.listed(texts, 2), 200)
 
 
@@ -70,15 +68,16 @@ def score_text(score: Score) -> str:
     """Say what ranks a pair: `both reductions or neither, share 4.0 MiB, neighbors in the program`."""
     alike = {1: "both reductions or neither", -1: "reductions of different sizes"}.get(score.kind, "one is a reduction")
     known = score.kind or score.shared  # torch gives 0 too where nothing is shared
-    overlap = f"read {fmt.memory(score.overlap)} in different ways" if score.overlap else ""
-    apart = "neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart"
     parts = []
     if not score.template:
         parts.append("goes into a template")
     if known:
         parts.append(alike)
     parts.append(f"share {fmt.memory(score.shared)}")
-    return ", ".join(part for part in (*parts, overlap, apart) if part)
+    if score.overlap:
+        parts.append(f"read {fmt.memory(score.overlap)} in different ways")
+    parts.append("neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart")
+    return ", ".join(parts)
 
 
 def order_text(each: Ranked) -> str:

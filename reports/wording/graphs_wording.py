@@ -85,8 +85,7 @@ def is_dense(type_: TensorType) -> bool:
 
 def op_text(node: FxNode) -> str:
     """Write an op with its overload, without torch's own prefix."""
-    variant = overload(node)
-    return fmt.one_line(f"{op_name(node)}.{variant}" if variant else op_name(node))
+    return fmt.one_line(f"{op_name(node)}{fmt.framed('.', overload(node))}")
 
 
 def call_text(node: FxNode) -> str:
@@ -117,21 +116,15 @@ def _operator(name: str, args: Sequence[str]) -> str:
 
 def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
     """Write `mul 4, add 2, exp`, up to `most` ops; 0 stands for all."""
-    shown = counts[:most] if most else counts
-    text = ", ".join(fmt.one_line(fmt.short_op(op) + (f" {times}" if times > 1 else "")) for op, times in shown)
-    left = len(counts) - len(shown)
-    if left:
-        return f"{text}, and {left} more"
-    return text
+    texts = (fmt.one_line(f"{fmt.short_op(op)}{fmt.repeated(times, ' ')}") for op, times in counts)
+    return fmt.listed(texts, most or len(counts))
 
 
 def depends_text(symbols: Sequence[str], meant: Mapping[str, SymbolMeant]) -> str:
     """Write ` where x.size(0) is 8`; empty without symbols."""
     known = [meant.get(name, SymbolMeant(name, "not known")) for name in symbols]
     values = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
-    if symbols:
-        return f" where {fmt.listed(values, 3)}"
-    return ""
+    return fmt.framed(" where ", fmt.listed(values, 3))
 
 
 def place_text(at: At, cwd: str, limit: int = 0) -> str:

@@ -8,7 +8,6 @@ from ctrace.inspector.features.workshop.package_model import (
     Times,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.format import duration
 
 _RAN = {"gpu": "", "cpu": "", "interpreter": " in Triton's interpreter"}
 
@@ -30,7 +29,7 @@ def applied_line(found: AppliedPackage) -> str:
 def _times(found: AppliedPackage) -> list[str]:
     if found.model is None and found.kernel is None:
         return ["times not measured"]
-    kernel = "kernel not measured" if found.kernel is None else f"kernel {between(found.kernel)}"
+    kernel = f"kernel {fmt.known(found.kernel, between, 'not measured')}"
     if found.model is None:
         return [kernel, "model not measured"]
     if found.model.verdict == "undecided":
@@ -87,17 +86,10 @@ def _above(value: float) -> str:
 
 def element(wrong: Element) -> str:
     """Return the first value that differs, with its coordinates."""
-    at = f"[{', '.join(map(str, wrong.at))}]" if wrong.at else ""
+    at = fmt.framed("[", ", ".join(map(str, wrong.at)), "]")
     many = f"; {wrong.differing:,} of {fmt.count(wrong.of, 'value')} differ" if wrong.of > 1 else ""
     found, expected = fmt.one_line(wrong.found, 40), fmt.one_line(wrong.expected, 40)
     return f"{fmt.one_line(wrong.tensor, 80)}{at} is {found}, expected {expected}{many}"
-
-
-def seconds(value: float | None) -> str:
-    """Return a time, or that there is none."""
-    if value is None:
-        return "not measured"
-    return duration(value)
 
 
 def check_line(before: CheckedPackage | None, found: CheckedPackage) -> str:
@@ -124,6 +116,7 @@ def check_line(before: CheckedPackage | None, found: CheckedPackage) -> str:
     kinds = {each.kernel for each in ran}
     how = " on the GPU and in Triton's interpreter" if len(kinds) > 1 else _RAN[ran[0].kernel]
     configurations = {each.configuration for each in ran if each.configuration}
-    tried = f"{fmt.count(len(configurations), 'configuration')}, " if configurations else ""
-    compared = f"{fmt.count(len(sizes), 'size')}, {tried}{fmt.count(len(ran), 'set')} of inputs{how}{rest}"
+    tried = fmt.some(len(configurations), "configuration")
+    counts = fmt.joined(", ", fmt.count(len(sizes), "size"), tried, fmt.count(len(ran), "set"))
+    compared = f"{counts} of inputs{how}{rest}"
     return f"correct within {tolerance(largest)} for {compared}, {speed(before, found)}"

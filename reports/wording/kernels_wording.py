@@ -19,7 +19,9 @@ from ctrace.inspector.knowledge.counting import named, plural
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
+# Chosen: a column of the table of kernels.
 _LINES = 4
+# Chosen: where there is room, for one kernel; tables cut further.
 _OPS = 6
 _FILE = 4
 """The fewest letters of a file name that are worth showing."""
@@ -67,11 +69,12 @@ def lines_text(places: Iterable[str], known: str = "") -> str:
     if not by_file:
         return "not known"
     file, lines = max(by_file.items(), key=lambda item: len(item[1]))
-    numbers = ",".join(map(str, sorted(lines)[:_LINES])) + ("…" if len(lines) > _LINES else "")
+    numbers = ",".join(map(str, sorted(lines)[:_LINES]))
+    if len(lines) > _LINES:
+        numbers += "…"
     if list(by_file) == [known]:
         return numbers
-    others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
-    return f"{fmt.file_name(file)}:{numbers}{others}"
+    return f"{fmt.file_name(file)}:{numbers}{fmt.framed(' and ', fmt.some(len(by_file) - 1, 'other file'))}"
 
 
 def cut_lines(text: str, room: int) -> str:
@@ -93,7 +96,7 @@ def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
         return "not known"
     ops = ops_text(op for node in nodes for op in node.ops)
     number = f"{len(nodes)} of {whole} nodes" if whole else fmt.count(len(nodes), "node")
-    return number + (f": {ops}" if ops else "")
+    return fmt.joined(": ", number, ops)
 
 
 def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
@@ -121,8 +124,8 @@ def outputs_text(row: KernelOfPart, most: int = 1) -> str:
     """List the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
     largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
     shapes = list(dict.fromkeys(map(buffer_text, largest)))
-    more = f" +{len(shapes) - most}" if len(shapes) > most else ""
-    return (", ".join(shapes[:most]) or UNKNOWN) + more
+    more = max(len(shapes) - most, 0) or None
+    return f"{', '.join(shapes[:most]) or UNKNOWN}{fmt.framed(' +', more)}"
 
 
 def work_text(work: Work, *, ratio: bool = True) -> str:
@@ -133,7 +136,7 @@ def work_text(work: Work, *, ratio: bool = True) -> str:
     if work.read is None and work.written is None and work.flops is None:
         return "bytes and FLOPs not known"
     parts = ["bytes not known" if work.bytes is None else f"reads {memory(work.read)}, writes {memory(work.written)}"]
-    parts.append("FLOPs not known" if work.flops is None else fmt.flops(work.flops))
+    parts.append(fmt.known(work.flops, fmt.flops, "FLOPs not known"))
     if ratio and work.intensity is not None:
         parts.append(f"{fmt.intensity(work.intensity)} FLOP/B")
     return ", ".join(parts)
@@ -141,9 +144,7 @@ def work_text(work: Work, *, ratio: bool = True) -> str:
 
 def memory(size: int | None) -> str:
     """Write bytes, or `?` if not known."""
-    if size is None:
-        return UNKNOWN
-    return fmt.memory(size)
+    return fmt.known(size, fmt.memory, UNKNOWN)
 
 
 def language(kernel: Kernel) -> str:
@@ -196,22 +197,25 @@ def _comment(text: str) -> str:
 def configuration_text(built: Built, *, short: bool = False, unused: bool = False) -> str:
     """Write `4 warps 1 stage XBLOCK=512`, or in short `4w 1s XBLOCK=512`."""
     sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
-    warps = f"{built.warps}w" if short else fmt.count(built.warps, "warp")
-    stages = f"{built.stages}s" if short else fmt.count(built.stages, "stage")
-    limit = ""
-    if built.register_limit is not None:
-        limit = f"≤{built.register_limit}r" if short else f"at most {fmt.count(built.register_limit, 'register')}"
-    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes, limit) if part)
+    limit = built.register_limit
+    if short:
+        parts = [f"{built.warps}w", f"{built.stages}s", sizes, fmt.framed("≤", limit, "r")]
+    else:
+        registers = fmt.known(limit, lambda number: f"at most {fmt.count(number, 'register')}", "")
+        parts = [fmt.count(built.warps, "warp"), fmt.count(built.stages, "stage"), sizes, registers]
+    if unused:
+        parts.insert(0, "unused:")
+    return fmt.joined(" ", *parts)
 
 
 def resources_text(each: Resources) -> str:
     """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 blocks per SM (100% occupancy)`."""
     built, occupancy = each.built, each.occupancy
-    shared = "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory"
+    shared = fmt.known(built.shared, lambda size: f"{fmt.memory(size)} of shared memory", "shared memory not known")
     parts = [_counted(built.registers, "register"), _counted(built.spills, "spill"), shared]
     if occupancy is not None:
         parts.append(f"{fmt.count(occupancy.blocks, 'block')} per SM ({occupancy.share:.0%} occupancy)")
-    return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in parts if part)}"
+    return f"{configuration_text(built, unused=each.unused)}: {', '.join(parts)}"
 
 
 def _counted(number: int | None, noun: str) -> str:
@@ -253,7 +257,7 @@ def spills_text(session: Session) -> str:
     spilling = {_kernel(each.built) for each in used if each.built.spills}
     if len(every) == 1:
         return f"the one compiled kernel spills {'' if spilling else 'no '}registers"
-    verb = "spill" if len(spilling) > 1 else "spills"
+    verb = named(max(len(spilling), 1), "spills", "spill")
     return f"{len(spilling) or 'none'} of {fmt.count(len(every), 'compiled kernel')} {verb} registers"
 
 

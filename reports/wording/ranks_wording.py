@@ -26,8 +26,11 @@ ADVICE = {
     Apart.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
     Apart.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
+# Chosen: each group is a column of the table, of 18 columns.
 MOST_GROUPS = 6
+# Chosen: each is a line above the answer.
 _MOST_INCOMPLETE = 8
+# Chosen: ranges, of which a group of a mesh has a few; beyond, their number.
 _MOST_RANKS = 5
 
 
@@ -45,9 +48,10 @@ def answer(job: Job) -> tuple[str, str]:
 
 
 def _groups(job: Job) -> str:
-    left = len(job.groups) - MOST_GROUPS
-    rest = f"; and {left} more" if left > 0 else ""
-    return "; ".join(ranks_text(group) for group in job.groups[:MOST_GROUPS]) + rest
+    shown = [ranks_text(group) for group in job.groups[:MOST_GROUPS]]
+    if left := len(job.groups) - len(shown):
+        shown.append(f"and {left} more")
+    return "; ".join(shown)
 
 
 def incomplete(job: Job) -> Iterator[str]:

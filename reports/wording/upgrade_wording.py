@@ -9,6 +9,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradedModel,
     UpgradeDocument,
 )
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 
 _KINDS = {
@@ -18,6 +19,7 @@ _KINDS = {
     ReasonKind.ENVIRONMENT: "an environment variable",
     ReasonKind.UNKNOWN: "reason not found",
 }
+# Chosen: torch and triton come first; a resolver moves up to dozens with them.
 _MOST_PACKAGES = 8
 
 
@@ -91,10 +93,7 @@ def reason_text(reason: Reason) -> str:
 
 def by_reason(model: UpgradedModel) -> dict[Reason, list[UpgradeChange]]:
     """Group a model's changes by reason, those for the worse first."""
-    found: dict[Reason, list[UpgradeChange]] = {}
-    for each in sorted(model.changes, key=lambda change: not change.worse):
-        found.setdefault(each.reason, []).append(each)
-    return found
+    return grouped(sorted(model.changes, key=lambda change: not change.worse), lambda each: each.reason)
 
 
 def change_text(change: UpgradeChange) -> str:

@@ -84,7 +84,7 @@ def test_silent_connections_are_bounded(port: int, monkeypatch: pytest.MonkeyPat
 
 def test_an_unread_answer_ends(port: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(report_server, "READ_SECONDS", 0.3)
-    monkeypatch.setattr("ctrace.reports.html.run_list.render_run_list_html", lambda _folder: "x" * 50_000_000)
+    monkeypatch.setattr("ctrace.reports.html.html_page.render_run_list_html", lambda _folder: "x" * 50_000_000)
     with connected(port) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         time.sleep(2)

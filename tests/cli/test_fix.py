@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.cli.command_options import seconds_of
-from ctrace.cli.fix_steps import FixRequest, _options_of
+from ctrace.cli.commands.fix import FixRequest, _options_of
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.applying import apply

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.repro_steps import _has_changed, _is_id
+from ctrace.cli.commands.repro import _has_changed, _is_id
 from ctrace.inspector.facts.session import Session
 from tests.support import inprocess
 

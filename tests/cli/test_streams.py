@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.cli import streams
-from ctrace.cli.streams import open_standard_streams, put
-from ctrace.reports.ascii_equivalents import equivalent
+from ctrace.cli.streams import equivalent, open_standard_streams, put
 from ctrace.reports.escape import Document, html_document, json_document, markup_document, plain_document
 from tests.support.places import DATA, ROOT
 

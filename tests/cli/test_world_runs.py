@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.world_runs import replaced_when_complete
+from ctrace.cli.commands.ranks import replaced_when_complete
 
 
 def job(folder: Path, name: str) -> None:

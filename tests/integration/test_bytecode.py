@@ -7,8 +7,7 @@ import pytest
 import ctrace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_scene import PieceKind
-from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
-from ctrace.inspector.features.bytecode.ownership import KeptInstruction, apply
+from ctrace.inspector.features.bytecode.bytecode_view import KeptInstruction, apply, explained, function_codes
 from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
 from tests.inspector.features.bytecode.test_alignment import assert_same
 from tests.integration.examples import run

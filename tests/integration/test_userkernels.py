@@ -18,7 +18,6 @@ import pytest
 import ctrace
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue, ParameterKind, UserKernel
-from ctrace.inspector.findings.kernels.user_kernels_view import user_kernels_of
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
 
@@ -144,7 +143,8 @@ def test_a_kernel_has_its_places_and_its_graph(kind: str, zoo: Any) -> None:
     assert source[kernel.line - 1].startswith(f"def {name}(")
     (place,) = kernel.lines
     assert ("doubled(x)" if kind == "by_op" else f"{name}[") in source[int(place.rpartition(":")[2]) - 1]
-    mine = [each for each in session.kernels if user_kernels_of(session, each)]
+    keys = {(each.graph, each.stage, each.name) for each in session.user_kernels}
+    mine = [each for each in session.kernels if (each.graph, each.stage, each.name) in keys]
     assert [each.name for each in mine] == [kernel.name]
     assert mine[0].language == "triton"
 

@@ -102,3 +102,15 @@ def test_a_tensor() -> None:
     assert fmt.tensor("float32", ("s0", "64")) == "f32[s0, 64]"
     assert fmt.tensor("float8_e4m3fn", (8,)) == "float8_e4m3fn[8]"
     assert fmt.tensor("bool", ()) == "b8[]"
+
+
+def test_what_is_not_there_is_not_said() -> None:
+    assert [fmt.framed(" (", text, ")") for text in (None, "", "x", 0)] == ["", "", " (x)", " (0)"]
+    assert [fmt.some(number, "pass") for number in (None, 0, 1, 2)] == ["", "", "1 pass", "2 passes"]
+    assert [fmt.repeated(number, " ×") for number in (0, 1, 2)] == ["", "", " ×2"]
+    assert fmt.joined("; ", "a", "", "b") == "a; b"
+
+
+def test_what_is_not_known_has_a_word() -> None:
+    assert [fmt.known(size, fmt.memory) for size in (None, 0, 512)] == ["?", "0 B", "512 B"]
+    assert fmt.known(None, otherwise="not measured") == "not measured"

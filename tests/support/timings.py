@@ -1,6 +1,6 @@
 """Handmade measurements, as processes record them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from ctrace.inspector.features.time.events import (
     SharesMeasured,
     Skipped,
 )
-from ctrace.inspector.features.time.measuring import folded
+from ctrace.inspector.features.time.measuring import Fold
 from ctrace.inspector.features.time.timing_model import CompileConfiguration, MeasuredConfiguration, Timings
 from tests.support.poison import UNSEEN
 
@@ -61,6 +61,14 @@ def shares(side: str, call: float, on_gpu: bool = False, part: str = "forward", 
 
 
 MADE = Compiled(graphs=1, breaks=0, cuda_graphs="off")
+
+
+def folded(configuration: CompileConfiguration, events: Iterable[Event]) -> Fold:
+    """Return a Fold with these events."""
+    fold = Fold(configuration)
+    for event in events:
+        fold.add(event)
+    return fold
 
 
 def measured(

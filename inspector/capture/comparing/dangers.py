@@ -152,6 +152,7 @@ def _places(file: str, nodes: Iterable[ast.AST]) -> Iterator[Place]:
         yield file, int(getattr(node, "lineno", 1))
 
 
+# Chosen: both values of a difference stay on one line of a screen.
 _LONG = 80
 _VARIES = "eager is not deterministic here"
 _DRAWS = "the call draws random numbers{0}, and compiled code may draw others"

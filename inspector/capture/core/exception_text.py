@@ -16,6 +16,7 @@ LONGEST = 100_000
 """How many characters of a message the log keeps; the rest is counted."""
 NO_MESSAGE = "no message"
 """What is recorded as the message of an exception that has none."""
+# Chosen: a piece of a traceback is a few lines; the text of an exception can have any length.
 _LONGEST_PRINTED = 10_000
 
 
@@ -72,6 +73,7 @@ def traceback_text(error: BaseException, frames: TracebackType | None) -> str:
     return "".join(f"{written(shortened(piece.rstrip(chr(10)), _LONGEST_PRINTED))}\n" for piece in pieces)
 
 
+# Chosen: what is shown of a value in a sentence; calling `repr` on a large one is avoided where its size is known.
 _SHORT = 200
 _LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _CONTAINERS = (tuple, list, set, frozenset)

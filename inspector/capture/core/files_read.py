@@ -280,6 +280,7 @@ def _loaded_files() -> Iterator[str]:
 
 # A program that walks a data set must not have all of it hashed.
 _MOST_FILES = 5000
+# Of one file: weights are larger, and hashing them would take longer than the run is worth.
 _MOST_BYTES = 1 << 28
 _SYSTEM = ("/proc/", "/dev/", "/sys/")
 _WRITES = os.O_WRONLY | os.O_RDWR

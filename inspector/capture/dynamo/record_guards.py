@@ -46,6 +46,7 @@ from ctrace.inspector.facts.guard_facts import (
 
 _COLD_TIMES = 9
 """Number of cold measurements for the median; each takes 25 ms to flush the caches."""
+# Chosen: five rounds of a millisecond each, far above the clock's resolution, and little beside compiling.
 _WARM_SECONDS = 0.005
 _LARGE = 8
 """A part with more than 1/8 of all leaf guards is measured in detail."""

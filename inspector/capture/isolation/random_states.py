@@ -68,6 +68,7 @@ class RandomStates:
         return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))
 
 
+# Any number will do: it is only one that nobody's program uses by habit, such as 0 or 42.
 _SEED = 20_011
 
 

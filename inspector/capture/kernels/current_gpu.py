@@ -16,6 +16,7 @@ from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.second_run import RepeatableLaunch, own_work
 from ctrace.inspector.facts.built import Gpu
 
+# Chosen: the first of them may load the kernel's code, so that two give the estimate.
 _WARM_UP = 3
 # Five launches give a median that one interruption does not move; more than fifty no longer change it.
 _MOST, _LEAST = 50, 5

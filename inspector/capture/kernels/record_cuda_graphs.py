@@ -272,6 +272,7 @@ _NOT_CAPTURED = "its sizes are not in cudagraph_capture_sizes"
 _FORCED = "force_cudagraphs_warmup is on"
 _PENDING = "results of an earlier call are still alive, and no backward has run since (pending, uninvoked backwards)"
 _SAME_STEP = "results of an earlier graph of the same step are alive, and torch was still warming that one up"
+# Chosen, as is the next one: the log keeps what a screen can show, and torch's reasons may quote a whole stack.
 _MOST_SIZES = 400
 _MOST_REASON = 2000
 
@@ -445,6 +446,7 @@ def _sizes(inputs: Any) -> str:
     return " ".join(shown)[:_MOST_SIZES]
 
 
+# Chosen: a graph may have thousands of such nodes, and the first ones say where to look.
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"
 _LIMITS = (

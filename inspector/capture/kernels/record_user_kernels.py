@@ -35,6 +35,7 @@ from ctrace.inspector.knowledge.torch_names import KERNEL_ANALYSIS, KERNEL_EPILO
 
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
+# Chosen: a constant of a kernel may be any object, whose text a table cuts anyway.
 _LONG = 200
 _LONGEST = 2000
 """Maximum characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""

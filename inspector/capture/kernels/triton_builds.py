@@ -24,6 +24,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.built import Built, KernelChosen, KernelCode, StageTime
 from ctrace.inspector.facts.kernels import Stage
 
+# Chosen: a tool that hangs must not stop the run.
 _SECONDS = 30
 _REGISTERS = re.compile(r"\bREG:(\d+)")
 _STACK = re.compile(r"\bSTACK:(\d+)")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
 
 _MODULE = "ctrace.inspector.features.accuracy.child.door"
+# Chosen: two minutes for the start and for small models, and a quarter of an hour at most.
 _LEAST_SECONDS = 120.0
 _MOST_SECONDS = 900.0
 _TIMES_AS_LONG = 6

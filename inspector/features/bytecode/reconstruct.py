@@ -40,8 +40,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.canonical import docstring, form_of_code
-from ctrace.inspector.features.bytecode.operations import traced
-from ctrace.inspector.features.bytecode.ops_stack import const_of, is_writable, placeholder
+from ctrace.inspector.features.bytecode.operations import const_of, is_writable, placeholder, traced
 from ctrace.inspector.features.bytecode.symbolic_machine import Arg, Placeholders, StopError
 from ctrace.inspector.features.bytecode.writer import Writer, identifier, reserved, uses
 from ctrace.inspector.source.disassembly import disassembled

@@ -127,6 +127,7 @@ _GRAPH = "__compiled_fn_"
 """Torch's name for the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
 _STARS = {"spread": "*", "spread_map": "**"}
 _BRACKETS = {"tuple": ("(", ")"), "set": ("{", "}")}
+# Chosen: a container's text is part of a line of the diff, which has about 60 columns for it.
 _LONGEST = 6
 _UTILS = "torch._dynamo.utils."
 _HELPERS = {

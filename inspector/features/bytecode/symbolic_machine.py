@@ -122,7 +122,6 @@ Value = (
 
 NULL = NullValue()
 NONE = Const("NoneType", "None")
-TRUE = Const("bool", "True")
 
 
 class Contents(Struct, frozen=True):
@@ -245,6 +244,7 @@ class Traced(Struct):
 
 _BUDGET = 60_000
 """Maximum number of instructions to execute on all paths together, because each branch can double the paths."""
+# Chosen: far from Python's own limit of 1,000 frames, of which a nested path takes several.
 _NESTED = 60
 _UNSUPPORTED = {0x20: "a generator", 0x80: "a coroutine", 0x100: "a coroutine", 0x200: "an asynchronous generator"}
 _VARARGS, _VARKEYWORDS = 0x04, 0x08

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ctrace.inspector.facts.bytecode_facts import Code
 from ctrace.inspector.features.bytecode.canonical import form
-from ctrace.inspector.features.bytecode.ops_stack import parsed
+from ctrace.inspector.features.bytecode.operations import parsed
 from ctrace.inspector.features.bytecode.symbolic_machine import (
     NONE,
     Arg,

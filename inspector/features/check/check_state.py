@@ -14,6 +14,7 @@ from ctrace.inspector.facts.target_facts import NOT_REAL
 from ctrace.inspector.features.check.gate_model import CheckedState, JobKey
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.findings.missed_fusions import not_fused
+from ctrace.inspector.grouping import grouped
 
 _MINOR = re.compile(r"\d+\.\d+")
 _BREAKS = {
@@ -110,9 +111,7 @@ def _spills(built: Iterable[Built]) -> int:
     """Sum spilled registers over kernels: of the chosen configuration, or of the one that spills least if none is
     chosen.
     """
-    kernels: dict[tuple[str, str, str], list[Built]] = {}
-    for each in built:
-        kernels.setdefault((each.graph, each.stage, each.kernel), []).append(each)
+    kernels = grouped(built, lambda each: (each.graph, each.stage, each.kernel))
     total = 0
     for several in kernels.values():
         chosen = [each for each in several if each.chosen] or several

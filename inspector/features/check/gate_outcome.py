@@ -37,6 +37,7 @@ from ctrace.inspector.features.check.policy_model import (
 )
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.findings.site_matching import Matched, matched
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.releases import release_of
 from ctrace.inspector.knowledge.version_differences import changed_counts
 
@@ -388,10 +389,7 @@ def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath
 
 
 def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for each in models:
-        found.setdefault(by(PurePosixPath(each)), []).append(each)
-    return found
+    return grouped(models, lambda each: by(PurePosixPath(each)))
 
 
 def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[SeenJob]) -> bool:

@@ -35,6 +35,7 @@ _Default = TypeVar("_Default")
 _LONGEST_NAME = 300
 """Maximum length of a path or a name."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+# Chosen: a week; a longer timeout is a slip, such as milliseconds.
 _LONGEST = 7 * 24 * 3600
 _UNITS = {"": 0, "b": 0, "kib": 10, "mib": 20, "gib": 30}
 """Powers of two."""

@@ -72,6 +72,7 @@ ENDED = "ended"
 _SHARE = 0.8
 """The share of the free memory that a check may use."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Chosen: a worker ends at once unless the user's program holds it; then it is killed.
 _ENDING_SECONDS = 2.0
 
 

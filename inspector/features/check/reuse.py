@@ -20,6 +20,7 @@ from ctrace.inspector.features.check.gate_model import SEED, CheckedState, Check
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json
+from ctrace.inspector.grouping import collected
 from ctrace.inspector.knowledge.counting import count, named
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.answers import (
@@ -34,7 +35,9 @@ from ctrace.inspector.runs.circumstances import Circumstances
 
 FOLDER = ".checked"
 """The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""
+# Chosen: a policy has tens of jobs, so this keeps their results for many states of the code.
 _MOST_SAVED = 1000
+# Chosen: notes must not bury the findings; each names a job that ran anyway.
 _MOST_NOTES = 5
 
 
@@ -91,9 +94,7 @@ class Reuse:
     @property
     def notes(self) -> tuple[str, ...]:
         """Why results of this check are not saved, one line for each reason."""
-        reasons: dict[str, list[str]] = {}
-        for key, why in self._not_kept.items():
-            reasons.setdefault(why, []).append(str(key))
+        reasons = collected((why, str(key)) for key, why in self._not_kept.items())
         found = [f"not cached: {', '.join(names)}: {why}" for why, names in reasons.items()]
         more = len(found) - _MOST_NOTES
         if more > 0:

@@ -228,6 +228,7 @@ def _held(session: Session, found: FoundMemory) -> list[HeldLine]:
     return list(held.values())
 
 
+# Chosen: times of equal runs differ, too, above all on a busy machine; less than this is not called a change.
 TIMES_FACTOR = 5.0
 TIMES_SECONDS = 10.0
 """A phase counts as changed if it takes this many times as long and this many seconds longer.
@@ -371,6 +372,7 @@ def counts(changes: tuple[Change, ...]) -> dict[What, dict[ChangeKind, int]]:
     return found
 
 
+# Chosen: a change of torch's settings changes the first of them, and all others follow.
 _MOST_COMPONENTS = 20
 _Key = tuple[str, str, str, int]
 """Cache, graph part, kernel, and which look-up of these it is, from 0."""
@@ -489,6 +491,7 @@ def _fusion_text(group: _Group) -> str:
 
 _ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 """Addresses and ids of objects: no two processes have the same ones."""
+# Chosen: of one or two arguments, the whole text is as short as the difference.
 _MANY = 3
 
 

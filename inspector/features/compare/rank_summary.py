@@ -85,6 +85,7 @@ _NAME = 80
 """A step's name is in the first bytes of its payload."""
 _TIME = re.compile(rb"[A-Z](\d{4} \d\d:\d\d:\d\d)")
 _MISMATCH = "artifact:inductor_spmd_graph_mismatch"
+# Chosen: the report is shown as it is, on a screen or a page; its first lines name what differs.
 _LONGEST = 4_000
 _WRAPPER = ("inner", "_dynamo/external_utils.py")
 """The wrapper that Dynamo puts around one of torch's own modules, such as DDP (2.13, _dynamo/external_utils.py:67)."""

@@ -67,6 +67,7 @@ _LOCAL = re.compile(r"^L\['(\w+)'\]")
 _LATENCY = "Guard latency = "
 _HASHED = re.compile(r"^\[(?P<hash>\w+)\] (?P<name>[^:\n]*): ?(?P<value>.*)$", re.DOTALL)
 _PICKED = re.compile(r"picked_rank_idx=\d+")
+# Chosen: texts of all ranks are in memory at once; what is compared is a digest of the whole text.
 _LONGEST = 2_000
 
 

@@ -11,7 +11,7 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -163,14 +163,7 @@ def _beyond(warm_up: WarmedUp) -> float:
     return sum(max(each - later, 0.0) for each in warm_up.seconds[: max(warm_up.compiled) + 1])
 
 
-def folded(configuration: CompileConfiguration, events: Iterable[Event]) -> Fold:
-    """Return a Fold with these events."""
-    fold = Fold(configuration)
-    for event in events:
-        fold.add(event)
-    return fold
-
-
+# Chosen: how late a measurement appears on the screen; the measured process is not disturbed by reading its file.
 _POLL_SECONDS = 0.1
 _MODULE = "ctrace.inspector.features.time.child.timing_main"
 INTERRUPTED = "interrupted"
@@ -373,6 +366,7 @@ def _load() -> float | None:
 
 _ROUNDS = 9
 """The fewest odd number of rounds whose interval has 99% confidence."""
+# Chosen: twice the compile time of the run and a minute for the start, but never more than five minutes.
 _LEAST_SECONDS = 60.0
 _MOST_SECONDS = 300.0
 

@@ -12,6 +12,7 @@ from ctrace.inspector.features.time.timing_view import Ranking, break_even, comp
 from ctrace.inspector.findings.ratios import RatioVerdict
 from ctrace.inspector.knowledge.counting import count
 
+# Chosen, as is the next one: a reason is one sentence.
 _SHOWN_KERNELS = 3
 _LONG_NAME = 60
 _SMALL = 0.02

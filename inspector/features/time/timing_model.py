@@ -19,8 +19,6 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.findings.ratios import Interval, SpeedComparison
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
-Value = bool | int | float | str
-
 
 class CompileConfiguration(Struct, frozen=True):
     """One way to compile: a mode or a backend, and options of Inductor."""
@@ -70,6 +68,7 @@ class TimingRequest(Struct, frozen=True):
 
 DEFAULT = "default"
 _INDUCTOR = "inductor"
+# Chosen: each configuration is a process that compiles the model; more are a slip in a list with commas.
 _MOST = 32
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ctrace.inspector.features.time.events import SharesMeasured
-from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, TimedPart, Timings
+from ctrace.inspector.features.time.timing_model import MeasuredConfiguration, Timings
 from ctrace.inspector.findings.ratios import Interval, RatioVerdict, quotient, verdict_of
 
 EAGER = "eager"
@@ -249,10 +249,3 @@ def _median(measured: MeasuredConfiguration) -> float:
 def has_failed(measured: MeasuredConfiguration) -> bool:
     """Whether some measurements of a configuration are missing because it failed or was stopped."""
     return bool(measured.failures or measured.stopped)
-
-
-def parts_of(timings: Timings) -> tuple[TimedPart, ...]:
-    """Return all parts of the first configuration, in the order of scenarios."""
-    if timings.configurations:
-        return timings.configurations[0].parts
-    return ()

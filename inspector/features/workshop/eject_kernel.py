@@ -8,13 +8,14 @@ from msgspec import Struct
 from ctrace.inspector.facts.kernels import Kernel, KernelCall, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.free_sizes import generalized
-from ctrace.inspector.features.workshop.kernel_definition import Definition, definition_of
 from ctrace.inspector.features.workshop.kernel_region import (
     CallOfKernel,
     CppKernel,
+    Definition,
     Region,
     RegionTensor,
     accesses,
+    definition_of,
     is_used,
     last_graph,
     node_after,
@@ -32,6 +33,7 @@ from ctrace.inspector.features.workshop.size_expressions import (
 from ctrace.inspector.features.workshop.triton_source import TritonKernel, plain_triton
 from ctrace.inspector.findings.graphs.fx import FxNode
 
+# Chosen: the name is a folder, a module and an operator; Windows allows 260 letters for the whole path.
 _LONGEST = 60
 _LETTERS = ("n", "m", "k", "l", "p", "q")
 

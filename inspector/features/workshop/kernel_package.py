@@ -226,6 +226,7 @@ def _makes_operator(decorator: ast.expr) -> bool:
     return any(name in ast.unparse(decorator) for name in ("triton_op", "custom_op"))
 
 
+# Chosen: below what a person notices between saving a file and its check.
 POLL_SECONDS = 0.3
 _NOISE = 0.03
 """Times of two checks that differ by less are called equal: each is the median of many launches of one process."""

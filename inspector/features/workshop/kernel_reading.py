@@ -22,6 +22,7 @@ _LOADS = {"load"}
 _DESCRIPTOR = {"gather": False, "scatter": True, "load": False, "store": True}
 """Methods of tensor descriptors: whether each writes."""
 _LANGUAGE = ("tl", "triton", "language", "libdevice", "tl_math", "math")
+# Chosen: helpers that call helpers; a recursive one, which Triton refuses, must end here.
 _MOST_DEPTH = 8
 
 
@@ -198,9 +199,6 @@ def _is_language(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in _LANGUAGE
-
-
-_SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "grid", "warmup", "stream")
 
 
 class SourceFile(Struct, frozen=True):

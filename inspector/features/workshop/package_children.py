@@ -17,6 +17,7 @@ from ctrace.inspector.runs.target import ModelTarget
 from ctrace.inspector.runs.tasks import run_task
 
 _CHILDREN = "ctrace.inspector.features.workshop.child"
+# Chosen: the child ends by its own limit and writes what it has; this is for one that hangs in a kernel.
 _SECONDS_TO_END = 30.0
 Observe = Callable[[], None]
 

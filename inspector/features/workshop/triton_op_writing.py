@@ -33,6 +33,7 @@ from ctrace.inspector.features.workshop.kernel_reading import (
 from ctrace.inspector.features.workshop.triton_op_model import JitFunction, JitLaunch, Wrapped
 
 _INTEGERS = ("numel", "size", "stride", "cdiv", "next_power_of_2", "len", "dim", "int")
+# Chosen: assignments from a size to a grid; each step looks one name further up.
 _MOST_STEPS = 6
 _FLOATS = ("eps", "scale", "alpha", "beta", "momentum", "dropout", "prob", "rate")
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
@@ -157,9 +158,7 @@ def reports_of(raw: Raw) -> tuple[Report, ...]:
 
 def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
     """Combine the reports of each site into one break."""
-    sites: dict[int, list[Report]] = {}
-    for report in reports:
-        sites.setdefault(report.site, []).append(report)
+    sites = grouped(reports, lambda report: report.site)
     return tuple(_break(sites[index], raw) for index in sorted(sites))
 
 

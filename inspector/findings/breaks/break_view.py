@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.findings import Break, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Function, Session, Verdict
+from ctrace.inspector.grouping import grouped
 
 
 class RankedBreak(Struct, frozen=True):
@@ -29,9 +30,7 @@ def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, .
 
 def by_user_line(found: Iterable[RankedBreak]) -> tuple[tuple[RankedBreak, ...], ...]:
     """Group breaks by the user's line, which may lead to several places of a library; keep the order."""
-    lines: dict[tuple[str, int], list[RankedBreak]] = {}
-    for each in found:
-        lines.setdefault((each.at.file, each.at.line), []).append(each)
+    lines = grouped(found, lambda each: (each.at.file, each.at.line))
     return tuple(map(tuple, lines.values()))
 
 

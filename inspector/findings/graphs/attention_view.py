@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.passes import Attention, WhyNotFused
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.advice import entries
 
 _CALL = "scaled_dot_product_attention"
@@ -207,9 +208,7 @@ def unfused(session: Session) -> tuple[AttentionGroup, ...]:
 
 def kinds(found: Iterable[AttentionGroup]) -> tuple[AttentionKind, ...]:
     """Group answers that read the same, such as those for the layers of a model."""
-    alike: dict[tuple[str, str], list[AttentionGroup]] = {}
-    for each in found:
-        alike.setdefault((each.sentence, each.title), []).append(each)
+    alike = grouped(found, lambda each: (each.sentence, each.title))
     return tuple(
         AttentionKind(
             *words,

@@ -25,6 +25,7 @@ _POSITIONS = {
 }
 _RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
 """Where passes run in the order of stages: torch prints a joint graph before its passes, its partitions after them."""
+# Chosen: an origin with more lines is the whole model, and says nothing.
 _FEW = 4
 
 

@@ -34,6 +34,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""
+# Chosen: one line of a screen.
 _MOST_OPS = 6
 
 

@@ -423,6 +423,7 @@ def _unpacked(ir: Ir) -> bytes | None:
     return data if unpacking.eof else None
 
 
+# Chosen: a tool that hangs must not stop the command.
 _SECONDS = 60
 _TODO = "pip install triton, which includes nvdisasm"
 

@@ -38,6 +38,7 @@ from ctrace.inspector.facts.stored import text_of
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.findings.graphs.fx import calculated
 from ctrace.inspector.findings.kernels.emitted_code import Emitted, EmittedCall, dotted, parse
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count, named
 from ctrace.inspector.log.raw import Raw, WrittenPart
 from ctrace.inspector.source.stacks import user_lines
@@ -431,9 +432,7 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
     made: dict[tuple[str, Stage], list[Launch]] = {}
     for kernel in kernels:
         made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
-    parts: dict[tuple[str, Stage], list[Fusion]] = {}
-    for fusion in fusions:
-        parts.setdefault((fusion.graph, fusion.stage), []).append(fusion)
+    parts = grouped(fusions, lambda fusion: (fusion.graph, fusion.stage))
     for (graph, stage), fused in parts.items():
         launches = made.get((graph, stage), [])
         known = [each.read + (each.written or 0) for each in launches if each.read is not None]

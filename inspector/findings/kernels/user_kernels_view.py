@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue, Parameter, UserKernel
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 
 _ONE_GRID = 1
@@ -32,21 +33,13 @@ class UserKernelCalls(Struct, frozen=True):
 
 def calls(session: Session) -> tuple[UserKernelCalls, ...]:
     """Return the calls of user-written kernels in order of first appearance; equal calls form a group."""
-    alike: dict[str, list[UserKernel]] = {}
-    for each in session.user_kernels:
-        alike.setdefault(repr(replace(each, operation="", name="")), []).append(each)
+    alike = grouped(session.user_kernels, lambda each: repr(replace(each, operation="", name="")))
     return tuple(_calls(group) for group in alike.values())
 
 
 def _calls(group: list[UserKernel]) -> UserKernelCalls:
     names = dict.fromkeys(each.name for each in group if each.name)
     return UserKernelCalls(group[0], len(group), tuple(names))
-
-
-def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
-    """Return the user-written calls that became a generated kernel; empty if no user wrote the kernel."""
-    key = kernel.graph, kernel.stage, kernel.name
-    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == key)
 
 
 def in_one_line(session: Session) -> str:

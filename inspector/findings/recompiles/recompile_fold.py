@@ -33,6 +33,7 @@ from ctrace.inspector.findings.recompiles.recompile_causes import (
 )
 from ctrace.inspector.findings.recompiles.special_cases import CauseFacts, case_of, cause_key
 from ctrace.inspector.findings.shape_symbols import FixedSize, Symbols
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.advice import advice_on_cause
 from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
 from ctrace.inspector.log.raw import Raw
@@ -427,9 +428,7 @@ def _named(raw: Raw, compile_id: str, place: FunctionPlace, cause: Cause) -> Cau
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     """Keep the first few similar causes and count the rest; a cast of the model changes every parameter."""
-    alike: dict[tuple[CauseKind, str | None, str | None], list[Cause]] = {}
-    for cause in causes:
-        alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
+    alike = grouped(causes, lambda cause: (cause.kind, cause.was, cause.now))
     largest = max(alike.values(), key=len, default=[])
     folded = []
     for members in alike.values():

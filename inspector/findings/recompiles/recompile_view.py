@@ -13,6 +13,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Compilation, Session
 from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 
 
@@ -317,9 +318,7 @@ class Cache(Struct, frozen=True):
 
 def caches(session: Session) -> tuple[Cache, ...]:
     """List the caches that have more than one entry, or that were full for a call."""
-    by_frame: dict[str, list[Compilation]] = {}
-    for each in session.compilations:
-        by_frame.setdefault(each.frame, []).append(each)
+    by_frame = grouped(session.compilations, lambda each: each.frame)
     recompiled = {each.compilation.partition("/")[0] for each in session.recompiles}
     return tuple(
         _cache(frame, entries, session)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.findings.compile_metrics import METRICS, all_metrics
+from ctrace.inspector.findings.compile_time_fold import METRICS, all_metrics
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from tests.support.helpers import Log

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.graph_facts import Graphs
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.stored import Stored
-from ctrace.inspector.findings.compile_metrics import all_metrics
+from ctrace.inspector.findings.compile_time_fold import all_metrics
 from ctrace.inspector.log import reader
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log

@@ -20,11 +20,10 @@ from ctrace.reports.dump.eject_writing import (
     Written,
     cases_file,
     make_folder,
-    packages_in,
+    op_file,
     readme,
     write_package,
 )
-from ctrace.reports.dump.op_file import op_file
 from ctrace.reports.dump.texts import text
 from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.kernel_files_screen import ejected_screen
@@ -65,8 +64,6 @@ def test_a_package_has_the_fixed_names(tmp_path: Path) -> None:
         ]
     )
     assert sorted(each.name for each in done.folder.iterdir()) == sorted(done.files)
-    assert list(packages_in(tmp_path / "ops")) == [done.folder]
-    assert list(packages_in(done.folder)) == [done.folder]
 
 
 def test_a_package_needs_torch_and_triton_alone(tmp_path: Path) -> None:

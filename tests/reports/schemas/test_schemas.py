@@ -12,9 +12,9 @@ import schemas
 import shapes
 import typer.main
 
-from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
+from ctrace.cli.commands import graphs as graphviews
 from ctrace.cli.main import command_line
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document

@@ -15,7 +15,7 @@ from ctrace.inspector.facts.accuracy_facts import (
     Training,
     TrainingStep,
 )
-from ctrace.reports.json.accuracy_json import render_accuracy_json
+from ctrace.reports.json.explain_json import render_accuracy_json
 from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Ir, StageTime
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.kernels_json import built_data, ir_data
-from ctrace.reports.terminal.built_screen import ir_screen, resources_screen, times_screen
+from ctrace.reports.terminal.kernel_detail import ir_screen, resources_screen, times_screen
 from ctrace.reports.wording.kernels_wording import configuration_text
 from tests.support.built import BUILT, SESSION, SOFTMAX
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -17,8 +17,7 @@ from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.features.time.events import Failed
 from ctrace.inspector.features.time.measuring import speed_of
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.terminal.diagnosis_screen import _bounded
-from ctrace.reports.terminal.explain_screen import explain_screen, speed
+from ctrace.reports.terminal.explain_screen import _bounded, explain_screen, speed
 from tests.support import sessions, timings
 from tests.support.compared import NOTHING_COMPARED, RIGHT, WRONG
 from tests.support.golden import WIDTHS, assert_golden, drawn

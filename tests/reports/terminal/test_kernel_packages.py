@@ -143,7 +143,7 @@ def test_tune_screen(width: int):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_wrap_screen(width: int):
-    assert_golden(f"kernels-wrap-{width}.txt", drawn(wrap_screen(MADE, width), width))
+    assert_golden(f"kernels-wrap-{width}.txt", drawn(wrap_screen(MADE), width))
 
 
 def test_noise_is_no_gain():
@@ -251,12 +251,12 @@ def test_foreign_text_is_shown_escaped():
     hostile = replace(WRONG, places=places, device=UNSEEN, notes=(UNSEEN,), not_measured=UNSEEN)
     text = drawn(apply_screen(hostile, UNSEEN, UNSEEN, (f"+{UNSEEN}",)), 80)
     text += drawn(tune_screen(UNSEEN, replace(TUNED, device=UNSEEN), 80, (UNSEEN,)), 80)
-    text += drawn(wrap_screen(replace(MADE, checks=(OperatorCheck(UNSEEN, None, UNSEEN),)), 80), 80)
+    text += drawn(wrap_screen(replace(MADE, checks=(OperatorCheck(UNSEEN, None, UNSEEN),))), 80)
     assert "\x1b" not in text.replace("\n", "")
 
 
 def test_a_wrapped_kernel_without_checks_says_so():
-    text = drawn(wrap_screen(replace(MADE, checks=()), 80), 80)
+    text = drawn(wrap_screen(replace(MADE, checks=())), 80)
     assert text.startswith("WRAPPED, NOT CHECKED")
     assert "none: the model was not run" in text
 
@@ -275,7 +275,7 @@ def test_the_further_lines_of_what_has_a_sign_begin_below_its_first():
         limits=(OperatorLimit("of @triton.autotune, " * 6, applies=True),),
         checks=(OperatorCheck("it holds " * 12, True),),
     )
-    text = drawn(wrap_screen(made, 80), 80).splitlines()
+    text = drawn(wrap_screen(made), 80).splitlines()
     for sign in "!✓":
         at = next(number for number, line in enumerate(text) if line.startswith(f"  {sign} "))
         assert text[at + 1].startswith("    ")

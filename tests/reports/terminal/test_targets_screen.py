@@ -30,9 +30,9 @@ def test_all(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_one(width: int) -> None:
-    assert_golden(f"target-{width}.txt", drawn(target_screen(gpus()["h100"], width), width))
+    assert_golden(f"target-{width}.txt", drawn(target_screen(gpus()["h100"]), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_hostile_one(width: int) -> None:
-    assert_golden(f"target-hostile-{width}.txt", drawn(target_screen(OWN["mine"], width), width))
+    assert_golden(f"target-hostile-{width}.txt", drawn(target_screen(OWN["mine"]), width))

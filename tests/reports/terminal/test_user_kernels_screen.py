@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.kernels_json import user_kernels_data
-from ctrace.reports.terminal.user_kernels_screen import user_kernels_section
+from ctrace.reports.terminal.kernel_detail import user_kernels_section
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.userkernels import ADD, CWD, SESSION
 

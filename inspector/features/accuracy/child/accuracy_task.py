@@ -1,45 +1,311 @@
-"""The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it."""
+"""The child process of `ctrace accuracy`: one compiled call a scenario beside eager, and what is wrong in it.
 
+1. A model is called in each scenario, compiled beside eager, and each of its graphs is judged. Of a program, the first
+   call of each graph that it compiles is, forward and backward.
+2. An error is followed from the kernel that makes it to the result: each later kernel beside float64.
+3. Two promises are tried, bit for bit: the same call twice, and a row alone and in its batch.
+
+A program runs as Python would run it. Where it calls Inductor (2.13, _inductor/compile_fx.py:compile_fx, which
+`torch.compile` imports at each compilation), its graphs are generated with the lines that tell of each kernel. Nothing
+is patched or set before the program itself imports this module of torch, and settings are those of one compilation.
+What it draws, writes and records stays its own: see `modes_off` and `why_not_again`.
+"""
+
+import os
 import platform
+import sys
+import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import ModuleType
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.calls.answering import answer
-from ctrace.inspector.capture.calls.call_tensors import tensors
+from ctrace.inspector.capture.calls.call_tensors import mapped, tensors
 from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.compiler_names import check_mode, settings_of_mode
 from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
 from ctrace.inspector.capture.calls.ways import Call, Way, training
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import disagreeing
 from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun, Traces
+from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.state_copies import Copier, copied
 from ctrace.inspector.capture.comparing.verdicts import Court, EagerBudget
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.imports import Preloaded
+from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
+from ctrace.inspector.capture.core.node_lines import place_of
+from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.accuracy_facts import Accuracy
+from ctrace.inspector.facts.accuracy_facts import LARGEST, Accuracy, PathStep, Promises
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
 from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge
-from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
-from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.kernel_judge import (
+    StoredBuffer,
+    distance,
+    has_nonfinite,
+    stored_nodes,
+    widened,
+    writes_until,
+)
 from ctrace.inspector.features.accuracy.child.kernel_program import drafts, settings_of_run, stage_drafts
+from ctrace.inspector.features.accuracy.child.node_values import (
+    NotComputableError,
+    Values,
+    cannot_repeat,
+    computed,
+    in_program,
+    modes_off,
+    needed,
+)
 from ctrace.inspector.features.accuracy.child.numeric_findings import Findings
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING
-from ctrace.inspector.features.accuracy.child.program_calls import ProgramComparison
-from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import before_passes
 from ctrace.inspector.features.accuracy.child.training_steps import SideBySide, copies
-from ctrace.inspector.features.accuracy.child.watched_kernels import CountingListener, Listener, listening, watched
+from ctrace.inspector.features.accuracy.child.watched_kernels import (
+    CountingListener,
+    Listener,
+    WatchedGraph,
+    listening,
+    watched,
+)
 from ctrace.inspector.processes.machine import memory
 from ctrace.inspector.runs.capture_request import Options, is_inductor
+from ctrace.inspector.runs.tasks import TaskError
+
+_SETTINGS = {
+    "fx_graph_cache": False,
+    "fx_graph_remote_cache": False,
+    "graph_partition": False,
+    "freezing": False,
+    "triton.cudagraphs": False,
+}
+"""Settings under which the code of a graph is generated here, and each kernel is called by it. Random numbers stay
+those that the program has without ctrace."""
+
+
+class FirstCalls(Listener):
+    """Passes on the first call of each graph, of this process, one graph at a time."""
+
+    def __init__(self, inner: Listener) -> None:
+        self._inner = inner
+        self._process = os.getpid()
+        self._seen: set[int] = set()
+        self._current: tuple[WatchedGraph, int] | None = None
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Pass on the call of a graph that was not called before."""
+        me = threading.get_ident()
+        if self._current is not None and self._current[1] != me:
+            return  # another thread is in a graph, whose kernels are compared
+        self._current = None
+        if os.getpid() != self._process or id(graph) in self._seen:
+            return
+        self._seen.add(id(graph))
+        self._current = graph, me
+        with modes_off():
+            self._inner.entered(graph, args, names)
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """Pass on a kernel of it."""
+        if self._current != (graph, threading.get_ident()):
+            return
+        with modes_off():
+            self._inner.called(graph, number, names)
+        if number == len(graph.calls) - 1:
+            self._current = None
+
+
+class ProgramComparison(Findings):
+    """Compares what a program compiles."""
+
+    def __init__(self, request: AccuracyRequest) -> None:
+        super().__init__(request, {})
+        self._counting = CountingListener(self._judge, self._stages)
+        self._is_compiling = threading.local()
+
+    def answered(self, preloaded: Preloaded) -> Accuracy:
+        """Run the program to its end, and say what was wrong in it.
+
+        Raises:
+            TargetError: it compiles nothing.
+            TaskError: it ends with an exception before it compiles anything.
+        """
+        capture = self._request.capture
+        self._stages.is_active = True
+        self._judge.scenario = self._stages.scenario = "program"
+        with (
+            watch_imports() as when,
+            ExitStack() as patches,
+            in_program(),
+            listening(FirstCalls(self._counting)),
+        ):
+            when("torch._inductor.compile_fx", partial(self._patch, patches))
+            self._program = ending_of(lambda: run_program(capture, preloaded))
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        name = capture.typed or capture.path or str(capture.module)
+        if not self._graphs:
+            if self._program != ENDED_WELL:
+                raise TaskError(
+                    f"{name} ended before it compiled anything: {self._program}", "first run it in plain Python"
+                )
+            what = f"{name} compiled nothing with Inductor, so there are no kernels to compare"
+            raise TargetError(what, "call what torch.compile returns, or name a model: ctrace accuracy file.py:name")
+        if not self._counting.graphs:
+            self._not_compared["the program", "no compiled graph was called"] = None
+        self._kernels, self._runs = self._counting.kernels, self._counting.graphs
+        self._not_compared |= self._counting.failed
+        fine = Judgement.UNDECIDED if self._stages.not_compared else Judgement.FINE
+        self._verdicts.append(Judgement.WRONG if self._stages.wrong else fine)
+        return self._found()
+
+    def _patch(self, patches: ExitStack, module: ModuleType) -> None:
+        self._graphs = patches.enter_context(watched())
+        self._before = patches.enter_context(before_passes())
+        patches.enter_context(patched(module, "compile_fx", self._compiling(module.compile_fx, module)))
+
+    def _compiling(self, original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+        inner = module.compile_fx_inner
+
+        def compile_fx(
+            model_: Any, example_inputs_: Any, inner_compile: Any = inner, config_patches: Any = None, **others: Any
+        ) -> Any:
+            import torch
+
+            is_nested = getattr(self._is_compiling, "is_set", False)
+            if is_nested or inner_compile is not inner or not isinstance(model_, torch.fx.GraphModule):
+                return original(model_, example_inputs_, inner_compile, config_patches, **others)
+            settings = {**(config_patches or {}), **_SETTINGS}
+
+            def compile_it(graph: Any, inputs: Any, more: dict[str, Any]) -> Callable[..., Any]:
+                from torch._functorch import config as of_autograd
+
+                with self._compiling_here(), of_autograd.patch(enable_autograd_cache=False):
+                    found: Callable[..., Any] = original(graph, inputs, inner_compile, {**settings, **more}, **others)
+                    return found
+
+            return self._stages.compiled(model_, example_inputs_, compile_it, once=True)
+
+        return compile_fx
+
+    @contextmanager
+    def _compiling_here(self) -> Iterator[None]:
+        self._is_compiling.is_set = True
+        try:
+            yield
+        finally:
+            self._is_compiling.is_set = False
+
+
+class Digests(Listener):
+    """Keeps a checksum of what each kernel wrote."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, tuple[int, ...]]] = []
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """Add the checksums of a call."""
+        call = graph.calls[number]
+        values = [names[each] for each in dict.fromkeys(call.writes.values()) if each in names]
+        self.found.append((call.name, tuple(_checksum(each) for each in values)))
+
+
+def run_to_run(promises: Promises, first: Digests, second: Digests) -> Promises:
+    """Compare two equal calls."""
+    for (name, one), (_, other) in zip(first.found, second.found, strict=False):
+        if one != other:
+            return replace(promises, run_to_run=False, run_to_run_broken_by=name)
+    return replace(promises, run_to_run=len(first.found) == len(second.found))
+
+
+def row_alone(call: Call) -> Call | None:
+    """Return a call with the first row of each tensor that has the size of the batch; None: there is no batch."""
+    rows = [each.shape[0] for each in tensors(call) if each.dim()]
+    if not rows or rows[0] < 2:
+        return None
+    return mapped(call, lambda each: each[:1].clone() if each.dim() and each.shape[0] == rows[0] else each)
+
+
+def batch_invariant(promises: Promises, whole: CallResults, alone: CallResults, batch: int) -> Promises:
+    """Compare the first row of each result with that of a call with this row."""
+    import torch
+    from torch.utils import _pytree
+
+    pairs = [
+        (one[:1], other)
+        for one, other in zip(_pytree.tree_leaves(whole.outputs), _pytree.tree_leaves(alone.outputs), strict=False)
+        if isinstance(one, torch.Tensor) and one.dim() and one.shape[0] == batch and one[:1].shape == other.shape
+    ]
+    if not pairs:
+        return promises
+    return replace(promises, batch_invariant=all(_checksum(one) == _checksum(other) for one, other in pairs))
+
+
+def _checksum(value: Any) -> int:
+    import torch
+
+    if isinstance(value, tuple | list):
+        return zlib.crc32(repr(list(map(_checksum, value))).encode())
+    if not isinstance(value, torch.Tensor):
+        return zlib.crc32(repr(value).encode())
+    flat = value.detach().cpu().contiguous().reshape(-1)
+    if not flat.numel():
+        return 0
+    return zlib.crc32(flat.view(torch.uint8).numpy().tobytes())
+
+
+class ErrorPath(Listener):
+    """Computes one graph in float64, from its inputs on, beside a compiled call."""
+
+    def __init__(self, graph: WatchedGraph, first: int) -> None:
+        self.steps: list[PathStep] = []
+        self._graph = graph
+        self._first = first
+        self._truth: Values = {}
+        self._is_done = False
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Take the inputs in float64."""
+        if graph is self._graph and not self._is_done:
+            placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
+            self._truth = {node: widened(each) for node, each in zip(placeholders, args, strict=False)}
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """Compare what a kernel stored; random numbers are those that were drawn."""
+        if graph is not self._graph or self._is_done:
+            return
+        call = graph.calls[number]
+        worst, at = 0.0, None
+        for node, value in stored_nodes(graph, number, names).items():
+            try:
+                if cannot_repeat(node) is not None:
+                    raise NotComputableError(str(node))
+                nodes = needed([node, *writes_until(graph, number, node)], self._truth)
+                self._truth.update(computed(graph.module, nodes, self._truth, Float64(), lambda each: each))
+            except Exception:  # no float64 of it can be had: later kernels are compared from what was stored
+                self._truth[node] = widened(value)
+            if not isinstance(value, tuple | list):
+                error = distance(value, self._truth[node])
+                worst, at = max((worst, at), (error, node), key=lambda each: each[0])
+        if number >= self._first and at is not None and not call.is_view:
+            file, line, _ = place_of(at)
+            where = None if file is None else f"{file}:{line}"
+            self.steps.append(PathStep(call.name, where, worst if worst <= LARGEST else None))
+        self._is_done = number == len(graph.calls) - 1
+
 
 _SEED = 20
 """Each call starts with the same random numbers, eager and compiled."""

@@ -38,10 +38,12 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import (
 )
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
+# Chosen: near ties can be estimated from 4 or more (`comparing/judgement.py`), and each call takes as long as eager.
 _NOISY = 6
 _MOST_TRIED = 8
 """Nodes of a line whose value is replaced, one after the other."""
 _NODE = "CompiledFunctionBackward"
+# Chosen: how many steps of autograd, such as views, may lie between a result and its node.
 _DEEPEST = 3
 _NOISE = 0.1
 """The share of a gradient that rounding makes up, from which on a wrong value looks like a right one."""

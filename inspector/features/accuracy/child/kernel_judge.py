@@ -3,7 +3,7 @@
 A kernel's results are compared one stored buffer at a time, with the FX nodes that compute this buffer from what the
 kernel read. The rule is that of whole models (`comparing/judgement.py`): eager computes the same nodes in the model's
 own dtypes and in float64; the distance of eager from float64, and of eager calls that round each operation once more
-at random (in proportion to the value, and sums by their partial sums: `rounded_sums.py`), is what rounding explains,
+at random (in proportion to the value, and sums by their partial sums), is what rounding explains,
 and five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens
 the limit by as much as it widens eager's own error, and no tolerance has to be chosen.
 
@@ -12,6 +12,13 @@ inputs. A kernel may use a value before it rounds it to store it, so a buffer is
 
 Memory that nodes write into, such as an input of the graph, is judged as it is after the last of them that the kernel
 computes. A node that comes before a write gets what was there before, also if its kernel runs later: it is then wrong.
+
+Eager adds up in pairs, or in many partial sums, and is close to the exact sum by its algorithm, not by luck; a kernel
+may add one term after the other, and is no less right. Its rounding errors follow from the partial sums S_k that it
+goes through: each addition rounds one of them, by at most 2^-24 of it, at random. So a sum of n terms is off by about
+2^-24 times the root of the sum of all S_k^2: of n/3 times the result if all terms have one sign, of little more than
+the terms if they cancel on the way. A constant or a number of terms would be too much for the one or too little for
+the other.
 """
 
 import math
@@ -22,7 +29,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.calls.call_tensors import with_memory
-from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic, operation
 from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
 from ctrace.inspector.capture.comparing.judgement import (
     HOPELESS,
@@ -32,7 +39,7 @@ from ctrace.inspector.capture.comparing.judgement import (
     Judgement,
     judged,
 )
-from ctrace.inspector.capture.comparing.precision import precision_of
+from ctrace.inspector.capture.comparing.precision import FLOAT32, FLOAT64, precision_of
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
@@ -44,9 +51,46 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     needed,
     writes_of,
 )
-from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedCall, WatchedGraph
 from ctrace.inspector.processes.machine import memory
+
+_SUMS = ("sum", "mean", "cumsum")
+
+
+class NoisySums(Noisy):
+    """Noisy arithmetic, in which the order of additions counts."""
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = super()._run(func, args, kwargs)
+        precision = precision_of(getattr(result, "dtype", None))
+        if operation(func) not in _SUMS or precision is None or result.is_complex() or not args[0].numel():
+            return result
+        roundoff = FLOAT64.roundoff if precision is FLOAT64 else FLOAT32.roundoff
+        import torch
+
+        size = rounding_of(operation(func), args, result) * roundoff
+        generator = self._generator(result.device)
+        noise = torch.randn(size.shape, generator=generator, dtype=size.dtype, device=size.device)
+        return (result.double() + noise * size).to(result.dtype)
+
+
+def rounding_of(name: str, args: Any, result: Any) -> Any:
+    """Return the root of the sum of the squares of all partial sums, for each sum of a result."""
+    terms = args[0].double()
+    dims = args[1] if len(args) > 1 and args[1] is not None else None
+    if name == "cumsum":
+        return terms.cumsum(dims).square().cumsum(dims).sqrt()
+    terms = terms if terms.dim() else terms.reshape(1)
+    if dims is None or dims == []:
+        dims = list(range(terms.dim()))
+    reduced = sorted(each % terms.dim() for each in ([dims] if isinstance(dims, int) else dims))
+    kept = [each for each in range(terms.dim()) if each not in reduced]
+    rows = terms.permute(*kept, *reduced).flatten(len(kept))
+    found = rows.cumsum(-1).square().sum(-1).sqrt()
+    if name == "mean":
+        found = found / rows.shape[-1]
+    return found.reshape(result.shape)
+
 
 MOST_LOCATED = 12
 """How many wrong buffers are kept with their inputs, and taken apart; more of one cause say nothing new."""
@@ -60,6 +104,7 @@ _FLIPPED = 0.02
 _PART = 16
 """By which part of the free memory inputs are bounded: eager, float64 and noisy values of a kernel, some of which are
 twice as large, exist at once."""
+# Chosen: below this, asking the machine for its free memory costs more than it can save.
 _SMALL = 16 << 20
 _UNKNOWN = "it is not known which operation of the graph it computes"
 _NOT_FINITE = "eager has NaN or infinity where float64 has not, too"

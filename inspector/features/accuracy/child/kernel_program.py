@@ -34,6 +34,7 @@ from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, W
 
 _MOST_BYTES = 200_000
 """The longest text of real inputs; nobody wants a longer one in an issue."""
+# Chosen: so many numbers can be read in an issue; more of them are drawn at random instead.
 _FEW = 16
 _WRONG = "the compiled result is wrong"
 _COMPARISON = """\

@@ -31,6 +31,7 @@ from ctrace.inspector.features.accuracy.child.stage_reasons import StageReasons
 from ctrace.inspector.features.accuracy.child.training_steps import StepsTrained
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedGraph
 
+# Chosen: each reason is a compilation of its own, and the worst findings come first.
 _MOST_REASONS = 3
 
 

@@ -54,6 +54,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
 from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
+# Chosen, as in `backward_graphs.py`.
 _NOISY = 6
 BETWEEN = "a stage between Dynamo's graph and the kernels"
 _PASSES = "post-grad passes"

@@ -38,7 +38,9 @@ from ctrace.inspector.facts.accuracy_facts import LARGEST, FirstNonfinite, Train
 from ctrace.inspector.features.accuracy.child.kernel_judge import has_nonfinite
 from ctrace.inspector.runs.tasks import TaskError
 
+# Any number will do: steps in eager and compiled begin with the same one.
 _SEED = 20
+# The default of `torch.optim.AdamW` (2.13).
 _RATE = 1e-3
 _GROWN = 100.0
 """How many times further than after its first step the changed bit has to be, before steps count as chaotic: rounding

@@ -28,6 +28,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.inductor.record_passes import lines_of_replacements
 from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
 from ctrace.inspector.features.accuracy.child.node_values import writes_of
+from ctrace.inspector.grouping import collected
 
 _MARKER = re.compile(r"\s*# \[Provenance debug handles\] (?P<name>.*):ctrace(?P<number>\d+)$")
 _LAUNCH = re.compile(r"^\s*(?P<name>\w+)(?:\.run)?\(", re.MULTILINE)
@@ -315,9 +316,7 @@ def _copies(lowering: Any) -> dict[str, Any]:
 
 
 def _finished(graph: WatchedGraph) -> dict[Any, int]:
-    by_name: dict[str, list[Any]] = {}
-    for node, name in graph.buffers.items():
-        by_name.setdefault(name, []).append(node)
+    by_name = collected((name, node) for node, name in graph.buffers.items())
     found: dict[Any, int] = {}
     writing = {each for nodes in writes_of(graph.module.graph).to.values() for each in nodes}
     for number, call in enumerate(graph.calls):

@@ -1,44 +1,484 @@
 """The measuring process: load the model, time each part of each scenario, and append the results to a file.
 
-Compare the results of a compiled call with those in eager, as one number.
+1. The model is compiled with a configuration; its graphs, breaks and CUDA graphs are reported, why torch skips CUDA
+   graphs, which it decides while it compiles, and what it prints while it autotunes, which stays out of the terminal.
+2. Results of a compiled call are compared with those in eager, as one number, and the peak memory of a call's tensors
+   is measured.
+3. Rounds of eager and compiled calls are timed (`capture/calls/timed_rounds.py`).
+4. After all rounds, torch's profiler shows where the time of a call goes. It slows the program down, so these times are
+   shares of a slower call, not parts of the measured one. Names of ranges are torch's: `TorchDynamo Cache Lookup`
+   (csrc/dynamo/eval_frame_cpp.cpp), `Torch-Compiled Region` (_dynamo/convert_frame.py), `## Call CompiledFxGraph`
+   (_inductor/output_code.py), read in 2.11 to 2.13.
+
+Torch passes each reason for no CUDA graph to `log_cudagraph_skip_and_bump_counter` (_inductor/cudagraph_utils.py, 2.11
+to 2.13). The modules that decide import this function by name, so it is patched in each of them.
+
+Torch writes its table of choices and their statistics to stderr (2.11 to 2.15, _inductor/select_algorithm.py:
+`log_results`, `_log_autotune_choices_stats`). Both only print and log, after the choices were timed.
 """
 
+import ast
+import gc
+import io
 import math
 import os
 import platform
+import statistics
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
-from functools import partial
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from functools import partial, wraps
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls import stopwatch
 from ctrace.inspector.capture.calls.answering import place_of_failure
 from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import called
-from ctrace.inspector.capture.calls.compiler_names import check_backend
+from ctrace.inspector.capture.calls.compiler_names import check_backend, check_mode, enables_cuda_graphs
 from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.stopwatch import synchronizer
 from ctrace.inspector.capture.calls.timed_rounds import Bench, Compilations, run_rounds, warm_up
-from ctrace.inspector.capture.calls.ways import Way, gradients, training
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
 from ctrace.inspector.capture.comparing.compare_results import leaves
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import NO_MESSAGE, message, traceback_text, type_name
-from ctrace.inspector.capture.core.imports import Preloaded
-from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.child.compiling import (
-    Skips,
-    autotuning_recorded,
-    check_configuration,
-    compiled,
-    outcome,
-    peak_of,
+from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.isolation.profiled_memory import cpu_peak
+from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.features.time.events import (
+    SIDES,
+    AutotuningPrinted,
+    Compiled,
+    Differed,
+    Done,
+    Event,
+    Failed,
+    KernelUsed,
+    Noted,
+    Peaks,
+    Setup,
+    SharesMeasured,
+    Skipped,
+    line_of,
 )
-from ctrace.inspector.features.time.child.shares import shares_of
-from ctrace.inspector.features.time.events import Differed, Done, Event, Failed, Noted, Peaks, Setup, line_of
-from ctrace.inspector.features.time.timing_model import TimingRequest
+from ctrace.inspector.features.time.timing_model import CompileConfiguration, TimingRequest
+from ctrace.inspector.runs.capture_request import Options
+
+_SECONDS = 0.1
+"""Total length of the profiled calls; each call produces many events."""
+# Chosen: shares of a call do not get better beyond this, and the profiler keeps each event.
+_MOST_CALLS = 20
+_CPP = "cpp_fused"
+_GUARDS, _RUNTIME, _WRAPPER, _LAUNCHES, _OPS, _KERNELS = "guards", "runtime", "wrapper", "launches", "ops", "kernels"
+_RUNTIME_NAMES = ("Torch-Compiled Region", "Pregraph bytecode", "AOTDispatcher", "CompiledFunction", "Graph bytecode")
+_LAUNCH_NAMES = (
+    *("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset"),
+    *("hipLaunch", "hipModuleLaunch", "hipGraphLaunch", "hipExtModuleLaunch"),
+)
+# Chosen: the comparison of two configurations names three of them; the rest is there for --json.
+_MOST_KERNELS = 200
+
+
+class _Range(Struct, frozen=True):
+    name: str
+    start: int
+    end: int
+
+
+def shares_of(bench: Bench, side: int) -> SharesMeasured:
+    """Profile calls of one side, and add up the time of each kind of range."""
+    from torch.profiler import ProfilerActivity, profile
+
+    count = max(1, min(int(_SECONDS / bench.single[side]), _MOST_CALLS))
+    activities = [ProfilerActivity.CPU]
+    on_gpu = bench.device == "cuda"
+    if on_gpu:
+        activities.append(ProfilerActivity.CUDA)
+    calls, wait = bench.calls(count), synchronizer(bench.device)
+    with _marked_cpp_kernels(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch 2.11 warns about profiler cycles; there is only one here
+        with profile(activities=activities):  # the first profile of a process initializes the profiler
+            bench.run(side, calls[:1])
+            wait()
+        with profile(activities=activities) as profiled:
+            seconds = _timed(bench, side, calls, on_gpu=on_gpu)
+            wait()
+    kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
+    events = list(kineto.events()) if kineto is not None else []
+    return _shares(bench, side, seconds, count, events, on_gpu=on_gpu)
+
+
+def _timed(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> float:
+    """Return the seconds of a call: the median on a CPU; the mean on a GPU, which runs asynchronously."""
+    if on_gpu:
+        return bench.run(side, calls) / len(calls)
+    return statistics.median(bench.run(side, [call]) for call in calls)
+
+
+def _shares(bench: Bench, side: int, seconds: float, count: int, events: list[Any], *, on_gpu: bool) -> SharesMeasured:
+    cpu, gpu = _split(events)
+    own = {name: _per_call(times, count) for name, times in _own_times(cpu).items()}
+
+    def each(kind: str) -> float:
+        return sum(time for name, (time, _) in own.items() if _kind(name) == kind) / 1e9
+
+    measured = SharesMeasured(
+        scenario=bench.scenario,
+        part=bench.part,
+        side=SIDES[side],
+        call=seconds,
+        ops=each(_OPS),
+        kernel_list=tuple(_kernels(cpu, gpu, count, on_gpu=on_gpu)),
+    )
+    if side == 1:  # compiled
+        measured = replace(measured, guards=each(_GUARDS), runtime=each(_RUNTIME), wrapper=each(_WRAPPER))
+    if not on_gpu:
+        return replace(measured, kernels=each(_KERNELS))
+    launched = sum(number for name, (_, number) in own.items() if _kind(name) == _LAUNCHES)
+    measured = replace(measured, launches=each(_LAUNCHES), launched=launched)
+    busy = _busy(gpu) if gpu else None
+    if busy is None:
+        return measured
+    kernels = busy / count / 1e9
+    return replace(measured, kernels=kernels, gaps=max(seconds - kernels, 0.0))
+
+
+def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
+    """Return the CPU's ranges, keyed by thread, and the GPU's ranges."""
+    cpu: dict[int, list[_Range]] = defaultdict(list)
+    gpu: list[_Range] = []
+    for event in events:
+        found = _Range(event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
+        if "CPU" in str(event.device_type()):
+            cpu[event.start_thread_id()].append(found)
+        elif not _is_annotation(event, found.name):
+            gpu.append(found)
+    return cpu, gpu
+
+
+def _is_annotation(event: Any, name: str) -> bool:
+    """Whether a GPU event only repeats a range of the program, and is not work on the GPU."""
+    is_marked = getattr(event, "is_user_annotation", None)
+    return (is_marked is not None and is_marked()) or _kind(name) in (_GUARDS, _RUNTIME, _WRAPPER)
+
+
+def _own_times(cpu: dict[int, list[_Range]]) -> dict[str, list[int]]:
+    """Return the nanoseconds of each range, without those of nested ranges, keyed by name and in order."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for ranges in cpu.values():
+        for each, inside in _nested(ranges):
+            found[each.name].append((each.start, max(each.end - each.start - inside, 0)))
+    return {name: [time for _, time in sorted(times)] for name, times in found.items()}
+
+
+def _per_call(times: Sequence[int], calls: int) -> tuple[float, float]:
+    """Return the nanoseconds of a range in one call, and how often it occurs there.
+
+    If every call has the range equally often, add up the median of its first occurrences in all calls, the median of
+    its second ones, and so on: a call that another process interrupts then changes nothing.
+    """
+    each, left = divmod(len(times), calls)
+    if left:
+        return sum(times) / calls, len(times) / calls
+    return sum(statistics.median(times[index::each]) for index in range(each)), float(each)
+
+
+def _nested(ranges: list[_Range]) -> Iterator[tuple[_Range, int]]:
+    """Yield each range of a thread with the nanoseconds of the ranges directly inside it."""
+    open_: list[tuple[_Range, int]] = []
+    for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+        while open_ and open_[-1][0].end <= each.start:
+            yield open_.pop()
+        if open_:
+            outer, inside = open_[-1]
+            open_[-1] = outer, inside + min(each.end, outer.end) - each.start
+        open_.append((each, 0))
+    yield from reversed(open_)
+
+
+def _kind(name: str) -> str:
+    if name.startswith("TorchDynamo Cache Lookup"):
+        return _GUARDS
+    if name.startswith(_RUNTIME_NAMES):
+        return _RUNTIME
+    if name.startswith("## Call CompiledFxGraph"):
+        return _WRAPPER
+    if name.startswith(_LAUNCH_NAMES):
+        return _LAUNCHES
+    if name.startswith(_CPP):
+        return _KERNELS
+    return _OPS if "::" in name else ""
+
+
+def _busy(gpu: list[_Range]) -> int:
+    """Return the nanoseconds in which the GPU runs at least one kernel."""
+    busy, until = 0, 0
+    for each in sorted(gpu, key=lambda one: one.start):
+        busy += max(each.end - max(each.start, until), 0)
+        until = max(until, each.end)
+    return busy
+
+
+def _kernels(cpu: dict[int, list[_Range]], gpu: list[_Range], count: int, *, on_gpu: bool) -> Iterator[KernelUsed]:
+    """Yield the kernels of a call, the longest first: the GPU's, or C++ kernels and the outermost ops."""
+    totals: dict[str, list[int]] = defaultdict(list)
+    if on_gpu:
+        for each in sorted(gpu, key=lambda one: one.start):
+            totals[each.name].append(each.end - each.start)
+    else:
+        for each in _outermost_work(cpu):
+            totals[each.name].append(each.end - each.start)
+    largest = sorted(totals.items(), key=lambda item: -sum(item[1]))
+    for name, times in largest[:_MOST_KERNELS]:
+        seconds, number = _per_call(times, count)
+        yield KernelUsed(name[:300], number, seconds / 1e9)
+
+
+def _outermost_work(cpu: dict[int, list[_Range]]) -> Iterator[_Range]:
+    """Yield ops and C++ kernels that are not inside another one."""
+    for ranges in cpu.values():
+        until = 0
+        for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+            if _kind(each.name) in (_OPS, _KERNELS) and each.start >= until:
+                until = each.end
+                yield each
+
+
+@contextmanager
+def _marked_cpp_kernels() -> Iterator[None]:
+    """Make Inductor's C++ kernels appear in the profile: wrap the functions of wrapper modules that call them."""
+    with ExitStack() as restored:
+        codecache = sys.modules.get("torch._inductor.codecache")
+        for module in [] if codecache is None else codecache.PyCodeCache.modules:
+            names = vars(module)
+            kept = {name: value for name, value in names.items() if name.startswith(_CPP) and callable(value)}
+            restored.callback(names.update, kept)
+            names.update({name: _marked(name, value) for name, value in kept.items()})
+        yield
+
+
+def _marked(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    from torch.profiler import record_function
+
+    def call(*arguments: Any) -> Any:
+        with record_function(name):
+            return kernel(*arguments)
+
+    return call
+
+
+def peak_of(bench: Bench, side: int) -> int | None:
+    """Return the bytes allocated at a call's peak, minus those allocated before the call, or None if unknown."""
+    import torch
+
+    gc.collect()
+    calls = bench.calls(1)
+    if bench.device == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        bench.run(side, calls)
+        torch.cuda.synchronize()
+        return int(torch.cuda.max_memory_allocated() - before)
+    return cpu_peak(lambda: bench.run(side, calls))
+
+
+def pool_bytes() -> int | None:
+    """Return the bytes in private memory pools, which CUDA graphs own, or None if no GPU is used."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return None
+    segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()
+    return sum(int(each["total_size"]) for each in segments if tuple(each.get("segment_pool_id", (0, 0))) != (0, 0))
+
+
+_FUNCTION = "log_cudagraph_skip_and_bump_counter"
+_MODULES = ("cudagraph_utils", "output_code", "compile_fx", "cudagraph_trees")
+_SLOW_PATH = "Unable to hit fast path of CUDAGraphs"
+"""How _inductor/cudagraph_trees.py (2.11 to 2.15) warns of a call that runs without its CUDA graph."""
+
+
+class Skips:
+    """The reasons, each with the number of skips."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record reasons in this block. If torch has moved the function, only torch's counter shows that it skips."""
+        import torch._inductor.compile_fx
+        import torch._inductor.cudagraph_trees
+        import torch._inductor.cudagraph_utils
+        import torch._inductor.output_code  # noqa: F401
+
+        with ExitStack() as active:
+            original = getattr(sys.modules["torch._inductor.cudagraph_utils"], _FUNCTION, None)
+
+            def record_skip(message: str) -> Any:
+                self.reasons[str(message)] += 1
+                if original is None:
+                    return None
+                return original(message)
+
+            for name in _MODULES:
+                module = sys.modules[f"torch._inductor.{name}"]
+                if hasattr(module, _FUNCTION):
+                    active.enter_context(patched(module, _FUNCTION, record_skip))
+            active.enter_context(patched(warnings, "showwarning", self._noting_warning(warnings.showwarning)))
+            yield
+
+    def _noting_warning(self, original: Any) -> Any:
+        def shown(message: Any, *arguments: Any, **named: Any) -> None:
+            if _SLOW_PATH in str(message):
+                self.reasons[str(message)] += 1
+            else:
+                original(message, *arguments, **named)
+
+        return shown
+
+
+def check_configuration(configuration: CompileConfiguration) -> None:
+    """Refuse a mode or option that this torch does not know, before the model is loaded.
+
+    Raises:
+        TargetError: there is no such mode or option, or the option does not accept the value.
+    """
+    check_mode(configuration.mode, option="mode")
+    inductor_options(configuration)
+
+
+def inductor_options(configuration: CompileConfiguration) -> dict[str, Any]:
+    """Return the options with the names and types of Inductor's config.
+
+    Raises:
+        TargetError: there is no such option, or its value has another type.
+    """
+    if not configuration.options:
+        return {}
+    from torch._inductor import list_options
+
+    known = {name.replace("-", "_"): name for name in list_options()}
+    return {name.replace("-", "_"): _value(name, text, known) for name, text in configuration.options.items()}
+
+
+def _value(name: str, text: str, known: dict[str, str]) -> Any:
+    from torch._inductor import config
+
+    key = name.replace("-", "_")
+    if key not in known:
+        todo = did_you_mean(key, known, "torch._inductor.list_options() lists them")
+        raise TargetError(f"--options {name}: Inductor has no such option", todo)
+    value, default = _read(text), config.get_config_copy()[key]
+    is_number = isinstance(default, float) and isinstance(value, int)
+    if default is not None and type(value) is not type(default) and not is_number:
+        what = f"--options {name}={text}: not a value of type {type(default).__name__}"
+        raise TargetError(what, f"its default is {default!r}")
+    return value
+
+
+def _read(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def compiled(model: Any, options: Options, configuration: CompileConfiguration) -> Any:
+    """Return the compiled model; nothing compiles before its first call."""
+    import torch
+
+    arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+    if configuration.backend is not None:
+        arguments["backend"] = configuration.backend
+    chosen = inductor_options(configuration)
+    if chosen:  # torch.compile takes a mode or options, not both
+        from torch._inductor import list_mode_options
+
+        mode = configuration.mode or "default"
+        arguments["options"] = {**list_mode_options().get(mode, {}), **chosen}
+    elif configuration.mode is not None:
+        arguments["mode"] = configuration.mode
+    return torch.compile(model, **arguments)
+
+
+def uses_cuda_graphs(configuration: CompileConfiguration) -> bool:
+    """Whether the configuration enables CUDA graphs."""
+    return enables_cuda_graphs(configuration.backend, configuration.mode, inductor_options(configuration))
+
+
+def outcome(configuration: CompileConfiguration, compilations: Compilations, skips: Skips, device: str) -> Compiled:
+    """Return what torch.compile did in all calls so far."""
+    from torch._dynamo.utils import counters
+
+    recorded = compilations.recordings
+    if not uses_cuda_graphs(configuration):
+        state = "off"
+    elif device != "cuda":
+        state = "not_on_cpu"
+    else:
+        skipped = sum(skips.reasons.values()) or int(counters["inductor"]["cudagraph_skips"])
+        state = {(True, True): "partly", (True, False): "recorded", (False, True): "skipped"}.get(
+            (bool(recorded), bool(skipped)), "unknown"
+        )
+    return Compiled(
+        graphs=int(counters["stats"]["unique_graphs"]),
+        breaks=sum(counters["graph_break"].values()),
+        cuda_graphs=state,
+        recordings=recorded,
+        pool=pool_bytes() if recorded else None,
+        skips=tuple(Skipped(" ".join(reason.split())[:600], times) for reason, times in skips.reasons.most_common(8)),
+    )
+
+
+@contextmanager
+def autotuning_recorded(record: Callable[[Event], None]) -> Iterator[None]:
+    """Record what torch prints of autotuning in this block; a torch that prints it elsewhere prints it as usual."""
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            for owner, name in (
+                (module.AlgorithmSelectorCache, "log_results"),
+                (module, "_log_autotune_choices_stats"),
+            ):
+                original = getattr(owner, name, None)
+                if original is not None:
+                    patches.enter_context(patched(owner, name, _recorded(original, record, owner)))
+
+        when = patches.enter_context(watch_imports())
+        when("torch._inductor.select_algorithm", install)
+        yield
+
+
+def _recorded(original: Callable[..., Any], record: Callable[[Event], None], owner: Any) -> Any:
+    @wraps(original)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        text = io.StringIO()
+        try:
+            with redirect_stderr(text):
+                return original(*args, **kwargs)
+        finally:
+            if text.getvalue():
+                record(AutotuningPrinted(text.getvalue()))
+
+    if isinstance(owner, type):
+        return staticmethod(recorded)
+    return recorded
+
 
 RANDOM = "two eager calls differ, too"
 

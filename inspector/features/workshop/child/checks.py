@@ -25,6 +25,7 @@ _AROUND = 1024
 _GUARD = {"float": float("nan"), "int": 113}
 _BFLOAT16_NAN = 0x7FC0
 """NaN as the interpreter keeps it: a bfloat16 is an integer there (3.6 and 3.7, triton/runtime/interpreter.py)."""
+# No number of a program: those count from 0.
 _SEVERAL = -1
 
 

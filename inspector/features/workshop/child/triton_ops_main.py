@@ -42,6 +42,7 @@ from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.knowledge.torch_names import KERNEL_ANALYSIS
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
+# Chosen: the first lines of an exception; a screen has one line for it.
 _LONG = 300
 _CLOSE = 1e-5
 """The largest relative difference between the interpreter and PyTorch: both compute float32, in another order."""

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.bytecode_facts import Code, Constant, Instruction, Rewritten
-from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import (
+    KeptInstruction,
+    Pair,
+    align,
+    apply,
+    diff,
+    explained,
+    function_codes,
+    taken_over,
+)
 from ctrace.inspector.features.bytecode.opcodes import index_at
-from ctrace.inspector.features.bytecode.ownership import KeptInstruction, Pair, align, apply, diff, taken_over
 from ctrace.inspector.features.bytecode.stackwalk import walked
 from ctrace.inspector.source.disassembly import disassembled
 from tests.support.helpers import recorded

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ctrace.inspector.features.compare.lowered_collectives import first_lowered_difference
 from ctrace.inspector.features.compare.rank_summary import Apart
-from ctrace.inspector.features.compare.ranks_of_job import first_difference
+from ctrace.inspector.features.compare.ranks_of_job import first_difference, first_lowered_difference
 from ctrace.inspector.features.compare.record_content import RankItem, communicated, items_of
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import LogEntry

@@ -15,7 +15,7 @@ from ctrace.inspector.facts.cluster_facts import (
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks_of_job import Divergence
-from ctrace.inspector.features.compare.sent_in_order import first_difference_in_order
+from ctrace.inspector.features.compare.world_job import first_difference_in_order
 from ctrace.inspector.log.folders import LogFile
 
 LOG = LogFile(Path("trace.log"), 0, 0)

@@ -8,7 +8,6 @@ from msgspec import to_builtins
 
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import Done, Event, Noted, Setup, TimingResults, line_of
-from ctrace.inspector.features.time.measuring import folded
 from ctrace.inspector.features.time.timing_model import CompileConfiguration, TimingRequest
 from ctrace.inspector.features.time.timing_view import break_even, breakdowns, crowd, fixed_costs
 from ctrace.inspector.findings.ratios import RatioVerdict
@@ -31,13 +30,13 @@ def test_what_is_not_faster_never_pays(name: str):
 
 def test_the_compile_time_counts_the_calls_up_to_the_last_that_compiled():
     warm = WarmedUp("base", "forward", "compiled", (5.0, 1.0, 3.0, 1.0, 1.0, 1.0), (0, 2), 0, settled=True)
-    assert folded(timings.DEFAULT, [warm]).compile_seconds() == pytest.approx(4.0 + 0.0 + 2.0)
+    assert timings.folded(timings.DEFAULT, [warm]).compile_seconds() == pytest.approx(4.0 + 0.0 + 2.0)
 
 
 def test_the_compile_time_of_a_model_that_compiled_nothing_is_zero_and_of_no_call_unknown():
     warm = WarmedUp("base", "forward", "compiled", (5.0, 1.0, 1.0), (), 0, settled=True)
-    assert folded(timings.DEFAULT, [warm]).compile_seconds() == 0.0
-    assert folded(timings.DEFAULT, []).compile_seconds() is None
+    assert timings.folded(timings.DEFAULT, [warm]).compile_seconds() == 0.0
+    assert timings.folded(timings.DEFAULT, []).compile_seconds() is None
 
 
 def test_rounds_that_compile_do_not_count():
@@ -139,7 +138,7 @@ def test_a_process_that_ended_early_keeps_its_rounds():
         Setup("2.13", "3.11", "cpu", 1, 1, ("base",), ("forward",)),
         RoundDone("base", "forward", 2.0, 1.0),
     ]
-    found = folded(timings.DEFAULT, events).measured(stopped="interrupted")
+    found = timings.folded(timings.DEFAULT, events).measured(stopped="interrupted")
     assert found.first is not None
     assert found.first.eager is not None
     assert found.first.eager.median == 2.0

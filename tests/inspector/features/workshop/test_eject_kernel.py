@@ -10,7 +10,7 @@ from ctrace.inspector.facts.kernels import Kernel, Pointer, Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, op_name, package_of
 from ctrace.inspector.features.workshop.free_sizes import generalized
-from ctrace.inspector.features.workshop.kernel_definition import FUNCTIONS, definition_of
+from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, definition_of
 from ctrace.inspector.features.workshop.size_expressions import RefusalError
 from tests.support.ejecting import GRAPH, SOURCE, session
 

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.user_kernels import Epilogue
 from ctrace.inspector.findings.kernels.user_kernels_view import (
@@ -11,7 +11,6 @@ from ctrace.inspector.findings.kernels.user_kernels_view import (
     in_one_line,
     notes,
     specialized,
-    user_kernels_of,
 )
 from tests.support.userkernels import ADD, OP, SESSION, TUNED
 
@@ -25,11 +24,6 @@ def test_calls_that_are_alike_are_told_once() -> None:
     found = calls(Session(user_kernels=(ADD, TUNED, again)))
     assert [(each.kernel.kernel, each.number) for each in found] == [("add_relu_kernel", 2), ("scale_kernel", 1)]
     assert found[0].names == ("add_relu_kernel_0", "add_relu_kernel_1")
-
-
-def test_a_kernel_is_known_by_graph_part_and_name() -> None:
-    assert user_kernels_of(SESSION, Kernel("0/0", Stage.INFERENCE, "add_relu_kernel_0", "triton")) == (ADD,)
-    assert user_kernels_of(SESSION, Kernel("0/0", Stage.FORWARD, "add_relu_kernel_0", "triton")) == ()
 
 
 def test_one_line_counts_kernels_calls_and_what_torch_assumed() -> None:

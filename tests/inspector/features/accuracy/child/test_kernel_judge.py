@@ -11,8 +11,8 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
 from ctrace.inspector.features.accuracy.child.kernel_judge import judged_pair, judged_value, lacks_bias  # noqa: E402
-from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of  # noqa: E402
 from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, needed  # noqa: E402
+from ctrace.inspector.features.accuracy.child.pieces import lost_rounding, reason_of  # noqa: E402
 from ctrace.inspector.features.accuracy.child.watched_kernels import WatchedCall  # noqa: E402
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.fx import symbolic_trace
 
+from ctrace.inspector.features.accuracy.child.accuracy_task import FirstCalls
 from ctrace.inspector.features.accuracy.child.kernel_judge import SizeLimit
 from ctrace.inspector.features.accuracy.child.node_values import cannot_repeat, in_program, modes_off, why_not_again
-from ctrace.inspector.features.accuracy.child.program_calls import FirstCalls
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedCall, WatchedGraph
 
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.features.accuracy.child.rounded_sums import rounding_of  # noqa: E402
+from ctrace.inspector.features.accuracy.child.kernel_judge import rounding_of  # noqa: E402
 
 X = torch.tensor([[1.0, 2.0, 3.0], [1.0, -1.0, 0.0]])
 

@@ -1,0 +1,20 @@
+"""Group things by what they have in common, in the order in which they come."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+def grouped(values: Iterable[_Value], key: Callable[[_Value], _Key]) -> dict[_Key, list[_Value]]:
+    """Map each key to the values that have it."""
+    return collected((key(each), each) for each in values)
+
+
+def collected(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """Map each key to the values that come with it."""
+    found: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
