@@ -22,6 +22,7 @@ from ctrace.inspector.features.upgrade.environment_runs import (
 )
 from ctrace.inspector.features.upgrade.reasons import (
     MOST_FUNCTION_TRIALS,
+    MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
     MOST_TRIALS,
     STAGE_FOLDERS,
@@ -33,6 +34,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     differences_of,
     differing_functions,
     earlier_function,
+    known_without_trial,
     library_reason,
     likely_functions,
     located_in_torch,
@@ -82,7 +84,7 @@ class BothEnvironments(Struct, frozen=True):
     say: Callable[[str], None] = lambda _text: None
     most: int = MOST_TRIALS
     known: dict[Difference, None] = field(default_factory=dict)
-    """The functions of torch that explain changes of earlier models, which are tried first."""
+    """What explains changes of earlier models, which is tried first."""
 
 
 class _StoppedError(Exception):
@@ -144,11 +146,12 @@ class _ModelComparison:
         imported = {*imported_packages(both.was, loaded), *imported_packages(both.now, loaded)}
         if eager is None:  # a program: which packages it loads is not known
             imported = set(both.was.packages)
-        search, tried = self._searched(changes, imported)
+        settled = {each.key: reason for each in changes if (reason := known_without_trial(each, both.was, both.now))}
+        search, tried = self._searched([each for each in changes if each.key not in settled], imported)
         files = frozenset(eager.modules.values()) if eager else frozenset()
         was, now = moved_bytes(self._before), moved_bytes(after)
         self._moved = None if was is None or now is None else (was, now)
-        found = tuple(self._with_reason(each, search, tried, files) for each in changes)
+        found = tuple(self._with_reason(each, settled.get(each.key), search, tried, files) for each in changes)
         return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
 
     def _ran(self, side: EnvironmentRuns, options: Options) -> ModelRun:
@@ -191,13 +194,15 @@ class _ModelComparison:
             tried = differences_of(both.was, both.now, imported)
             packages = [each for each in tried if each.tops]
             settings = [each for each in tried if not each.tops]
+            search = search.followed_by(runs.put_back)
+            search.more(keys - set(search.explained), [each for each in both.known if each in tried], MOST_KNOWN_TRIALS)
             # Packages first: what they explain is mostly all, and an option of torch changes nothing in eager.
             for some in (packages, settings, tried if packages and settings else []):
                 eager = {each.key for each in changes if each.what == _EAGER and some is settings}
-                search = search.followed_by(runs.put_back)
                 search.search(keys - set(search.explained) - eager, some)
             if search.is_complete and not search.is_cut:
                 self._search_torch(changes, search, runs)
+        both.known.update(dict.fromkeys(each for group in search.explained.values() for each in group))
         return search, (*variables, *tried)
 
     def _search_torch(self, changes: Sequence[UpgradeChange], search: ReasonSearch, runs: "_Trials") -> None:
@@ -211,25 +216,32 @@ class _ModelComparison:
             return [each for each in changes if each.key not in search.explained and _is_in_python(each)]
 
         if keys := {each.key for each in left()}:
-            search.more(keys, list(new_options(both.was, both.now)), MOST_OPTION_TRIALS, alone=True)
+            options = list(new_options(both.was, both.now))
+            search.more(keys, [each for each in both.known if each in options], MOST_KNOWN_TRIALS, alone=True)
+            search.more({each.key for each in left()}, options, MOST_OPTION_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
-            search.more(keys, list(both.known), MOST_FUNCTION_TRIALS)
+            search.more(keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS)
         if found := left():
             functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, runs.called())]
             new = [each for each in functions if each not in both.known]
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
             search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
-        for group in search.explained.values():
-            both.known.update(dict.fromkeys(each for each in group if each.function is not None))
 
     def _with_reason(
-        self, change: UpgradeChange, search: ReasonSearch, tried: Sequence[Difference], loaded: frozenset[str]
+        self,
+        change: UpgradeChange,
+        settled: Reason | None,
+        search: ReasonSearch,
+        tried: Sequence[Difference],
+        loaded: frozenset[str],
     ) -> UpgradeChange:
         both = self._both
         direction = worse(change, self._moved)
         found = search.explained.get(change.key)
-        if found is None:
+        if settled is not None:
+            reason = settled
+        elif found is None:
             reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete and not search.is_cut)
             if reason.kind is ReasonKind.TORCH:
                 reason = located_in_torch(reason, change, both.was, both.now)
