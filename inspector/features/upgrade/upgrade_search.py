@@ -127,7 +127,7 @@ class _ModelComparison:
         Raises:
             _StoppedError: the model does not run in one of the environments.
         """
-        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget))
+        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget), guard_parts=False)
         both = self._both
         both.say(f"{self._name} before")
         self._before = self._ran(both.before, measured)
@@ -186,7 +186,7 @@ class _ModelComparison:
         with_eager = any(each.what == _EAGER for each in changes)
         with scratch("upgrade") as folder:
             costs = any(each.what == _GUARD_COST for each in changes)
-            options = replace(self._options, guard_cost=costs)
+            options = replace(self._options, guard_cost=costs, guard_parts=False)
             runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager, keys)
             variables = variables_gone(both.was, both.now)
             search = ReasonSearch(runs.without_variables, both.most)
