@@ -95,6 +95,35 @@ def differing_functions(
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
 
 
+def mentioned_names(torch: Path, called: Mapping[str, list[str]]) -> set[str]:
+    """Return the names that called functions read, and those that modules read while they are imported.
+
+    Attributes and words of texts count, too: options are read as `config.x`, and set by their names.
+
+    Args:
+        torch: Torch's folder.
+        called: The functions by file; of a function in another one, the outer one counts.
+    """
+    found = set[str]()
+    for file, names in called.items():
+        try:
+            tree = ast.parse((torch / file).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        functions = dict(_defined(tree, ""))
+        outer = {name.partition(_LOCAL)[0] for name in names}
+        skipped = {id(node) for name, node in functions.items() if name not in outer}
+        todo: list[ast.AST] = [tree]
+        while todo:
+            node = todo.pop()
+            if id(node) in skipped:
+                continue
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):  # else every option would name itself
+                found |= _own_words(node)
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
 def _free(node: ast.AST) -> set[str]:
     """Return the names that a function reads and does not bind: without one of them, its code cannot run."""
     read, bound = set[str](), set[str]()
@@ -160,16 +189,17 @@ def _dumped(node: _Function) -> str:
 
 def _words(node: ast.AST) -> frozenset[str]:
     """Return the names, attributes and words of texts in a piece of code."""
-    found = set[str]()
-    for each in ast.walk(node):
-        match each:
-            case ast.Name(id=text) | ast.Attribute(attr=text):
-                found.add(text)
-            case ast.Constant(value=str() as text):
-                found.update(words_of(text))
-            case _:
-                pass
-    return frozenset(found)
+    return frozenset(word for each in ast.walk(node) for word in _own_words(each))
+
+
+def _own_words(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Name(id=text) | ast.Attribute(attr=text):
+            return {text}
+        case ast.Constant(value=str() as text):
+            return words_of(text)
+        case _:
+            return set()
 
 
 def words_of(text: str) -> set[str]:

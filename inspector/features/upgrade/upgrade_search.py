@@ -1,7 +1,7 @@
 """Compare one model in two environments: what changed, for the worse, the better or neither, and why."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ from ctrace.inspector.features.upgrade.reasons import (
     Difference,
     Key,
     ReasonSearch,
-    TorchFunction,
     called_functions,
     differences_of,
     differing_functions,
@@ -38,6 +37,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     library_reason,
     likely_functions,
     located_in_torch,
+    mentioned_names,
     new_options,
     reason_of,
     remaining_reason,
@@ -215,14 +215,21 @@ class _ModelComparison:
         def left() -> list[UpgradeChange]:
             return [each for each in changes if each.key not in search.explained and _is_in_python(each)]
 
+        options = list(new_options(both.was, both.now))
         if keys := {each.key for each in left()}:
-            options = list(new_options(both.was, both.now))
             search.more(keys, [each for each in both.known if each in options], MOST_KNOWN_TRIALS, alone=True)
-            search.more({each.key for each in left()}, options, MOST_OPTION_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
             search.more(keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS)
+        called = runs.called() if left() else {}
+        if called and (keys := {each.key for each in left()}):
+            # An option that only the later torch has can matter only where called code names it.
+            names = mentioned_names(Path(both.now.torch_folder), called)
+            read = [each for each in options if each.name.rpartition(".")[2] in names and each not in both.known]
+            search.more(keys, read, MOST_OPTION_TRIALS, alone=True)
         if found := left():
-            functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, runs.called())]
+            folders = Path(both.was.torch_folder), Path(both.now.torch_folder)
+            differing = list(differing_functions(*folders, called, STAGE_FOLDERS))
+            functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, differing)]
             new = [each for each in functions if each not in both.known]
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
@@ -307,8 +314,8 @@ class _Trials:
             return None
         return self._keys(self._before, run, self._eager_before, eager)
 
-    def called(self) -> list[TorchFunction]:
-        """Return the functions of torch that the model calls and that differ."""
+    def called(self) -> Mapping[str, list[str]]:
+        """Return the functions of torch that the model calls in the environment after, by file."""
         both = self._both
         both.say("looking for the functions of torch that differ")
         record = self._folder / "called.json"
@@ -317,9 +324,8 @@ class _Trials:
             options = replace(self._options, compare=False)
             both.after.captured(self._target, options, called=str(record))
         except CtraceError:
-            return []
-        folders = Path(both.was.torch_folder), Path(both.now.torch_folder)
-        return list(differing_functions(*folders, called_functions(record), STAGE_FOLDERS))
+            return {}
+        return called_functions(record)
 
     def without_variables(self, among: tuple[Difference, ...]) -> set[Key] | None:
         """Return what still differs when the environment before does not get some variables."""
