@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from msgspec import Struct, field
 from ctrace.cli.command_options import Screen
 from ctrace.inspector.errors import CtraceError, TargetError, did_you_mean
 from ctrace.inspector.features.doors import require
-from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns
+from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns, server_for
 from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, Requirement, UpgradePlan, parted
 from ctrace.inspector.features.upgrade.upgrade_model import (
     CleanedEnvironments,
@@ -28,6 +29,7 @@ from ctrace.inspector.features.upgrade.upgrade_search import BothEnvironments, c
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.child import dropped_output
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import resolve
 from ctrace.reports import format as fmt
@@ -83,10 +85,15 @@ def upgraded(request: UpgradeRequest) -> UpgradeDocument:
     models = list(_models(targets, request))
     with progress(is_program=False) as shown:
         before, after = _environments(request, requirements, shown)
-        with scratch("upgrade") as folder:
+        with scratch("upgrade") as folder, dropped_output() as sink, ExitStack() as open_servers:
             store = Store(folder / "runs", _RUNS)
-            one = EnvironmentRuns("before", before, store, request.timeout, shown.observe)
-            other = EnvironmentRuns("after", after, store, request.timeout, shown.observe)
+
+            def runs(name: str, interpreter: Interpreter) -> EnvironmentRuns:
+                server = server_for(interpreter)
+                open_servers.callback(server.close)
+                return EnvironmentRuns(name, interpreter, store, request.timeout, shown.observe, sink, server)
+
+            one, other = runs("before", before), runs("after", after)
             shown.say("looking at both environments")
             was, now = _facts(one), _facts(other)
             both = BothEnvironments(one, other, was, now, _changes, shown.say)

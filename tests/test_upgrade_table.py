@@ -11,7 +11,7 @@ def change(what: str, kind: str, name: str, **values: str | None) -> dict[str, A
     return {"what": what, "reason": reason}
 
 
-def test_a_row_is_a_model_and_a_reason():
+def test_a_row_is_a_reason_with_its_models():
     places = {"before": "torch/a.py:1", "after": "torch/a.py:2", "source": "torch/a.py:2"}
     option = {"before": "True", "after": "False", "source": "torch/_dynamo/config.py:4"}
     changes = [
@@ -22,15 +22,18 @@ def test_a_row_is_a_model_and_a_reason():
     ]
     models = [
         {"name": "a.py", "error": None, "changes": changes},
-        {"name": "b.py", "error": None, "changes": []},
+        {"name": "x/b.py", "error": None, "changes": []},
+        {"name": "d.py", "error": None, "changes": [*changes[2:3], *changes[2:3]]},
+        {"name": "e.py", "error": None, "changes": changes[2:3]},
         {"name": "c.py", "error": {"environment": "after", "message": "no | here"}, "changes": []},
     ]
-    assert list(table_of([{"models": models}]))[2:] == [
-        "| `a.py` | 1 graph, 1 kernel | torch: `remove_no_ops` | `torch/a.py:1` | `torch/a.py:2` |",
-        "| `a.py` | 1 guard | config: `torch._dynamo.config.x` (torch/_dynamo/config.py:4) | `True` | `False` |",
-        "| `a.py` | 1 kernel | torch itself; the place was not found |  |  |",
-        "| `b.py` | nothing |  |  |  |",
-        "| `c.py` | not compared: after, no \\| here |  |  |  |",
+    option_name = "config: `torch._dynamo.config.x` (torch/_dynamo/config.py:4)"
+    assert list(table_of([{"models": models[:2]}, {"models": models[2:]}]))[2:] == [
+        "| torch: `remove_no_ops` | `torch/a.py:1` | `torch/a.py:2` | 1 graph, 1 kernel: `a.py` |",
+        f"| {option_name} | `True` | `False` | 1 guard: `a.py`, `e.py`; 2 guard: `d.py` |",
+        "| torch itself; the place was not found |  |  | 1 kernel: `a.py` |",
+        "| no change |  |  | `b.py` |",
+        "| not compared: after, no \\| here |  |  | `c.py` |",
     ]
 
 
@@ -41,4 +44,4 @@ def test_only_the_named_table_is_replaced():
     )
     with pytest.raises(ValueError, match="there is no"):
         with_table(text, "z", [])
-    assert "<!-- upgrade: 2.13 to 2.15 -->" in PAGE.read_text(encoding="utf-8")
+    assert "<!-- upgrade: 2.14 to 2.15 -->" in PAGE.read_text(encoding="utf-8")

@@ -1,15 +1,17 @@
 """Write a table of docs/reference/versions.md from answers of `ctrace upgrade --json`.
 
     ctrace upgrade torch==2.15.0 mlp.py --json -o mlp.json
-    python tools/upgrade_table.py "2.13 to 2.15" mlp.json ...    between <!-- upgrade: 2.13 to 2.15 --> and its end
+    python tools/upgrade_table.py "2.14 to 2.15" mlp.json ...    between <!-- upgrade: 2.14 to 2.15 --> and its end
     python tools/upgrade_table.py - mlp.json ...                 on the screen
 
-A row is a model and a reason, with how many changes of which kinds it has; the models stand in the order of the files.
+A row is a reason, with the models that it changes, and how many changes of each kind a model has of it. The rows stand
+in the order in which the files name the reasons; models without a change, and those that were not compared, come last.
 """
 
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,25 +22,34 @@ _BLOCK = re.compile(r"(<!-- upgrade: (?P<name>[^>]+) -->\n).*?(<!-- end of upgra
 
 def table_of(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield "| model | what changed | reason | before | after |"
-    yield "|---|---|---|---|---|"
-    for answer in answers:
-        for model in answer["models"]:
-            yield from _rows(model)
+    models = [model for answer in answers for model in answer["models"]]
+    counts: dict[tuple[str, str, str], dict[str, Counter[str]]] = {}
+    for model in models:
+        for each in model["changes"]:
+            of_reason = counts.setdefault(_reason(each["reason"]), {})
+            of_reason.setdefault(_name(model), Counter())[each["what"]] += 1
+    yield "| reason | before | after | what changed |"
+    yield "|---|---|---|---|"
+    for reason, changed in counts.items():
+        yield _row(*reason, "; ".join(_changed(changed)))
+    if equal := [_name(model) for model in models if model["error"] is None and not model["changes"]]:
+        yield _row("no change", "", "", ", ".join(equal))
+    for model in models:
+        if (error := model["error"]) is not None:
+            yield _row(f"not compared: {error['environment']}, {error['message']}", "", "", _name(model))
 
 
-def _rows(model: dict[str, Any]) -> Iterator[str]:
-    name = f"`{model['name']}`"
-    if (error := model["error"]) is not None:
-        yield _row(name, f"not compared: {error['environment']}, {error['message']}", "", "", "")
-    elif not model["changes"]:
-        yield _row(name, "nothing", "", "", "")
-    counts: dict[tuple[str, str, str], dict[str, int]] = {}
-    for each in model["changes"]:
-        of_reason = counts.setdefault(_reason(each["reason"]), {})
-        of_reason[each["what"]] = of_reason.get(each["what"], 0) + 1
-    for reason, kinds in counts.items():
-        yield _row(name, ", ".join(f"{number} {kind}" for kind, number in kinds.items()), *reason)
+def _name(model: dict[str, Any]) -> str:
+    return f"`{Path(model['name']).name}`"
+
+
+def _changed(changed: dict[str, "Counter[str]"]) -> Iterator[str]:
+    """Yield what changed, with all models that changed alike."""
+    alike: dict[str, list[str]] = {}
+    for name, kinds in changed.items():
+        text = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+        alike.setdefault(text, []).append(name)
+    yield from (f"{text}: {', '.join(names)}" for text, names in alike.items())
 
 
 def _reason(reason: dict[str, Any]) -> tuple[str, str, str]:

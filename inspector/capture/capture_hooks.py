@@ -51,6 +51,7 @@ def capturing(
     time_kernels: bool = True,
     fast: bool = False,
     cost: bool = False,
+    parts: bool = True,
     ops: OpCounter | None = None,
     owned: Iterable[str] = (),
     gpu: TargetGpu | None = None,
@@ -69,7 +70,8 @@ def capturing(
         build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
         time_kernels: time each kernel that is built.
         fast: record that the caller does not lower graphs.
-        cost: measure the time that guards take, which adds some seconds to each compilation.
+        cost: measure the time that guards take.
+        parts: measure it for each part of a guard tree, too, which adds some seconds to each compilation.
         ops: excludes the graphs' ops from its count, for a caller that calls the model.
         owned: paths of code that counts as the user's.
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
@@ -91,6 +93,7 @@ def capturing(
                 build=build,
                 time_kernels=time_kernels,
                 cost=cost,
+                parts=parts,
                 ops=ops,
                 gpu=gpu,
                 cores=cores,
@@ -142,6 +145,7 @@ def _sources(
     build: bool,
     time_kernels: bool,
     cost: bool,
+    parts: bool,
     ops: OpCounter | None,
     gpu: TargetGpu | None,
     cores: int | None,
@@ -150,7 +154,7 @@ def _sources(
     stacks = GuardStacks()
     yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
     yield from (
-        guards(stacks, cost=cost),
+        guards(stacks, cost=cost, parts=parts),
         recompiles(stacks),
         graphs(ops),
         shapes,

@@ -92,6 +92,7 @@ def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
             time_kernels=options.time_kernels,
             fast=options.fast,
             cost=options.guard_cost,
+            parts=options.guard_parts,
             ops=ops,
             owned=request.owned,
             gpu=request.gpu,

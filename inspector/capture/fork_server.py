@@ -26,6 +26,7 @@ from ctrace.inspector.capture.calls.start import ProcessStart
 from ctrace.inspector.capture.core.files_read import QUESTIONS
 from ctrace.inspector.processes.forking import fork_and_watch
 
+_CAPTURE = "ctrace.inspector.capture.child_main"
 _MODULES = (
     "torch._dynamo",
     "torch._dynamo.dce_extra_outputs",
@@ -84,13 +85,17 @@ def main(loaded: frozenset[str]) -> None:
     printed_text = _read(printed)
     names = _looked_for(loaded, not_found)
     control.sendall(json.dumps({"modules": names}).encode())
-    arguments = _serve(control)
+    task, arguments = _serve(control)
     os.write(2, printed_text)  # a new process would have printed this while it imported torch
     # Before anything of the program runs, and after `_serve`, whose forks have the same state.
     _become_new(arguments)
     shared = _Shared()
     try:
-        capture.main(loaded, ProcessStart(names))
+        if task:
+            sys.orig_argv[sys.orig_argv.index(_CAPTURE)] = task
+            importlib.import_module(task).main(loaded, ProcessStart(names))
+        else:
+            capture.main(loaded, ProcessStart(names))
     except SystemExit as left:
         if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
             _exit(shared.end(left.code))
@@ -104,7 +109,7 @@ def alone(loaded: frozenset[str]) -> None:
     """
     not_found = _imported()
     at = sys.orig_argv.index(__name__)
-    sys.orig_argv[at : at + 2] = ["ctrace.inspector.capture.child_main", "main"]
+    sys.orig_argv[at : at + 2] = [_CAPTURE, "main"]
     capture.main(loaded, ProcessStart(_looked_for(loaded, not_found)))
 
 
@@ -216,8 +221,10 @@ def _read(pipe: int) -> bytes:
         return source.read() or b""
 
 
-def _serve(control: socket.socket) -> list[str]:
-    """Fork for each request; return the arguments in the fork, and never in the server."""
+def _serve(control: socket.socket) -> tuple[str, list[str]]:
+    """Fork for each request; return the module of a task, if it is one, and the arguments in the fork, and never in the
+    server.
+    """
     while True:
         data, descriptors, _flags, _address = socket.recv_fds(control, _MOST_BYTES, _MOST_DESCRIPTORS)
         _reap()
@@ -231,7 +238,7 @@ def _serve(control: socket.socket) -> list[str]:
             os.write(line, f"failed {error.errno}\n".encode())
             is_program = False
         if is_program:
-            return _renumbered(request["arguments"], request["inherited"], inherited)
+            return request.get("module", ""), _renumbered(request["arguments"], request["inherited"], inherited)
         for number in descriptors:
             os.close(number)
 
@@ -262,7 +269,7 @@ def _become_new(arguments: list[str]) -> None:
 
     torch.default_generator.seed()
     at = sys.orig_argv.index(__name__)
-    sys.orig_argv[at:] = ["ctrace.inspector.capture.child_main", "main", *arguments]
+    sys.orig_argv[at:] = [_CAPTURE, "main", *arguments]
     sys.argv[1:] = arguments
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

@@ -167,7 +167,9 @@ class _Runs:
         if self._stopped is not None:
             self._done(name, way, self._calls, Outcome.UNFINISHED, self._stopped)
             return
-        self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
+        # What a call takes is only compared with what its guards take, part by part.
+        is_timed = self._options.guard_cost and self._options.guard_parts
+        self._done(name, way, self._calls, seconds=self._timed(way) if is_timed else None)
         if in_eager is not None:
             self._recorder.add(describe(name, in_eager, left))
 

@@ -34,6 +34,8 @@ class Options(Struct, frozen=True):
     build: bool = False
     guard_cost: bool = False
     """Whether to measure the cost of guards."""
+    guard_parts: bool = True
+    """With `guard_cost`, whether to measure each part of a guard tree, too; that takes most of the time."""
     target: str | None = None
     """The target GPU; None for the device that the program runs on."""
     trace_only: bool = False

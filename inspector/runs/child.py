@@ -81,8 +81,11 @@ class ChildProcess(Struct):
         environment: Mapping[str, str],
         outputs: tuple[Stream, Stream],
         inherited: Sequence[int] = (),
+        module: str = "",
     ) -> Iterator[bool]:
         """Like `running`, but run the capture in a fork of the server; yield False if the capture cannot run in a fork.
+
+        With a `module`, run its `main`, a task that loads what the request names.
 
         Raises:
             SetupError: the system cannot start it.
@@ -98,6 +101,7 @@ class ChildProcess(Struct):
                 outputs,
                 inherited,
                 lambda: self.is_wanted,
+                module,
             )
         except (OSError, RuntimeError) as error:
             raise cannot_start(error) from None
@@ -204,6 +208,21 @@ def _peak_of(pid: int) -> int:
     if found:
         return int(rest.split(None, 1)[0]) * 1024
     return 0
+
+
+@contextmanager
+def dropped_output() -> Iterator[IO[bytes]]:
+    """Yield a pipe that something reads: only a process whose output goes to a pipe may be a fork."""
+    reading, writing = os.pipe()
+
+    def read() -> None:
+        with os.fdopen(reading, "rb", buffering=0) as source:
+            while source.read(1 << 16):
+                pass
+
+    with os.fdopen(writing, "wb", buffering=0) as sink:
+        threading.Thread(target=read, daemon=True).start()
+        yield sink
 
 
 FILE = "output.txt"

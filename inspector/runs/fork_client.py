@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 
-from ctrace.inspector.processes.boot import python
+from ctrace.inspector.processes.boot import Interpreter, python
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair, started
 from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.suitable import why_new_process
@@ -43,11 +43,21 @@ class ForkServer:
     end.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Prepare to serve captures that run in this environment; start nothing yet."""
+    def __init__(
+        self, environment: Mapping[str, str], interpreter: Interpreter | None = None, *, lowers: bool = False
+    ) -> None:
+        """Prepare to serve captures that run in this environment; start nothing yet.
+
+        Args:
+            environment: The variables of the server and its forks.
+            interpreter: Their Python; None: the one that runs ctrace.
+            lowers: Whether forks may run Inductor; see `why_new_process`.
+        """
         self.why_not = ""
         """Why the server does not serve; empty while it can."""
         self._environment = dict(environment)
+        self._interpreter = interpreter
+        self._lowers = lowers
         self._lock = threading.Lock()
         self._state = _State.NEW
         self._process: Process | None = None
@@ -66,13 +76,16 @@ class ForkServer:
         outputs: tuple[Stream, Stream],
         inherited: Sequence[int],
         is_wanted: Callable[[], bool] = lambda: True,
+        module: str = "",
     ) -> Process | None:
         """Fork a process for a capture, with the arguments of `capture/child_main.py`; return None if the capture needs
         a new process.
 
+        With a `module`, the fork runs the `main` of that, a task that loads what the request names.
+
         Wait while the server imports torch and `is_wanted()` is true.
         """
-        if why_new_process(request) or dict(environment) != self._environment:
+        if why_new_process(request, lowers=self._lowers) or dict(environment) != self._environment:
             return None
         numbers = [_number(each) for each in outputs]
         if not all(map(_is_plain, numbers)):
@@ -81,7 +94,7 @@ class ForkServer:
             time.sleep(_PAUSE)
         if state is not _State.READY:
             return None
-        return self._request_fork(arguments, numbers, inherited, observes=request.records_files)
+        return self._request_fork(module, arguments, numbers, inherited, observes=request.records_files)
 
     def _start(self) -> None:
         if sys.platform != "linux":
@@ -97,7 +110,12 @@ class ForkServer:
         reading, writing = _pipe()
         try:
             self._process = started(
-                python("ctrace.inspector.capture.fork_server", str(theirs.fileno()), str(reading)),
+                python(
+                    "ctrace.inspector.capture.fork_server",
+                    str(theirs.fileno()),
+                    str(reading),
+                    interpreter=self._interpreter,
+                ),
                 self._environment,
                 writing,
                 writing,
@@ -135,11 +153,13 @@ class ForkServer:
             self._end(str(message.get("refused", "it could not import torch")))
 
     def _request_fork(
-        self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int], *, observes: bool
+        self, module: str, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int], *, observes: bool
     ) -> Process | None:
         """Send a request for a fork; return None if the server has ended."""
         ours, theirs = socket_pair()
-        text = json.dumps({"arguments": list(arguments), "inherited": list(inherited), "observes": observes})
+        text = json.dumps(
+            {"module": module, "arguments": list(arguments), "inherited": list(inherited), "observes": observes}
+        )
         try:
             with self._lock:
                 if self._control is None:

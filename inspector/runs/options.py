@@ -211,6 +211,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
     allowed = Options(
         build=options.build,
         guard_cost=options.guard_cost,
+        guard_parts=options.guard_parts,
         target=options.target,
         trace_only=options.trace_only,
         inductor_guards=options.inductor_guards,

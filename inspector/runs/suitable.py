@@ -25,14 +25,18 @@ class _DoubtError(Exception):
     """The capture may differ in a fork; the message says why."""
 
 
-def why_new_process(request: CaptureRequest) -> str:
-    """Return why a capture needs a new process; empty if it may run in a fork."""
+def why_new_process(request: CaptureRequest, *, lowers: bool = False) -> str:
+    """Return why a capture needs a new process; empty if it may run in a fork.
+
+    With `lowers`, a fork may run Inductor, too: for captures that are compared with each other, not with the user's own
+    process, in which Inductor was not imported after the model.
+    """
     options = request.options
     is_program = request.kind != "model"
     if is_program and request.trial is None:
         return "it is a program"
     # A program chooses its backend itself; what a trial of one counts is Dynamo's, whatever that backend is.
-    is_more = options.build or not (options.trace_only or is_program)
+    is_more = options.build or not (lowers or options.trace_only or is_program)
     if options.target is not None or (is_more and request.proof is None):
         return "it does more than capture graphs"
     try:

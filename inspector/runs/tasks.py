@@ -15,6 +15,7 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python
+from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.child import ChildProcess
 
 # How late the end of a task may be noticed; a task takes seconds.
@@ -47,11 +48,14 @@ def run_task(
     output: int | IO[bytes] | None = 2,
     environment: Mapping[str, str] | None = None,
     child: ChildProcess | None = None,
+    loads: CaptureRequest | None = None,
 ) -> _T:
     """Run `main` of a module in a child process, and return its result.
 
     Args:
         child: a process with other settings than the default ones.
+        loads: what the task loads, if it may run in a fork of the child's server; its `main` then takes a
+            `ProcessStart`, too.
 
     Raises:
         TargetError: the child process refused the request.
@@ -66,13 +70,24 @@ def run_task(
         write_text(asked, json.dumps(to_builtins(request)))
         deadline = None if timeout is None else time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}
-        command = python(module, str(asked), str(answer), interpreter=child.interpreter)
-        with child.running(command, inherited, output, output):
+
+        def status_at_end() -> int:
             while (status := child.status()) is None:
                 observe()
                 time.sleep(_POLL_SECONDS)
                 if deadline is not None and time.monotonic() > deadline:
                     raise TaskError(f"timed out after {timeout:g} s", "allow more with --timeout SECONDS")
+            return status
+
+        words = str(asked), str(answer)
+        if loads is not None:
+            with child.forked(loads, words, inherited, (output, output), (), module) as has_started:
+                status = status_at_end() if has_started else 0
+            if has_started and not child.wants_restart:
+                return _read(answer, status, result)
+        command = python(module, *words, interpreter=child.interpreter)
+        with child.running(command, inherited, output, output):
+            status = status_at_end()
         return _read(answer, status, result)
 
 

@@ -1,10 +1,8 @@
 """Check the advice on a run: rerun the model with the advice applied, and record the counts."""
 
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,7 +16,7 @@ from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import Options, is_inductor
-from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.child import ChildProcess, dropped_output
 from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.saving import Adds
@@ -92,7 +90,7 @@ def with_trials(
             options, trace_only=not through_backend, inductor_guards=lowers, build=False, guard_cost=False
         )
         trial_options = trial_options if trial.dynamic is None else replace(trial_options, dynamic=trial.dynamic)
-        with scratch() as folder, _dropped_output() as sink:
+        with scratch() as folder, dropped_output() as sink:
             found = capture(
                 resolved,
                 trial_options,
@@ -137,18 +135,3 @@ def has_settled_guards(session: "Session") -> bool:
     sized = {each.compilation for each in session.recompiles if any(cause.kind in _OF_SIZES for cause in each.causes)}
     late = session.late_guards
     return bool(late) and not any(late.values()) and sized <= late.keys()
-
-
-@contextmanager
-def _dropped_output() -> Iterator[IO[bytes]]:
-    """Yield a pipe that something reads: only a process whose output goes to a pipe may be a fork."""
-    reading, writing = os.pipe()
-
-    def read() -> None:
-        with os.fdopen(reading, "rb", buffering=0) as source:
-            while source.read(1 << 16):
-                pass
-
-    with os.fdopen(writing, "wb", buffering=0) as sink:
-        threading.Thread(target=read, daemon=True).start()
-        yield sink

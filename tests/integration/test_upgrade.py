@@ -10,6 +10,14 @@ from typing import Any
 import pytest
 from _planted_upgrades import EQUAL, PLANTED, Planted, make_pair
 
+from ctrace.inspector.features.compare.compare_runs import compare
+from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns, server_for
+from ctrace.inspector.processes.boot import Interpreter
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.child import dropped_output
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import resolve
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 SMALL = """\
 import torch
@@ -78,3 +86,33 @@ def test_a_planted_change_is_found_with_its_reason(planted: Planted, tmp_path: P
         assert (reason["kind"], planted.cause in f"{reason['name']} {reason['source']}") == (planted.kind, True), each
     if planted.worse is not None:
         assert planted.worse in [each["worse"] for each in model["changes"]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux only")
+def test_forks_find_what_new_processes_find(tmp_path: Path):
+    """Of a server that imports torch once: the code of kernels and the results in eager are the same."""
+    (tmp_path / "model.py").write_text(
+        "import torch\n\nmodel = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())\n\n\n"
+        "def inputs():\n    return (torch.randn(4, 8),)\n"
+    )
+    target = resolve(str(tmp_path / "model.py"), has_inputs=False)
+    interpreter, options = Interpreter(sys.executable), Options(guard_cost=True, guard_parts=False)
+    server = server_for(interpreter)
+    store = Store(tmp_path / "runs")
+    try:
+        with dropped_output() as sink:
+            forked = EnvironmentRuns("before", interpreter, store, output=sink, server=server)
+            new = EnvironmentRuns("after", interpreter, store, output=sink)
+            runs, eager = [], []
+            for each in (forked, new):
+                runs.append(each.captured(target, options).session)
+                eager.append(each.eager(target, options))
+    finally:
+        why_not = server.why_not
+        server.close()
+    assert why_not == ""
+    assert eager[0].calls == eager[1].calls
+    assert compare(*runs).changes == ()
+    assert len(runs[0].kernels) == len(runs[1].kernels) == 2
+    costs = [each.cost for run in runs for each in run.guards.values()]
+    assert [(cost.parts, cost.kinds, cost.warm > 0) for cost in costs if cost is not None] == [((), (), True)] * 2

@@ -251,11 +251,12 @@ class _Client:
         outputs: tuple[Stream, Stream],
         inherited: Sequence[int],
         _is_wanted: Callable[[], bool] = lambda: True,
+        module: str = "",
     ) -> Process | None:
         """Fork a process for a capture; see `ForkServer.fork`."""
         if _why_new_process(request) or not self.suits(environment):
             return None
-        return self.start(CAPTURE, arguments, environment, outputs, inherited)
+        return self.start(module or CAPTURE, arguments, environment, outputs, inherited)
 
     def start(
         self,

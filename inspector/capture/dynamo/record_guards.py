@@ -15,6 +15,7 @@ changed, so the whole tree is also measured without it. A kind is measured by ca
 overhead of a call from Python.
 """
 
+import functools
 import inspect
 import statistics
 import sys
@@ -58,17 +59,20 @@ _DEEPEST = 4
 _CALLS = 50
 
 
-def cost_of(manager: Any, f_locals: dict[str, Any]) -> GuardCost:
-    """Measure a guard tree on the call that it was made for; times in microseconds."""
+def cost_of(manager: Any, f_locals: dict[str, Any], *, with_parts: bool = True) -> GuardCost:
+    """Measure a guard tree on the call that it was made for; times in microseconds.
+
+    Without the parts, nothing is compared with the whole, so that one cold measurement is enough.
+    """
     # The whole before its parts: a part is a difference, and both have to be measured in one state of the machine.
     root = manager.root
-    often = 3 * _COLD_TIMES  # measured longer, because all parts are compared with it
+    often = 3 * _COLD_TIMES if with_parts else 1  # measured longer, because all parts are compared with it
     whole = _timed(root, f_locals, often)
     # A clone lacks the shortcut for unchanged dicts, as the trees of the parts do.
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
-    parts = tuple(_parts(root, f_locals, base))
-    kinds = _kinds(root, Scope.of(manager, f_locals))
+    parts = tuple(_parts(root, f_locals, base)) if with_parts else ()
+    kinds = _kinds(root, Scope.of(manager, f_locals)) if with_parts else ()
     epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
     return GuardCost(
         cold=whole.cold,
@@ -228,19 +232,28 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
     return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
 
 
-def guards(stacks: GuardStacks, *, cost: bool) -> Source:
-    """Make the source that records each guard's stack, stores it in `stacks`, and with `cost` times the guards."""
+def guards(stacks: GuardStacks, *, cost: bool, parts: bool = True) -> Source:
+    """Make the source that records each guard's stack, stores it in `stacks`, and with `cost` times the guards, with
+    `parts` also in detail.
+    """
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         with ExitStack() as patches:
-            when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, cost=cost))
+            costs = functools.partial(cost_of, with_parts=parts) if cost else None
+            when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, costs))
             yield
 
     return source
 
 
-def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
+def _install(
+    module: ModuleType,
+    recorder: Recorder,
+    patches: ExitStack,
+    stacks: GuardStacks,
+    costs: Callable[[Any, dict[str, Any]], GuardCost] | None,
+) -> None:
     original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - an attribute of torch that mypy does not know
 
     # The last moment at which torch has a guard's text and its stack together: the tree keeps the text only.
@@ -257,9 +270,9 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
             # The frame above has what torch's `guard_filter_fn` let through.
             left_out = _left_out(builder, sys._getframe(1))
             recorder.add(_describe(manager, f_locals, stacks, left_out, objects.named(f_locals)))
-        if cost:
+        if costs is not None:
             with recorder.watching("what guards cost"):
-                recorder.add(cost_of(manager, f_locals))
+                recorder.add(costs(manager, f_locals))
 
     with recorder.watching("guards"):
         patches.enter_context(patched(module, "get_verbose_code_parts", worded))

@@ -1,6 +1,7 @@
 """Run models in an environment: what they compile to, what eager returns, and with which packages."""
 
 import math
+import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING
@@ -22,6 +23,7 @@ from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting, TorchSource
 from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.fork_client import ForkServer
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 from ctrace.inspector.runs.tasks import run_task
@@ -34,6 +36,8 @@ SEED = 0
 """What the generators of random numbers start with in each run."""
 WITHHELD = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
 """Variables that would mix the packages of two environments."""
+_ADDED = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""The environment is the user's."""
 _CHILD = "ctrace.inspector.features.upgrade.child"
 _ENVIRONMENT_SECONDS = 300.0
 _TOLERANCES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4}
@@ -59,6 +63,8 @@ class EnvironmentRuns(Struct, frozen=True):
     timeout: float | None = None
     observe: "Callable[[Event | None], None]" = lambda _event: None
     output: int | IO[bytes] | None = subprocess.DEVNULL
+    server: ForkServer | None = None
+    """Forks the runs in which nothing is put back from a process that has imported torch; None: each is a new one."""
 
     def facts(self) -> EnvironmentFacts:
         """Describe the environment.
@@ -101,7 +107,9 @@ class EnvironmentRuns(Struct, frozen=True):
         Raises:
             CtraceError: the target or the environment is wrong.
         """
-        child = self._child(first, without)
+        # What is put back must be there before torch is imported: options are read while some of its modules are.
+        is_plain = not (config or sources or called or first or without)
+        child = self._child(first, without, self.server if is_plain else None)
         session = capture(
             target,
             options,
@@ -134,14 +142,22 @@ class EnvironmentRuns(Struct, frozen=True):
             timeout=self.timeout,
             observe=lambda: self.observe(None),
             output=self.output,
-            child=self._child(first),
+            child=self._child(first, server=None if first else self.server),
+            loads=request.capture,
         )
 
-    def _child(self, first: Sequence[str] = (), without: Sequence[str] = ()) -> ChildProcess:
+    def _child(
+        self, first: Sequence[str] = (), without: Sequence[str] = (), server: ForkServer | None = None
+    ) -> ChildProcess:
         python = self.interpreter
         mine = Interpreter(python.executable, (*first, *python.first), python.last)
-        environment = {"PYTHONDONTWRITEBYTECODE": "1"}  # the environment is the user's
-        return ChildProcess(environment, withheld=(*WITHHELD, *without), interpreter=mine)
+        return ChildProcess(_ADDED, withheld=(*WITHHELD, *without), interpreter=mine, server=server)
+
+
+def server_for(interpreter: Interpreter) -> ForkServer:
+    """Return a server for runs in an environment; it starts with the first of them."""
+    variables = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+    return ForkServer({**variables, **_ADDED}, interpreter, lowers=True)
 
 
 def error_of(run: ModelRun, environment: str) -> UpgradeError | None:

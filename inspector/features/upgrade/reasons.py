@@ -95,6 +95,35 @@ def differing_functions(
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
 
 
+def mentioned_names(torch: Path, called: Mapping[str, list[str]]) -> set[str]:
+    """Return the names that called functions read, and those that modules read while they are imported.
+
+    Attributes and words of texts count, too: options are read as `config.x`, and set by their names.
+
+    Args:
+        torch: Torch's folder.
+        called: The functions by file; of a function in another one, the outer one counts.
+    """
+    found = set[str]()
+    for file, names in called.items():
+        try:
+            tree = ast.parse((torch / file).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        functions = dict(_defined(tree, ""))
+        outer = {name.partition(_LOCAL)[0] for name in names}
+        skipped = {id(node) for name, node in functions.items() if name not in outer}
+        todo: list[ast.AST] = [tree]
+        while todo:
+            node = todo.pop()
+            if id(node) in skipped:
+                continue
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):  # else every option would name itself
+                found |= _own_words(node)
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
 def _free(node: ast.AST) -> set[str]:
     """Return the names that a function reads and does not bind: without one of them, its code cannot run."""
     read, bound = set[str](), set[str]()
@@ -160,16 +189,17 @@ def _dumped(node: _Function) -> str:
 
 def _words(node: ast.AST) -> frozenset[str]:
     """Return the names, attributes and words of texts in a piece of code."""
-    found = set[str]()
-    for each in ast.walk(node):
-        match each:
-            case ast.Name(id=text) | ast.Attribute(attr=text):
-                found.add(text)
-            case ast.Constant(value=str() as text):
-                found.update(words_of(text))
-            case _:
-                pass
-    return frozenset(found)
+    return frozenset(word for each in ast.walk(node) for word in _own_words(each))
+
+
+def _own_words(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Name(id=text) | ast.Attribute(attr=text):
+            return {text}
+        case ast.Constant(value=str() as text):
+            return words_of(text)
+        case _:
+            return set()
 
 
 def words_of(text: str) -> set[str]:
@@ -183,6 +213,8 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
+MOST_KNOWN_TRIALS = 8
+"""How many of them may look among what explained changes of earlier models."""
 _MOST_FUNCTIONS = 8
 _MOST_FILES = 4000
 _LONGEST = 200
@@ -579,15 +611,8 @@ def located_in_torch(
 ) -> Reason:
     """Return torch's reason with what is known of it without a trial.
 
-    That is the place of a graph break whose code only one of the two has, and the fields of the state that a guard
-    compares (torch._C._dynamo.guards.GlobalStateGuard, which is compiled, so that no line can be named).
+    That is the place of a graph break whose code only one of the two has.
     """
-    if (change.was or "").startswith(_STATE) and (change.now or "").startswith(_STATE):
-        fields = [_fields(text or "") for text in (change.was, change.now)]
-        if fields[0] != fields[1]:
-            texts = [", ".join(sorted(fields[at] - fields[1 - at])) or None for at in (0, 1)]
-            return replace(reason, name=f"fields of {_STATE}", before=texts[0], after=texts[1])
-        return reason
     gbs = _GB.findall(f"{change.was or ''} {change.now or ''}")
     for gb in dict.fromkeys(gbs):
         places = [_break_place(Path(facts.torch_folder), gb) for facts in (before, after)]
@@ -598,14 +623,35 @@ def located_in_torch(
     return reason
 
 
-def _fields(text: str) -> set[str]:
+def known_without_trial(change: UpgradeChange, before: EnvironmentFacts, after: EnvironmentFacts) -> Reason | None:
+    """Return the reason of a change that nothing but another torch can make; None: it takes trials.
+
+    That is another set of fields of the state that a guard compares, if the fields of both are equal otherwise: the
+    class that writes it is compiled (torch._C._dynamo.guards.GlobalStateGuard), so that no line can be named.
+    """
+    if before.torch == after.torch or before.python.rpartition(".")[0] != after.python.rpartition(".")[0]:
+        return None
+    texts = change.was or "", change.now or ""
+    if not all(each.startswith(_STATE) for each in texts):
+        return None
+    was, now = map(_fields, texts)
+    if was.keys() == now.keys() or any(was[name] != now[name] for name in was.keys() & now.keys()):
+        return None
+    gone, new = (", ".join(sorted(one.keys() - other.keys())) or None for one, other in ((was, now), (now, was)))
+    advice = f"torch=={before.torch} keeps the old behavior"
+    note = "compiled code of torch chooses the fields"
+    return Reason(ReasonKind.TORCH, f"fields of {_STATE}", gone, new, note=note, advice=advice)
+
+
+def _fields(text: str) -> Mapping[str, object]:
     match = _JSON.search(text)
     try:
-        if match:
-            return set(json.loads(match[0]))
-        return set()
+        found: object = json.loads(match[0]) if match else {}
     except ValueError:  # another form
-        return set()
+        return {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def _break_place(torch: Path, gb: str) -> tuple[str, str] | None:

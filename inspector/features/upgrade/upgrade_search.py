@@ -1,7 +1,7 @@
 """Compare one model in two environments: what changed, for the worse, the better or neither, and why."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,20 +22,22 @@ from ctrace.inspector.features.upgrade.environment_runs import (
 )
 from ctrace.inspector.features.upgrade.reasons import (
     MOST_FUNCTION_TRIALS,
+    MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
     MOST_TRIALS,
     STAGE_FOLDERS,
     Difference,
     Key,
     ReasonSearch,
-    TorchFunction,
     called_functions,
     differences_of,
     differing_functions,
     earlier_function,
+    known_without_trial,
     library_reason,
     likely_functions,
     located_in_torch,
+    mentioned_names,
     new_options,
     reason_of,
     remaining_reason,
@@ -82,7 +84,7 @@ class BothEnvironments(Struct, frozen=True):
     say: Callable[[str], None] = lambda _text: None
     most: int = MOST_TRIALS
     known: dict[Difference, None] = field(default_factory=dict)
-    """The functions of torch that explain changes of earlier models, which are tried first."""
+    """What explains changes of earlier models, which is tried first."""
 
 
 class _StoppedError(Exception):
@@ -125,7 +127,7 @@ class _ModelComparison:
         Raises:
             _StoppedError: the model does not run in one of the environments.
         """
-        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget))
+        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget), guard_parts=False)
         both = self._both
         both.say(f"{self._name} before")
         self._before = self._ran(both.before, measured)
@@ -144,11 +146,12 @@ class _ModelComparison:
         imported = {*imported_packages(both.was, loaded), *imported_packages(both.now, loaded)}
         if eager is None:  # a program: which packages it loads is not known
             imported = set(both.was.packages)
-        search, tried = self._searched(changes, imported)
+        settled = {each.key: reason for each in changes if (reason := known_without_trial(each, both.was, both.now))}
+        search, tried = self._searched([each for each in changes if each.key not in settled], imported)
         files = frozenset(eager.modules.values()) if eager else frozenset()
         was, now = moved_bytes(self._before), moved_bytes(after)
         self._moved = None if was is None or now is None else (was, now)
-        found = tuple(self._with_reason(each, search, tried, files) for each in changes)
+        found = tuple(self._with_reason(each, settled.get(each.key), search, tried, files) for each in changes)
         return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
 
     def _ran(self, side: EnvironmentRuns, options: Options) -> ModelRun:
@@ -183,7 +186,7 @@ class _ModelComparison:
         with_eager = any(each.what == _EAGER for each in changes)
         with scratch("upgrade") as folder:
             costs = any(each.what == _GUARD_COST for each in changes)
-            options = replace(self._options, guard_cost=costs)
+            options = replace(self._options, guard_cost=costs, guard_parts=False)
             runs = _Trials(self._target, options, both, self._before, self._eager_before, folder, with_eager, keys)
             variables = variables_gone(both.was, both.now)
             search = ReasonSearch(runs.without_variables, both.most)
@@ -191,13 +194,15 @@ class _ModelComparison:
             tried = differences_of(both.was, both.now, imported)
             packages = [each for each in tried if each.tops]
             settings = [each for each in tried if not each.tops]
+            search = search.followed_by(runs.put_back)
+            search.more(keys - set(search.explained), [each for each in both.known if each in tried], MOST_KNOWN_TRIALS)
             # Packages first: what they explain is mostly all, and an option of torch changes nothing in eager.
             for some in (packages, settings, tried if packages and settings else []):
                 eager = {each.key for each in changes if each.what == _EAGER and some is settings}
-                search = search.followed_by(runs.put_back)
                 search.search(keys - set(search.explained) - eager, some)
             if search.is_complete and not search.is_cut:
                 self._search_torch(changes, search, runs)
+        both.known.update(dict.fromkeys(each for group in search.explained.values() for each in group))
         return search, (*variables, *tried)
 
     def _search_torch(self, changes: Sequence[UpgradeChange], search: ReasonSearch, runs: "_Trials") -> None:
@@ -210,26 +215,40 @@ class _ModelComparison:
         def left() -> list[UpgradeChange]:
             return [each for each in changes if each.key not in search.explained and _is_in_python(each)]
 
+        options = list(new_options(both.was, both.now))
         if keys := {each.key for each in left()}:
-            search.more(keys, list(new_options(both.was, both.now)), MOST_OPTION_TRIALS, alone=True)
+            search.more(keys, [each for each in both.known if each in options], MOST_KNOWN_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
-            search.more(keys, list(both.known), MOST_FUNCTION_TRIALS)
+            search.more(keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS)
+        called = runs.called() if left() else {}
+        if called and (keys := {each.key for each in left()}):
+            # An option that only the later torch has can matter only where called code names it.
+            names = mentioned_names(Path(both.now.torch_folder), called)
+            read = [each for each in options if each.name.rpartition(".")[2] in names and each not in both.known]
+            search.more(keys, read, MOST_OPTION_TRIALS, alone=True)
         if found := left():
-            functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, runs.called())]
+            folders = Path(both.was.torch_folder), Path(both.now.torch_folder)
+            differing = list(differing_functions(*folders, called, STAGE_FOLDERS))
+            functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, differing)]
             new = [each for each in functions if each not in both.known]
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
             search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
-        for group in search.explained.values():
-            both.known.update(dict.fromkeys(each for each in group if each.function is not None))
 
     def _with_reason(
-        self, change: UpgradeChange, search: ReasonSearch, tried: Sequence[Difference], loaded: frozenset[str]
+        self,
+        change: UpgradeChange,
+        settled: Reason | None,
+        search: ReasonSearch,
+        tried: Sequence[Difference],
+        loaded: frozenset[str],
     ) -> UpgradeChange:
         both = self._both
         direction = worse(change, self._moved)
         found = search.explained.get(change.key)
-        if found is None:
+        if settled is not None:
+            reason = settled
+        elif found is None:
             reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete and not search.is_cut)
             if reason.kind is ReasonKind.TORCH:
                 reason = located_in_torch(reason, change, both.was, both.now)
@@ -295,8 +314,8 @@ class _Trials:
             return None
         return self._keys(self._before, run, self._eager_before, eager)
 
-    def called(self) -> list[TorchFunction]:
-        """Return the functions of torch that the model calls and that differ."""
+    def called(self) -> Mapping[str, list[str]]:
+        """Return the functions of torch that the model calls in the environment after, by file."""
         both = self._both
         both.say("looking for the functions of torch that differ")
         record = self._folder / "called.json"
@@ -305,9 +324,8 @@ class _Trials:
             options = replace(self._options, compare=False)
             both.after.captured(self._target, options, called=str(record))
         except CtraceError:
-            return []
-        folders = Path(both.was.torch_folder), Path(both.now.torch_folder)
-        return list(differing_functions(*folders, called_functions(record), STAGE_FOLDERS))
+            return {}
+        return called_functions(record)
 
     def without_variables(self, among: tuple[Difference, ...]) -> set[Key] | None:
         """Return what still differs when the environment before does not get some variables."""

@@ -47,8 +47,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ForkServ
     made: list[ForkServer] = []
 
     def make(code: str) -> ForkServer:
-        monkeypatch.setattr(module, "python", lambda _module, *words: [sys.executable, "-c", code, *words])
-        monkeypatch.setattr(module, "why_new_process", lambda _request: "")
+        monkeypatch.setattr(module, "python", lambda _module, *words, **_more: [sys.executable, "-c", code, *words])
+        monkeypatch.setattr(module, "why_new_process", lambda _request, **_more: "")
         made.append(ForkServer(os.environ))
         return made[-1]
 

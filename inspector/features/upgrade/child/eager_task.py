@@ -9,6 +9,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.model_files import load
+from ctrace.inspector.capture.calls.start import NEW, ProcessStart
 from ctrace.inspector.capture.calls.ways import training
 from ctrace.inspector.capture.core.imports import Preloaded
 from ctrace.inspector.capture.isolation.random_states import seed
@@ -18,18 +19,19 @@ _SAMPLE = 64
 _MOST_TENSORS = 64
 
 
-def main(loaded: frozenset[str]) -> None:
+def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:
     """Call the model in each scenario."""
     preloaded = Preloaded(loaded)
-    answer(EagerRequest, lambda request: _called(request, preloaded))
+    answer(EagerRequest, lambda request: _called(request, preloaded, start))
 
 
-def _called(request: EagerRequest, preloaded: Preloaded) -> EagerFacts:
+def _called(request: EagerRequest, preloaded: Preloaded, start: ProcessStart) -> EagerFacts:
     import torch
     from torch.utils._pytree import tree_leaves
 
     seed()
-    loaded = load(request.capture, preloaded)
+    with start.loading(request.capture):
+        loaded = load(request.capture, preloaded)
     is_training = request.capture.options.train
     if is_training and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()

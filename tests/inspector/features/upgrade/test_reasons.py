@@ -12,6 +12,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     TorchFunction,
     differences_of,
     earlier_function,
+    known_without_trial,
     library_reason,
     located_in_torch,
     new_options,
@@ -199,15 +200,30 @@ def test_a_break_that_only_one_torch_raises_has_its_place(tmp_path: Path):
     assert (reason.before, reason.after) == ("Old title", None)
 
 
-def test_the_fields_of_the_state_that_a_guard_compares_are_named(tmp_path: Path):
-    before, after = (facts(tmp_path / name, SOURCE, "1.0") for name in "ab")
-    texts = ['___check_global_state() against {"a":1,"old":{"x":1}}', '___check_global_state() against {"a":1,"new":2}']
-    change = UpgradeChange("guard", "changed", "net.py:3 f", texts[0], texts[1])
-    reason = located_in_torch(Reason(ReasonKind.TORCH, "torch", "2.13.0", "2.15.0"), change, before, after)
-    assert reason.name == "fields of ___check_global_state()"
-    assert (reason.before, reason.after, reason.source) == ("old", "new", None)
-    same = UpgradeChange("guard", "changed", "net.py:3 f", texts[0], texts[0].replace("1", "2"))
-    assert located_in_torch(Reason(ReasonKind.TORCH, "torch"), same, before, after).name == "torch"
+STATE = '___check_global_state() against {"a":1,"old":{"x":1}}'
+
+
+@pytest.mark.parametrize(
+    ("now", "torch", "expected"),
+    [
+        ('___check_global_state() against {"a":1,"new":2}', "2.15.0", ("old", "new")),
+        ('___check_global_state() against {"a":1,"old":{"x":1},"new":2}', "2.15.0", (None, "new")),
+        ('___check_global_state() against {"a":2,"new":2}', "2.15.0", None),  # an option may have changed the value
+        (STATE.replace("1", "2"), "2.15.0", None),
+        ('___check_global_state() against {"a":1,"new":2}', "2.13.0", None),
+        ("another guard", "2.15.0", None),
+    ],
+)
+def test_other_fields_of_the_state_that_a_guard_compares_need_no_trial(
+    tmp_path: Path, now: str, torch: str, expected: tuple[str | None, str | None] | None
+):
+    before, after = facts(tmp_path / "a", SOURCE, "1.0"), facts(tmp_path / "b", SOURCE, "1.0", torch=torch)
+    reason = known_without_trial(UpgradeChange("guard", "changed", "net.py:3 f", STATE, now), before, after)
+    if reason is None:
+        assert expected is None
+        return
+    assert (reason.kind, reason.name) == (ReasonKind.TORCH, "fields of ___check_global_state()")
+    assert (reason.before, reason.after) == expected
 
 
 def test_switches_that_only_the_later_torch_has_are_turned_over(tmp_path: Path):

@@ -9,6 +9,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     called_functions,
     differing_functions,
     likely_functions,
+    mentioned_names,
 )
 from ctrace.inspector.features.upgrade.upgrade_model import UpgradeChange
 
@@ -88,6 +89,24 @@ def test_called_functions_that_differ_are_found_if_their_earlier_code_can_run(fo
     assert found[1].module == "torch._inductor.fx_passes.joint_graph"
     assert (set(found[1].words), "operator" in found[1].other_words) == ({"mul", "add"}, True)
     assert list(differing_functions(*folders, CALLED, ["_dynamo/"])) == []
+
+
+def test_names_are_those_that_called_functions_and_imported_modules_read(tmp_path: Path):
+    (tmp_path / "_inductor").mkdir()
+    (tmp_path / "_inductor" / "config.py").write_text("declared: bool = True\nif at_import:\n    set_there = 1\n")
+    (tmp_path / "_inductor" / "ir.py").write_text(
+        "def called():\n    def inner():\n        return config.read\n    return inner\n\n\n"
+        "class Node:\n    def method(self):\n        return patch({'by_name': 1})\n\n"
+        "    def not_called(self):\n        return config.unread\n"
+    )
+    called = {
+        "_inductor/config.py": ["<module>"],
+        "_inductor/ir.py": ["called.<locals>.inner", "Node.method"],
+        "gone.py": ["f"],
+    }
+    names = mentioned_names(tmp_path, called)
+    assert names >= {"at_import", "config", "read", "by_name"}
+    assert not names & {"declared", "set_there", "unread"}
 
 
 def test_what_a_process_called_is_read(tmp_path: Path):
