@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import sys
 import threading
 import time
@@ -59,7 +60,9 @@ _OF_RANKS = "env:// rendezvous"
 _AS_RANK = (
     "Say how many ranks the job has: with --world 8, this process is one of eight, and the others need not exist."
 )
-
+_OF_GPUS = re.compile("Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available")
+"""What torch says where it finds no GPU (cuda/__init__.py, and libc10_cuda, 2.11 to 2.15)."""
+_AS_GPU = "There is no GPU here. With --target h100, the code runs on the CPU, and kernels are those of that GPU."
 
 _THREADS_SECONDS = 3.0
 """Seconds for threads to end after the calls of a model file: a choice, short beside a capture."""
@@ -162,9 +165,9 @@ def _run(
     if request.config or request.sources or request.called:
         child_door("upgrade").prepare(request)
     if ops is None:
-        status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run"))
+        status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run", request))
         # Exit functions may compile, too, so they run while the hooks are still in place.
-        status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
+        status = _status(_end_as_python_does, _Reporting(recorder, "run", request)) or status
         # After the exit functions: nothing of the program can notice a measurement now.
         _measure_postponed(recorder, failed=bool(status))
         return status
@@ -226,7 +229,7 @@ def _run_model(
         loading, eagerly = pretence.loading, pretence.running
     refusing = nullcontext if request.options.world is None else child_door("cluster").refusing_what_lacks
     trial = request.trial or Trial()
-    reporting = _Reporting(recorder, "load", request.path)
+    reporting = _Reporting(recorder, "load", request)
     # `start.loading` is outermost: if a new process would load the model differently, not even a failure may be
     # reported.
     edited = edited_sources(trial.edits, trial.sources)
@@ -242,7 +245,7 @@ def _run_model(
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make, fake)) for name, way in ways.items()}
-    reporting = _Reporting(recorder, "run", request.path)
+    reporting = _Reporting(recorder, "run", request)
     with reporting, settings_of(trial):
         if request.proof is not None:
             child_door("fix").observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
@@ -294,13 +297,14 @@ class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
 class _Reporting:
     """Records how the user's code failed, shows its traceback without ctrace's frames, and ends the capture.
 
-    `model` is the model file, if there is one; it must not end the process.
+    A model file must not end the process.
     """
 
-    def __init__(self, recorder: Recorder, phase: str, model: str | None = None) -> None:
+    def __init__(self, recorder: Recorder, phase: str, request: CaptureRequest) -> None:
         self._recorder = recorder
         self._phase = phase
-        self._model = model
+        self._is_model = request.kind == "model"
+        self._has_target = request.gpu is not None
         self._process = getpid()
         self.call_failed = False
         """Whether a call raised an exception and the run continued."""
@@ -346,7 +350,7 @@ class _Reporting:
         code = error.code
         is_number = isinstance(code, int)
         how = f"exit code {int(code or 0)}" if code is None or is_number else text_of(code)
-        if self._model is not None:
+        if self._is_model:
             at = place_of_failure(error)
             what = f"the model file ended the process with sys.exit: {how}"
             self._record(self._phase, "SystemExit", what, at, _STAY)
@@ -361,9 +365,15 @@ class _Reporting:
 
     def _note(self, phase: str, error: BaseException) -> None:
         what = message(error) or NO_MESSAGE
-        todo = _AS_RANK if _OF_RANKS in what else _TODO.get(phase, "")
-        self._record(phase, type_name(error), what, place_of_failure(error), todo)
+        self._record(phase, type_name(error), what, place_of_failure(error), self._todo(phase, what))
         _show(error)
+
+    def _todo(self, phase: str, what: str) -> str:
+        if _OF_RANKS in what:
+            return _AS_RANK
+        if _OF_GPUS.search(what) and not self._has_target:
+            return _AS_GPU
+        return _TODO.get(phase, "")
 
     def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:
         """Record a failure; one in a fork is only a problem, because the program's exit code does not show it."""

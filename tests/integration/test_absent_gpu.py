@@ -50,6 +50,19 @@ def test_a_program_for_gpus_compiles_and_sends_what_it_would_on_cpus(ctrace: Com
     assert (compiled, kernels, sent) == captured(ctrace, ON_CPU.sub(r"\g<indent>\g<other>", text), "cpu")
 
 
+@pytest.mark.parametrize("command", ["explain", "run"])
+def test_without_a_target_it_says_how_to_do_without_a_gpu(ctrace: Command, command: str) -> None:
+    made = "import torch\nmodel = torch.nn.Linear(4, 4).cuda()\ndef inputs():\n    return torch.ones(2, 4).cuda(),\n"
+    ctrace.write("model.py", made)
+    failed = ctrace(command, "model.py")
+    assert failed.code == 1
+    assert "There is no GPU here. With --target h100, the code runs on the CPU" in " ".join(
+        (failed.out + failed.err).split()
+    )
+    if command == "explain":
+        assert "COMPILED" in ctrace(command, "model.py", "--target", "h100").out
+
+
 def test_a_trainer_with_autocast_and_a_scaler_runs_as_a_rank(ctrace: Command, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text((PROGRAMS / "gpu_amp.py").read_text())
     result = ctrace("run", "--world", "8", "train.py")
