@@ -55,7 +55,7 @@ def test_without_a_target_it_says_how_to_do_without_a_gpu(ctrace: Command, comma
     made = "import torch\nmodel = torch.nn.Linear(4, 4).cuda()\ndef inputs():\n    return torch.ones(2, 4).cuda(),\n"
     ctrace.write("model.py", made)
     failed = ctrace(command, "model.py")
-    assert failed.code == 1
+    assert failed.code == 3
     assert "There is no GPU here. With --target h100, the code runs on the CPU" in " ".join(
         (failed.out + failed.err).split()
     )
