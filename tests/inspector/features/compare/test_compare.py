@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.guard_facts import Guard
 from ctrace.inspector.facts.session import PhaseTimes, Session
 from ctrace.inspector.features.compare.changes import Change, ChangeKind, DiffDocument, What
-from ctrace.inspector.features.compare.compare_runs import compare, counts, without_module
+from ctrace.inspector.features.compare.compare_runs import compare, content, counts, without_module
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.json.printer import render
@@ -157,6 +158,12 @@ def test_without_look_ups_in_one_log_nothing_is_compared(tmp_path: Path):
     found = compare(session(tmp_path), session(tmp_path, ("fx_graph_cache_miss", key(gm="a"))))
     assert not [each for each in found.changes if each.what is What.CACHE]
     assert dict(found.not_compared)[What.CACHE].startswith("the first run recorded no look-ups")
+
+
+def test_where_a_module_lies_is_no_difference_of_its_guard() -> None:
+    code = "___check_obj_id(G['torch'], 140187022180192), type=<module 'torch' from '{}/torch/__init__.py'>"
+    one, other = (Guard(kind="ID_MATCH", code=code.format(folder), source="G['torch']") for folder in ("/one", "/two"))
+    assert content(one) == content(other) == "___check_obj_id(G['torch'], #), type=<module 'torch'>"
 
 
 @pytest.mark.parametrize(
