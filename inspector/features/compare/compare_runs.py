@@ -493,6 +493,8 @@ _ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 """Addresses and ids of objects: no two processes have the same ones."""
 _FROM = re.compile(r"(?<=<module ')([\w.]+)' from '[^']*'(?=>)")
 """Where a module lies, in the text of a guard (before 2.13): another environment has it in another folder."""
+_OF_CODE = re.compile(r'(?<= file ")(?:[^"]*/)?([^"/]+", line )\d+')
+"""Where a code object lies, likewise."""
 # Chosen: of one or two arguments, the whole text is as short as the difference.
 _MANY = 3
 
@@ -545,7 +547,8 @@ def _guards_between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
 
 def content(guard: Guard) -> str:
     """Return a guard's check without the parts that differ between processes or when code moves."""
-    return _ID.sub("#", _FROM.sub(r"\1'", without_numbers(guard.code)))
+    placed = _OF_CODE.sub(r"\1#", _FROM.sub(r"\1'", without_numbers(guard.code)))
+    return _ID.sub("#", placed)
 
 
 def _differing(before: Guard, guard: Guard) -> tuple[str, str]:

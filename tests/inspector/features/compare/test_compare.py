@@ -160,10 +160,22 @@ def test_without_look_ups_in_one_log_nothing_is_compared(tmp_path: Path):
     assert dict(found.not_compared)[What.CACHE].startswith("the first run recorded no look-ups")
 
 
-def test_where_a_module_lies_is_no_difference_of_its_guard() -> None:
-    code = "___check_obj_id(G['torch'], 140187022180192), type=<module 'torch' from '{}/torch/__init__.py'>"
-    one, other = (Guard(kind="ID_MATCH", code=code.format(folder), source="G['torch']") for folder in ("/one", "/two"))
-    assert content(one) == content(other) == "___check_obj_id(G['torch'], #), type=<module 'torch'>"
+@pytest.mark.parametrize(
+    ("what", "same"),
+    [
+        ("<module 'torch' from '{}/torch/__init__.py'>", "<module 'torch'>"),
+        (
+            '<code object linear at 0x7f00{}, file "{}/torch/nn/functional.py", line {}>',
+            '<code object linear at #, file "functional.py", line #>',
+        ),
+    ],
+)
+def test_where_code_lies_is_no_difference_of_its_guard(what: str, same: str) -> None:
+    places = ("/one", "11", 9), ("/two/b", "22", 7)
+    texts = [what.format(folder) if what[1] == "m" else what.format(at, folder, line) for folder, at, line in places]
+    for text in texts:
+        code = f"___check_obj_id(G['torch'], 140187022180192), type={text}"
+        assert content(Guard("ID_MATCH", code, "G['torch']")) == f"___check_obj_id(G['torch'], #), type={same}"
 
 
 @pytest.mark.parametrize(
