@@ -126,7 +126,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
     # By type: isinstance() asks an object for its class, which runs its code.
     kind = type(value)
     if issubclass(kind, dict):
-        yield from ((inner, _Step(f"[{key!r:.20}]", "")) for key, inner in tuple(value.items()))
+        yield from ((inner, _Step(f"[{_key_text(key)}]", "")) for key, inner in tuple(value.items()))
     elif issubclass(kind, (list, tuple, set, frozenset, deque)):
         yield from ((inner, _Step(f"[{index}]", "")) for index, inner in enumerate(tuple(value)))
     elif kind is types.FunctionType:
@@ -137,6 +137,13 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
         yield from ((inner, _Step("", "")) for inner in (value.func, value.args, value.keywords))
     elif not str(type.__getattribute__(kind, "__module__")).startswith(_OF_TORCH):  # a class may say anything
         yield from _attributes(_own_names(value))
+
+
+def _key_text(key: Any) -> str:
+    """Write a key that has a short text of its own; for others their type: a text runs their code, or prints tensors."""
+    if type(key) in (str, int, float, bool, bytes):
+        return f"{key!r:.20}"
+    return type(key).__name__
 
 
 def _own_names(value: Any) -> dict[str, Any]:

@@ -135,6 +135,17 @@ def _loop(ledger: Ledger, growth: GrowingCalls, gone: list[bool]) -> None:
     gone.append(last() is None)
 
 
+def test_a_key_is_not_asked_for_its_text() -> None:
+    class Silent:
+        def __repr__(self) -> str:
+            raise AssertionError("asked")
+
+    kept = torch.ones(2)
+    storages = {kept.untyped_storage()._cdata}
+    (found,) = holders_of(storages, {"main": {"states": {Silent(): [kept], torch.ones(1): 2}}}).values()
+    assert (found.text, found.name) == ("states", "states")
+
+
 def test_what_a_function_holds_is_seen_while_it_runs_and_nothing_of_it_is_kept() -> None:
     ledger, lines, gone = Ledger(), OperatorLines(), list[bool]()
     lines._owners[HERE] = Owner.USER
