@@ -140,7 +140,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, _Step]]:
 
 
 def _key_text(key: Any) -> str:
-    """Write a key with a short text of its own; of others the type: their text runs code of theirs, or prints tensors."""
+    """Write a key with a short text of its own; of others the type, since a text runs their code, or prints tensors."""
     if type(key) in (str, int, float, bool, bytes):
         return f"{key!r:.20}"
     return type(key).__name__
