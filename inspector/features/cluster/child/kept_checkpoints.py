@@ -132,7 +132,8 @@ class _Kept:
         place = user_place()
         if place not in self._places:
             self._places.add(place)
-            self._recorder.problem(f"{place} {what}")
+            shown = place.removeprefix(f"{Path.cwd()}{os.sep}")  # as the program was named, unless it has moved since
+            self._recorder.problem(f"{shown} {what}")
 
 
 def _name(path: Any) -> str:
