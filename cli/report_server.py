@@ -38,7 +38,7 @@ _MOST_PAGES = 8
 """How many pages stay in memory."""
 _MOST_AT_ONCE = 2
 """How many pages are written at once, since a large run takes memory."""
-# Chosen: far above what the page of a large run takes; the reader is told what to do instead.
+# Chosen: far above what the page of a large run takes; the page says what to do instead.
 _MOST_SECONDS = 300
 _Key = tuple[tuple[str, str, float, int], ...]
 _LIST_POLICY = "frame-ancestors 'none'"

@@ -320,7 +320,7 @@ class Lines(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, self.cursor - height // 3), animate=False)
 
 
-# Chosen: nobody reads more, and the list is built anew at each key; the hint is to add words.
+# Chosen: nobody reads more, and the list is built again at each key; the hint is to add words.
 _MOST_FOUND = 200
 # Chosen: wider than any terminal.
 _LONGEST = 300

@@ -16,7 +16,7 @@ _PLAIN = ("node", "guard", "reason", COMPILATION)
 _STYLES = {"AGREE": "green", "DIVERGE": "red", "INCOMPLETE": "yellow"}
 # Chosen: one page; rows in which all ranks agree are left out first.
 _MOST_ROWS = 20
-# Chosen: each value is a group of ranks; more groups are not told apart by reading.
+# Chosen: each value is a group of ranks; more groups are not distinguished by reading.
 _MOST_VALUES = 8
 # Chosen: three lines of a terminal for a value.
 _LONGEST = 300

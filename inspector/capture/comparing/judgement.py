@@ -43,7 +43,7 @@ _SMALLEST = 4.0
 _FEW = 1000
 _ENOUGH = 4
 """Number of calls from which to estimate how often rounding changes a value."""
-# Chosen: if eager in the model's own dtypes is off by a third of the result, no error of compiled code can be told from
+# Chosen: if eager in the model's own dtypes is off by a third of the result, no error of compiled code stands out from
 # its noise.
 _HOPELESS = 1 / 3
 

@@ -702,22 +702,28 @@ def _is_plain_key(key: Value) -> bool:
     return isinstance(key, Const) and key.type in _PLAIN_KEYS
 
 
+def _own_list(machine: Machine, state: PathState, value: Value, here: Instruction) -> Fresh:
+    """Return a value that is a list which only the function sees.
+
+    Raises:
+        StopError: it is no such list.
+    """
+    if not machine.own(state, value, "list"):
+        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
+    assert isinstance(value, Fresh)
+    return value
+
+
 def _list_append(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
-    owner = state.stack[-(here.arg or 0)]
-    if not machine.own(state, owner, "list"):
-        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
-    assert isinstance(owner, Fresh)
+    owner = _own_list(machine, state, state.stack[-(here.arg or 0)], here)
     state.heap[owner] = Contents((*state.heap[owner].items, value))
     return None
 
 
 def _list_extend(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
-    owner = state.stack[-(here.arg or 0)]
-    if not machine.own(state, owner, "list"):
-        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
-    assert isinstance(owner, Fresh)
+    owner = _own_list(machine, state, state.stack[-(here.arg or 0)], here)
     items = known_items(machine, state, value)
     if items is None and isinstance(value, Const) and value.type == "tuple":
         items = tuple(const(item) for item in items_of(value))
@@ -729,10 +735,8 @@ def _list_extend(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _list_to_tuple(machine: Machine, state: PathState, here: Instruction) -> Next:
     value = state.pop()
-    if not machine.own(state, value, "list"):
-        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
-    assert isinstance(value, Fresh)
-    state.stack.append(tuple_of(machine, state, state.heap[value].items))
+    owner = _own_list(machine, state, value, here)
+    state.stack.append(tuple_of(machine, state, state.heap[owner].items))
     return None
 
 
