@@ -265,6 +265,9 @@ class Sources:
     def __init__(self) -> None:
         import torch
 
+        # The first operation under a mode imports it (torch/_compile.py, 2.13), with SymPy, which draws random numbers.
+        import torch._dynamo
+
         paths = sysconfig.get_paths()
         self._python = tuple({f"{paths[name]}{os.sep}" for name in ("stdlib", "platstdlib")})
         self._packages = tuple({f"{paths[name]}{os.sep}" for name in ("purelib", "platlib")})
