@@ -181,7 +181,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
-    expression = broken.expression
+    expression = _called_by_a_wrapper(broken.expression, first.context) or broken.expression
     if owner is Owner.TORCH and first.frames[-1] != frame and _WRAPPER.search(first.frames[-1].file):
         # The user's line calls a wrapped model; the code of the wrapper is what Dynamo could not trace.
         expression, place = "", f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
@@ -222,6 +222,20 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     )
 
 
+def _called_by_a_wrapper(expression: str, context: str) -> str:
+    """Return the name of the function that a line like `func(*args, **kwds)` calls, if torch's context has it.
+
+    contextlib and decorators call a function so: their line says nothing of what Dynamo could not trace.
+    """
+    match = _QUALNAME.search(context)
+    if match and _PASSES_ALL.fullmatch(expression):
+        return match["name"]
+    return ""
+
+
+_PASSES_ALL = re.compile(r"[\w.]+\(\*\w+, \*\*\w+\)")
+_QUALNAME = re.compile(r"^module: [\w.]+, qualname: (?P<name>[\w.]+), skip reason:")
+"""How torch names a function that it skips (_dynamo/variables/functions.py, 2.13)."""
 _WRAPPER = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]")
 """Code of torch around a model: DDP, FSDP and what they call."""
 _MOVED = re.compile(

@@ -252,6 +252,20 @@ class TestSkippedFiles:
         assert "has the name of a library" not in self.reason(f"{SITE}/tqdm/std.py")
 
 
+def test_a_function_that_contextlib_calls_is_named_by_what_torch_says():
+    context = "module: pkg.net, qualname: Net._inside, skip reason: file matches MOD_SKIPLIST (/pkg/_compile)"
+    called = (
+        f"{SITE}/pkg/contextlib.py",
+        105,
+        "__init__",
+        "self.gen = func(*args, **kwds)",
+        "           ^^^^^^^^^^^^^^^^^^^",
+    )
+    frames = ((MODEL, 10, "forward", "with self._inside():"), called)
+    found = only(Log().started().breaks("0/0", gb=("0007",), frames=frames, context=context))
+    assert found.reason.startswith("Dynamo cannot trace into `Net._inside` in contextlib.py:105:")
+
+
 def test_a_function_of_torch_is_named_without_its_address():
     context = "TypeError <built-in method stack of type object at 0x7fcec12cea40>: expected Tensor, but got str"
     found = only(Log().breaks("0/0", gb=("0112",), frames=[PLAIN], context=context))
