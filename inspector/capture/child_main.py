@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import re
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ from ctrace.inspector.capture.calls.call_parts import WholeModel, described
 from ctrace.inspector.capture.calls.calling import CallStoppedError, end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.model_files import Loaded, load
-from ctrace.inspector.capture.calls.program_run import run_program
+from ctrace.inspector.capture.calls.program_run import run_program, wants_gpu
 from ctrace.inspector.capture.calls.start import NEW, ProcessStart
 from ctrace.inspector.capture.calls.ways import Call, plan
 from ctrace.inspector.capture.capture_hooks import capturing
@@ -60,8 +59,6 @@ _OF_RANKS = "env:// rendezvous"
 _AS_RANK = (
     "Say how many ranks the job has: with --world 8, this process is one of eight, and the others need not exist."
 )
-_OF_GPUS = re.compile("Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available")
-"""What torch says where it finds no GPU (cuda/__init__.py, and libc10_cuda, 2.11 to 2.15)."""
 _AS_GPU = "There is no GPU here. With --target h100, the code runs on the CPU, and kernels are those of that GPU."
 
 _THREADS_SECONDS = 3.0
@@ -371,7 +368,7 @@ class _Reporting:
     def _todo(self, phase: str, what: str) -> str:
         if _OF_RANKS in what:
             return _AS_RANK
-        if _OF_GPUS.search(what) and not self._has_target:
+        if wants_gpu(what) and not self._has_target:
             return _AS_GPU
         return _TODO.get(phase, "")
 

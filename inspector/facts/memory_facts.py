@@ -5,6 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.outcome import ENDED_WELL
 from ctrace.inspector.facts.wire import Integer, Number, Record
 
 
@@ -198,6 +199,11 @@ class FoundMemory(Record, frozen=True):
     saved_bytes: Integer = 0
     """The most that is kept for the backward at one time, compiled; what eager code beside graphs saves included."""
     eager_saved_bytes: Integer = 0
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the program failed before its end, so that a later peak is not known."""
+        return self.program not in (None, ENDED_WELL)
 
 
 def with_measured(found: FoundMemory, compiled: int, eager: int) -> FoundMemory:

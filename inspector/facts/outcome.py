@@ -11,6 +11,9 @@ from msgspec import Struct, field
 
 from ctrace.inspector.facts.wire import Integer, Record
 
+ENDED_WELL = "exit code 0"
+"""How a program ended that Python would call successful."""
+
 
 class FailurePhase(StrEnum):
     """The phase in which a run failed."""

@@ -39,9 +39,14 @@ def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[Renderab
     """Show where the memory goes."""
     found, cwd = document.found, document.cwd
     rank = "" if document.world is None else f", rank {document.rank} of {document.world}"
-    yield Text.assemble(
-        (f"PEAK {fmt.memory(found.peak.bytes)}", "bold"), "  ", (f"{fmt.one_line(document.target, 200)}{rank}", "bold")
-    )
+    peak = f"PEAK {fmt.memory(found.peak.bytes)}"
+    name = f"{fmt.one_line(document.target, 200)}{rank}"
+    if found.is_cut_short:
+        yield Text.assemble(("FAILED", "bold"), "  ", (name, "bold"))
+        yield from _problems(found)
+        yield Text(f"\n{peak} until then", style="bold")
+    else:
+        yield Text.assemble((peak, "bold"), "  ", (name, "bold"))
     yield Text(_answer(found, cwd))
     yield Text(_beside_eager(found, cwd))
     yield from _kinds(found)
@@ -56,9 +61,14 @@ def memory_screen(document: StepMemoryDocument, width: int) -> Iterator[Renderab
     yield from _growth(found, cwd)
     yield from _differences(found, cwd, width)
     yield from _saved(found, cwd, width)
+    if not found.is_cut_short:
+        yield from _problems(found)
+    yield Text(f"\n{_how(found)}", style="dim")
+
+
+def _problems(found: FoundMemory) -> Iterator[RenderableType]:
     for problem in found.problems:
         yield hanging(f"! {problem}", style="yellow")
-    yield Text(f"\n{_how(found)}", style="dim")
 
 
 def fit_screen(document: FitDocument, width: int) -> Iterator[RenderableType]:

@@ -125,6 +125,18 @@ def test_a_program_that_raises_has_the_numbers_of_what_ran(ctrace: Command) -> N
     assert result.report["peak"]["measured"] is False
 
 
+def test_a_program_for_a_gpu_that_is_not_here_is_offered_the_cpu(ctrace: Command) -> None:
+    ctrace.write(
+        "train.py",
+        "import torch\nkept = torch.compile(torch.ones)(4)\nraise RuntimeError('No CUDA GPUs are available')\n",
+    )
+    assert "ctrace memory train.py --world 1" in ctrace("memory", "train.py", "--json").report["problems"][1]
+    ctrace.write("train.py", "import torch\ntorch.compile\nraise RuntimeError('No CUDA GPUs are available')\n")
+    result = ctrace("memory", "train.py")
+    assert result.code == 3
+    assert "ctrace memory train.py --world 1" in result.err
+
+
 CAT = """\
 import torch
 

@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import re
 import runpy
 import sys
 import threading
@@ -15,11 +16,17 @@ from ctrace.inspector.capture.calls.replaced import replaced_text
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import kind_and_message, traceback_text
 from ctrace.inspector.capture.core.imports import Preloaded
+from ctrace.inspector.facts.outcome import ENDED_WELL
 from ctrace.inspector.processes.boot import displayed
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
-ENDED_WELL = "exit code 0"
-"""How a program ended that Python would call successful."""
+_OF_GPUS = re.compile("Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available")
+"""What torch says where it finds no GPU (cuda/__init__.py, and libc10_cuda, 2.11 to 2.15)."""
+
+
+def wants_gpu(what: str) -> bool:
+    """Whether an exception's text says that there is no GPU."""
+    return _OF_GPUS.search(what) is not None
 
 
 def run_program(request: CaptureRequest, preloaded: Preloaded) -> None:

@@ -46,6 +46,15 @@ def test_alike_saved_tensors_share_a_row_and_the_largest_comes_first() -> None:
     assert rows[1][-4:] == ["cannot", "be", "3.0", "MiB"]
 
 
+def test_a_program_that_failed_is_said_first() -> None:
+    ended = "train.py ended with ValueError: no: the numbers are of what ran until then"
+    cut = FoundMemory(PEAK, None, program="ValueError: no", problems=(ended,))
+    first, second, *rest = _screen(cut, 140).splitlines()
+    assert (first, second.strip()) == ("FAILED  train.py", f"! {ended}")
+    assert "PEAK 8.0 MiB until then" in rest
+    assert "ended with" not in " ".join(rest)
+
+
 def test_the_heading_has_what_is_saved_at_one_time() -> None:
     assert "Saved for the backward: 7.0 MiB compiled, 6.0 MiB in eager" in _screen(FOUND)
     assert "not in this table" not in " ".join(_screen(FOUND).split())

@@ -30,7 +30,7 @@ from ctrace.inspector.capture.calls.call_tensors import mapped, tensors
 from ctrace.inspector.capture.calls.calling import CallResults, called
 from ctrace.inspector.capture.calls.compiler_names import check_mode, settings_of_mode
 from ctrace.inspector.capture.calls.model_files import Loaded, load
-from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
+from ctrace.inspector.capture.calls.program_run import ending_of, run_program
 from ctrace.inspector.capture.calls.ways import Call, Way, training
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.comparing.compare_results import disagreeing
@@ -48,6 +48,7 @@ from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.accuracy_facts import LARGEST, Accuracy, PathStep, Promises
+from ctrace.inspector.facts.outcome import ENDED_WELL
 from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.features.accuracy.accuracy_request import AccuracyRequest, Drafts
 from ctrace.inspector.features.accuracy.child.backward_graphs import BackwardJudge

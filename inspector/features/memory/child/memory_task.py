@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.call_tensors import mapped, resized, tensors
 from ctrace.inspector.capture.calls.compiler_names import check_mode, enables_cuda_graphs
-from ctrace.inspector.capture.calls.program_run import ENDED_WELL, ending_of, run_program
+from ctrace.inspector.capture.calls.program_run import ending_of, run_program, wants_gpu
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.imports import Preloaded, watch_imports
@@ -39,7 +39,7 @@ from ctrace.inspector.facts.memory_facts import (
     TriedSize,
     with_measured,
 )
-from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.outcome import ENDED_WELL, Failure
 from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.memory.child.allocator_history import AllocatorHistory
@@ -551,6 +551,10 @@ def _with_libraries(alive: Sequence[AliveMemory], size: int) -> tuple[AliveMemor
     return tuple(sorted(found, key=lambda each: -each.bytes))
 
 
+def _as_rank(name: str) -> str:
+    return f"with --world 1, its tensors are on the CPU: ctrace memory {name} --world 1"
+
+
 class _ProgramMemory(_Memory):
     """The memory of a program, from the import of torch to its end."""
 
@@ -578,14 +582,13 @@ class _ProgramMemory(_Memory):
                 stream.flush()
         if not self._ledger.changes:
             if ended != ENDED_WELL:
-                raise TaskError(f"{name} ended before it allocated a tensor: {ended}", "first run it in plain Python")
+                todo = "first run it in plain Python"
+                if wants_gpu(ended):
+                    todo = _as_rank(name)
+                raise TaskError(f"{name} ended before it allocated a tensor: {ended}", todo)
             raise TargetError(f"{name} allocated no tensor", "name a model: ctrace memory file.py:name")
         run = self._run_memory()
-        problems = (*run.found.problems, *rank.problems)
-        if ended != ENDED_WELL:
-            problems = (*problems, f"{name} ended with {ended}: the numbers are of what ran until then")
-        if not run.found.graphs and not self._request.is_eager:
-            problems = (*problems, f"{name} compiled nothing with Inductor: all of it runs in eager")
+        problems = (*run.found.problems, *rank.problems, *self._shortcomings(name, ended, run.found))
         found = replace(run.found, problems=problems, program=ended)
         if self._tracked is not None:
             found = replace(
@@ -593,6 +596,15 @@ class _ProgramMemory(_Memory):
             )
             run = replace(run, backwards=self._tracked.backwards)
         return replace(run, found=found)
+
+    def _shortcomings(self, name: str, ended: str, found: FoundMemory) -> Iterator[str]:
+        """Yield what the numbers of a program lack, by how it ended and what it compiled."""
+        if ended != ENDED_WELL:
+            yield f"{name} ended with {ended}: the numbers are of what ran until then"
+            if wants_gpu(ended) and self._options.world is None:
+                yield f"there is no GPU here; {_as_rank(name)}"
+        if not found.graphs and not self._request.is_eager:
+            yield f"{name} compiled nothing with Inductor: all of it runs in eager"
 
     def _follow(self, active: ExitStack, torch: ModuleType) -> None:
         if self._request.without_gradients:
