@@ -137,9 +137,12 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
     yield section("Unproved")
     for cause, mine in tried[:_MOST]:
         yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
-        yield from _advice(cause, advice)
+        advised = _advised(cause, advice)
+        yield from _arrow(advised)
         for each in mine[:3]:
-            yield _below(f"{each.name}: {each.summary}")
+            # Advice and a repair may be the same edit: its words stand there once.
+            is_said = each.summary.rstrip(".").lower() in advised.lower()
+            yield _below(each.name if is_said else f"{each.name}: {each.summary}")
             yield _below(f"  unproved, because {each.outcome.why}", "yellow")
         yield from more(len(mine), "candidate", most=3, before="   ")
     yield from more(len(tried), "finding", most=_MOST)
@@ -169,15 +172,18 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
             yield section(head)
             for each in causes[:_MOST]:
                 yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
-                yield from _advice(each, advice)
+                yield from _arrow(_advised(each, advice))
             yield from more(len(causes), "finding", most=_MOST)
 
 
-def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[RenderableType]:
-    """Show what `explain` advises on a cause."""
-    line = next((advice[each] for each in cause.symptoms if each in advice), "")
-    if line:
-        yield _below(f"→ {line}", "green", most=_LONGEST)
+def _advised(cause: RootCause, advice: Mapping[Symptom, str]) -> str:
+    """Return what `explain` advises on a cause; empty: nothing."""
+    return next((advice[each] for each in cause.symptoms if each in advice), "")
+
+
+def _arrow(advised: str) -> Iterator[RenderableType]:
+    if advised:
+        yield _below(f"→ {advised}", "green", most=_LONGEST)
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:

@@ -159,6 +159,13 @@ def test_a_finding_that_was_left_out_is_not_called_unprovable():
     assert screen.count("A print in compiled code") == 1
 
 
+def test_advice_that_is_the_repair_is_said_once():
+    advice = Suggestion("model.py:30: use `x` itself instead of a copy of it.", (OTHER.id,))
+    shown = drawn(fix_screen(replace(SPENT, findings=(OTHER,), advice=(advice,)), 80, target="model.py"), 80)
+    assert shown.count("itself instead of a copy of it") == 1
+    assert "drop_copy" in shown
+
+
 def test_hostile_text_is_harmless():
     shown = drawn(fix_screen(HOSTILE, 80, target="model.py"), 80)
     assert "\x1b" not in shown
