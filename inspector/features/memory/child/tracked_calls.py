@@ -353,6 +353,17 @@ def mark_parameters(ledger: Ledger, parameters: Iterable[Any]) -> None:
         ledger.mark((each.detach(),), "parameter")
         if each.grad is not None:
             ledger.mark((each.grad,), "gradient")
+            _place_gradient(ledger, each)
+
+
+def _place_gradient(ledger: Ledger, parameter: Any) -> None:
+    """Let a gradient that no line of the user's code makes belong to the line that makes its parameter.
+
+    The forward of `nn.Sequential` and its layers is torch's code, so the backward has no line of the user's.
+    """
+    gradient, owner = ledger.of(parameter.grad), ledger.of(parameter.detach())
+    if gradient is not None and owner is not None and gradient.origin.file is None:
+        gradient.origin = owner.origin
 
 
 def mark_saved(ledger: Ledger, outputs: Any, since: int = 0) -> None:

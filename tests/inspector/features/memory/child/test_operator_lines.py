@@ -5,9 +5,10 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+import torch
 
-from ctrace.inspector.features.memory.child.storage_ledger import CodeOrigin
-from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines
+from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger
+from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines, mark_parameters
 
 LIBRARY = """
 def layer(frame):
@@ -44,3 +45,17 @@ def test_eager_looks_no_further_than_a_graph_would(frame: FrameType, tmp_path: P
     library = str(tmp_path / "site-packages" / "lib.py")
     lines.entered.add(CodeOrigin(library, 6, "forward"))
     assert lines.here(frame) == CodeOrigin(library, 3, "layer")
+
+
+def test_a_gradient_without_a_line_is_of_the_line_that_makes_its_parameter() -> None:
+    ledger = Ledger()
+    first, second = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    made, used = CodeOrigin("model.py", 3, "f"), CodeOrigin("model.py", 9, "forward")
+    for each in (first, second):
+        ledger.add(each.detach(), made, "aten.ones")
+        each.grad = torch.ones(4)
+    ledger.add(first.grad, NOWHERE, "aten.mm")
+    ledger.add(second.grad, used, "aten.mm")
+    mark_parameters(ledger, (first, second))
+    found = [ledger.of(each.grad) for each in (first, second)]
+    assert [each.origin for each in found if each is not None] == [made, used]
