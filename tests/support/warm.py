@@ -32,6 +32,8 @@ from ctrace.inspector.runs.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
+ONLY_FORKS = "CTRACE_TEST_ONLY_FORKS"
+"""A variable with which a command fails where it would start a new process."""
 _LATE: tuple[str, ...] = (
     "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "GROUP_", "KINETO_LOG_LEVEL", "LINES", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
     "MASTER_", "NO_COLOR", "PYTEST_", "RANK", "ROLE_", "TERM", "TORCHELASTIC_", "WORLD_SIZE", "TORCHINDUCTOR_AUTOGRAD_",
@@ -44,6 +46,7 @@ _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONP
 """Variables that `warm_server.py` applies where the server itself started without them."""
 _HASHING = "PYTHONHASHSEED"
 """The order of sets of strings, which is that of all forks: as good as any for a command that does not set it."""
+_CACHES = "TORCHINDUCTOR_CACHE_DIR"
 Completed = subprocess.CompletedProcess[str]
 CAPTURE = "ctrace.inspector.capture.child_main"
 _MEASURING = "ctrace.inspector.features.time.child.timing_main"
@@ -57,7 +60,9 @@ class RefusedError(Exception):
 class WarmServer:
     """Starts the server, and gives commands access to it. Close it at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, builds: Path) -> None:
+        """Start it; in `builds` it keeps what Inductor builds to learn what this CPU can do."""
+        self.builds = builds
         self._ours, theirs = socket_pair(socket.SOCK_SEQPACKET)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -69,7 +74,7 @@ class WarmServer:
         self._process = subprocess.Popen(
             command,
             # As measurements and proofs set them; read while torch is imported, and when Python starts.
-            env={**os.environ, "KINETO_LOG_LEVEL": "99", _HASHING: os.environ.get(_HASHING, "0")},
+            env={**os.environ, "KINETO_LOG_LEVEL": "99", _HASHING: os.environ.get(_HASHING, "0"), _CACHES: str(builds)},
             stdin=subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
@@ -169,6 +174,13 @@ def use() -> None:
     _fork_from(server)
     measuring.ChildProcess = tasks.ChildProcess = _task_of(server)
     trying.started = _started_by(server, trying.started)
+    if os.environ.get(ONLY_FORKS):
+        for name in ("ctrace.inspector.runs.child", "ctrace.inspector.runs.fork_client"):
+            cast(Any, import_module(name)).started = _refuse
+
+
+def _refuse(command: Sequence[str], *_words: Any, **_options: Any) -> Process:
+    raise RuntimeError(f"no fork but a new process: {command}")
 
 
 def _fork_from(server: "_Client") -> None:
