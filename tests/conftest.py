@@ -5,11 +5,9 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,10 +47,8 @@ def warm_server() -> Iterator[Any]:
         yield None
         return
     warm = import_module("tests.support.warm")
-    # Torch names each build after the compiler and its flags and locks it: all workers share them, and later sessions.
-    builds = Path(tempfile.gettempdir()) / f"ctrace_tests_{os.getuid()}" / "builds"
     try:
-        server = warm.WarmServer(builds)
+        server = warm.WarmServer()
     except warm.RefusedError as refused:
         warnings.warn(f"each capture is a new process, which takes longer: {refused}", stacklevel=1)
         yield None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.places import ROOT
-from tests.support.warm import WarmServer
+from tests.support.warm import BUILDS, WarmServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -86,7 +86,7 @@ class Command:
         folder = self.folder / "cache"
         if self.server is not None and not folder.exists():
             ignored = shutil.ignore_patterns("locks")
-            shutil.copytree(self.server.builds, folder, ignore=ignored)
+            shutil.copytree(BUILDS, folder, ignore=ignored)
         return str(folder)
 
     def write(self, name: str, text: str) -> Path:

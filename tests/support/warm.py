@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
@@ -47,6 +47,9 @@ _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONP
 _HASHING = "PYTHONHASHSEED"
 """The order of sets of strings, which is that of all forks: as good as any for a command that does not set it."""
 _CACHES = "TORCHINDUCTOR_CACHE_DIR"
+BUILDS = Path(gettempdir()) / f"ctrace_tests_{os.getuid()}" / "builds"
+"""Where the server keeps what Inductor builds to learn what this CPU can do. Torch names each build after the compiler
+and its flags, and locks it, so all workers share them, and later sessions."""
 Completed = subprocess.CompletedProcess[str]
 CAPTURE = "ctrace.inspector.capture.child_main"
 _MEASURING = "ctrace.inspector.features.time.child.timing_main"
@@ -60,9 +63,7 @@ class RefusedError(Exception):
 class WarmServer:
     """Starts the server, and gives commands access to it. Close it at the end."""
 
-    def __init__(self, builds: Path) -> None:
-        """Start it; in `builds` it keeps what Inductor builds to learn what this CPU can do."""
-        self.builds = builds
+    def __init__(self) -> None:
         self._ours, theirs = socket_pair(socket.SOCK_SEQPACKET)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -74,7 +75,7 @@ class WarmServer:
         self._process = subprocess.Popen(
             command,
             # As measurements and proofs set them; read while torch is imported, and when Python starts.
-            env={**os.environ, "KINETO_LOG_LEVEL": "99", _HASHING: os.environ.get(_HASHING, "0"), _CACHES: str(builds)},
+            env={**os.environ, "KINETO_LOG_LEVEL": "99", _HASHING: os.environ.get(_HASHING, "0"), _CACHES: str(BUILDS)},
             stdin=subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
