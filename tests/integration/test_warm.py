@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Command
-from tests.support.warm import ONLY_FORKS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="captures are forked on Linux only")
 
@@ -94,12 +93,12 @@ def inputs():
 def test_each_trial_of_advice_is_a_fork(ctrace: Command) -> None:
     """A new process takes 12 seconds for what a fork does in two."""
     ctrace.write("net.py", BRANCH)
-    report = ctrace("explain", "net.py", "--json", **{ONLY_FORKS: "1"}).report
+    report = ctrace("explain", "net.py", "--json", CTRACE_TEST_ONLY_FORKS="1").report
     assert report["problems"] == []
     assert report["advice"][0]["checked"]
 
 
 def test_each_run_of_a_proof_is_a_fork(ctrace: Command) -> None:
     ctrace.write("net.py", BRANCH)
-    ran = ctrace("fix", "net.py", "--no-build", "--only", "tensor_branch", "--json", **{ONLY_FORKS: "1"})
+    ran = ctrace("fix", "net.py", "--no-build", "--only", "tensor_branch", "--json", CTRACE_TEST_ONLY_FORKS="1")
     assert ran.report["repairs"][0]["proved"], ran.err

@@ -32,7 +32,7 @@ from ctrace.inspector.runs.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
-ONLY_FORKS = "CTRACE_TEST_ONLY_FORKS"
+_ONLY_FORKS = "CTRACE_TEST_ONLY_FORKS"
 """A variable with which a command fails where it would start a new process."""
 _LATE: tuple[str, ...] = (
     "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "GROUP_", "KINETO_LOG_LEVEL", "LINES", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
@@ -175,7 +175,7 @@ def use() -> None:
     _fork_from(server)
     measuring.ChildProcess = tasks.ChildProcess = _task_of(server)
     trying.started = _started_by(server, trying.started)
-    if os.environ.get(ONLY_FORKS):
+    if os.environ.get(_ONLY_FORKS):
         for name in ("ctrace.inspector.runs.child", "ctrace.inspector.runs.fork_client"):
             cast(Any, import_module(name)).started = _refuse
 
