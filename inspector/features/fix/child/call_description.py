@@ -264,7 +264,7 @@ def _model_calls(asked: CaptureRequest, watch: "_Watch") -> dict[str, Any]:
             calls.append(_described(name, way, call, watch) | {"source": _source(asked, name, way, call)})
             with suppress(Exception), gradients(way):  # what the finding is may raise; calls up to there are described
                 model(*call.args, **call.kwargs)
-    return {"calls": calls, "is_module": isinstance(model, torch.nn.Module)}
+    return {"calls": calls}
 
 
 def _source(asked: CaptureRequest, name: str, way: Way, call: Call) -> str | None:

@@ -279,8 +279,3 @@ class Reducer:
         self.best = made
         self._say(f"{made.line_count} lines, {self.tries} tries")
         return True
-
-
-def first_shown(programs: Sequence[Program], shows: Shows) -> Program | None:
-    """Return the smallest of several programs that shows the finding."""
-    return next((each for each in sorted(programs, key=lambda each: each.weight) if shows(each)), None)

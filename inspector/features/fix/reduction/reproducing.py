@@ -142,7 +142,7 @@ class Reproduction:
         found = tries.describe(self._request(), list(self._wanted()))
         frames = [each for each in found["frames"] if each["calls"]]
         frames.sort(key=lambda each: each["order"])
-        return Described(tuple(found["calls"]), tuple(frames), found["error"], found.get("is_module", False))
+        return Described(tuple(found["calls"]), tuple(frames), found["error"])
 
     def _request(self) -> CaptureRequest:
         assert not isinstance(self._resolved, ProgramTarget)

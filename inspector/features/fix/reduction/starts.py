@@ -242,7 +242,6 @@ class Described(Struct, frozen=True):
     calls: tuple[dict[str, Any], ...] = ()
     frames: tuple[dict[str, Any], ...] = ()
     error: str = ""
-    is_module: bool = False
 
 
 class StartProgram(Struct, frozen=True):

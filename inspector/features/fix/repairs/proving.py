@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -625,8 +625,3 @@ def _dangers(session: Session) -> list[Key]:
 def trial_with(files: Iterable[NewText], extra: Trial | None = None) -> Trial:
     """Return a trial with changed files and, where a setting is not a line of one, what `extra` changes."""
     return replace(extra or Trial(), sources=tuple(files))
-
-
-def texts_of(files: Mapping[str, str]) -> tuple[NewText, ...]:
-    """Return files in the form that a trial takes."""
-    return tuple(NewText(file, text) for file, text in files.items())

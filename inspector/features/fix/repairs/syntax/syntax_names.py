@@ -86,13 +86,6 @@ def assigned(code: ParsedFile, name: cst.Name) -> list[cst.BaseExpression]:
     return values
 
 
-def rebinds_outside(node: cst.CSTNode) -> bool:
-    """Whether a node binds names of an enclosing function or of the module."""
-    import libcst as cst
-
-    return any(isinstance(one, cst.Global | cst.Nonlocal) for one in walk(node))
-
-
 def dotted(node: cst.CSTNode) -> str:
     """Return `a.b.c` for names and attributes; empty for anything else."""
     import libcst as cst
