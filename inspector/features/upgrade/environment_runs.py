@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.features.upgrade.upgrade_model import (
     EagerFacts,
     EagerRequest,
@@ -106,6 +107,7 @@ class EnvironmentRuns(Struct, frozen=True):
 
         Raises:
             CtraceError: the target or the environment is wrong.
+            KeyboardInterrupt: Ctrl-C, which ended the run.
         """
         # What is put back must be there before torch is imported: options are read while some of its modules are.
         is_plain = not (config or sources or called or first or without)
@@ -124,6 +126,8 @@ class EnvironmentRuns(Struct, frozen=True):
             sources=sources,
             called=called,
         )
+        if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
+            raise KeyboardInterrupt  # the run kept it from this process
         return ModelRun(session, child.peak)
 
     def eager(self, target: Resolved, options: Options, *, first: Sequence[str] = ()) -> EagerFacts:
