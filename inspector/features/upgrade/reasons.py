@@ -90,7 +90,7 @@ def differing_functions(
         bound = {*_bound(trees[1]), *dir(builtins)}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
-            if _dumped(old) != _dumped(new) and _free(old) <= bound:
+            if _dumped(old) != _dumped(new) and _parameters(old) == _parameters(new) and _free(old) <= bound:
                 words = _words(old), _words(new)
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
 
@@ -187,6 +187,14 @@ def _dumped(node: _Function) -> str:
     return ast.dump(ast.Module(node.body[is_text:], [])) + ast.dump(node.args)
 
 
+def _parameters(node: _Function) -> tuple[object, ...]:
+    """Return what must be equal for the later function to take the earlier code, as `earlier_functions` does it."""
+    each = node.args
+    names = [arg.arg for arg in (*each.posonlyargs, *each.args, *each.kwonlyargs)]
+    counts = len(each.posonlyargs), len(each.args)
+    return type(node), names, counts, each.vararg is None, each.kwarg is None
+
+
 def _words(node: ast.AST) -> frozenset[str]:
     """Return the names, attributes and words of texts in a piece of code."""
     return frozenset(word for each in ast.walk(node) for word in _own_words(each))
@@ -213,6 +221,10 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
+MOST_FILE_TRIALS = 12
+"""How many of them may look among the functions that share no word with a change, file by file."""
+MOST_TRIALS_OF_FILE = 6
+"""How many of those one file may take, so that one whose earlier code does not run leaves some for the next."""
 MOST_KNOWN_TRIALS = 8
 """How many of them may look among what explained changes of earlier models."""
 _MOST_FUNCTIONS = 8
@@ -310,6 +322,25 @@ def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[Torch
             best[each] = max(best.get(each, 0.0), shared / (1 + rank / 4))
     likely = [each for each in best if best[each] > 0]
     return sorted(likely, key=lambda each: (-best[each], each.file, each.name))[:_MOST_FUNCTIONS]
+
+
+def likely_files(changes: Iterable[UpgradeChange], functions: Sequence[TorchFunction]) -> list[list[TorchFunction]]:
+    """Return the functions of the stages that some changes are of, by file; the likeliest file first.
+
+    What a change shows need not share a word with the code that made it: a pass that merges equal nodes names no op.
+    Files of the most likely place come first; of one place, the file with the largest edit.
+    """
+    ranks: dict[str, int] = {}
+    files: dict[str, list[TorchFunction]] = {}
+    for each in functions:
+        files.setdefault(each.file, []).append(each)
+    for change in changes:
+        for rank, folder in enumerate(_STAGES.get(change.what, ())):
+            for file in files:
+                if file.startswith(folder):
+                    ranks[file] = min(ranks.get(file, rank), rank)
+    edits = {file: sum(len(each.words) for each in found) for file, found in files.items()}
+    return [files[file] for file in sorted(ranks, key=lambda file: (ranks[file], -edits[file], file))]
 
 
 def _shown(value: str) -> str:

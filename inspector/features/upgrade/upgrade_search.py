@@ -21,10 +21,12 @@ from ctrace.inspector.features.upgrade.environment_runs import (
     refusal_of,
 )
 from ctrace.inspector.features.upgrade.reasons import (
+    MOST_FILE_TRIALS,
     MOST_FUNCTION_TRIALS,
     MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
     MOST_TRIALS,
+    MOST_TRIALS_OF_FILE,
     STAGE_FOLDERS,
     Difference,
     Key,
@@ -35,6 +37,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     earlier_function,
     known_without_trial,
     library_reason,
+    likely_files,
     likely_functions,
     located_in_torch,
     mentioned_names,
@@ -234,6 +237,13 @@ class _ModelComparison:
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
             search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+            start = search.trials
+            for group in likely_files(left(), differing):
+                most = min(MOST_TRIALS_OF_FILE, MOST_FILE_TRIALS - (search.trials - start))
+                keys = {each.key for each in left()}
+                if not keys or most <= 0:
+                    break
+                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most)
 
     def _with_reason(
         self,
