@@ -87,7 +87,8 @@ def differing_functions(
         if len(trees) == 1:
             continue
         one, other = (dict(_defined(each, "")) for each in trees)
-        bound = {*_bound(trees[1]), *dir(builtins)}
+        # What the earlier module imports at its top comes with the earlier code (`earlier_functions.put_back`).
+        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0])}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
             if _dumped(old) != _dumped(new) and _parameters(old) == _parameters(new) and _free(old) <= bound:
@@ -171,6 +172,13 @@ def _bound(tree: ast.Module) -> Iterator[str]:
             case _:
                 pass
         todo += ast.iter_child_nodes(node)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module imports, other than in branches."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name.partition(".")[0] for each in node.names)
 
 
 def _without_annotations(node: _Function) -> _Function:

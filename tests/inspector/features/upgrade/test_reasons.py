@@ -350,3 +350,15 @@ def test_a_function_with_other_parameters_is_not_tried(tmp_path: Path):
     called = {"_functorch/some.py": ["same", "wider", "spread"]}
     found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_functorch/",))
     assert [each.name for each in found] == ["same"]
+
+
+def test_earlier_code_may_read_what_the_earlier_module_imports(tmp_path: Path):
+    for folder, text in (
+        ("before", "from os.path import join\n\ndef one(x):\n    return join(x)\ndef two(x):\n    return gone(x)\n"),
+        ("after", "def one(x):\n    return x\ndef two(x):\n    return x\n"),
+    ):
+        (tmp_path / folder / "_dynamo").mkdir(parents=True)
+        (tmp_path / folder / "_dynamo" / "guards.py").write_text(text)
+    called = {"_dynamo/guards.py": ["one", "two"]}
+    found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_dynamo/",))
+    assert [each.name for each in found] == ["one"]
