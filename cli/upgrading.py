@@ -60,7 +60,7 @@ class UpgradeRequest(Struct, frozen=True):
     allow: tuple[str, ...] = ()
     timeout: float | None = None
     keep: Callable[[UpgradeDocument], None] = lambda _document: None
-    """Gets what is known after each model but the last one."""
+    """Gets what is known after each model but the last one, and before the reasons of one are looked for."""
 
     @property
     def command(self) -> str:
@@ -104,30 +104,45 @@ def upgraded(request: UpgradeRequest) -> tuple[UpgradeDocument, EndedBySignal | 
             one, other = runs("before", before), runs("after", after)
             shown.say("looking at both environments")
             was, now = _facts(one), _facts(other)
-            both = BothEnvironments(one, other, was, now, _changes, shown.say)
             sides = _side(was, before), _side(now, after)
             notes = tuple(_notes(was, now, after))
 
-            def answer(found: list[UpgradedModel]) -> UpgradeDocument:
-                rest = [UpgradedModel(each.name, error=_NOT_REACHED) for each in models[len(found) :]]
-                models_of = (*found, *rest)
-                unfinished = (f"not finished: {len(found)} of {len(models)} models were compared",) if rest else ()
-                document = UpgradeDocument(*sides, models_of, equal_of(models_of), notes=(*unfinished, *notes))
+            def answer() -> UpgradeDocument:
+                known = [*done, *searched]
+                rest = [UpgradedModel(each.name, error=_NOT_REACHED) for each in models[len(known) :]]
+                found = (*known, *rest)
+                unfinished = _unfinished(len(models), len(done), searched)
+                document = UpgradeDocument(*sides, found, equal_of(found), notes=(*unfinished, *notes))
                 return _judged(document, request)
 
+            def keep(model: UpgradedModel) -> None:
+                searched.append(model)
+                _keep(answer(), request, shown)
+
             done: list[UpgradedModel] = []
+            searched: list[UpgradedModel] = []
+            both = BothEnvironments(one, other, was, now, _changes, shown.say, keep)
             try:
                 for each in models:
                     done.append(_compared(each, both))
+                    searched.clear()
                     if len(done) < len(models):
-                        _keep(answer(done), request, shown)
+                        _keep(answer(), request, shown)
             except (EndedBySignal, KeyboardInterrupt) as error:
                 signaled = error if isinstance(error, EndedBySignal) else EndedBySignal(signal.SIGINT)
                 # After a hangup nobody reads a screen; the file, if one was named, has what was compared.
-                if not done or signaled.name == "SIGHUP":
+                if not (done or searched) or signaled.name == "SIGHUP":
                     raise signaled from None
-                return answer(done), signaled
-    return answer(done), None
+                return answer(), signaled
+    return answer(), None
+
+
+def _unfinished(count: int, done: int, searched: list[UpgradedModel]) -> Iterator[str]:
+    """Say what an answer lacks whose call ended early."""
+    if done < count:
+        yield f"not finished: {done} of {fmt.count(count, 'model')} were compared"
+    for each in searched:
+        yield f"{each.name}: changed, but not all reasons were looked for"
 
 
 def _keep(document: UpgradeDocument, request: UpgradeRequest, shown: "Progress") -> None:

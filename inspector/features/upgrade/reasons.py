@@ -9,6 +9,7 @@ Find the functions of torch that differ between two releases and that a model ca
 
 import ast
 import builtins
+import copy
 import difflib
 import filecmp
 import json
@@ -190,9 +191,40 @@ def _without_annotations(node: _Function) -> _Function:
 
 
 def _dumped(node: _Function) -> str:
-    """Return the code of a function without its docstring and decorators: what a trial can put back."""
+    """Return the code of a function without its docstring and decorators: what a trial can put back.
+
+    Assertions and annotations are left out: they make no graph, guard or kernel. torch 2.14 writes `if not x: raise
+    AssertionError` where 2.13 has `assert x` in most of torch/_inductor, which would be hundreds of functions to try.
+    """
     is_text = ast.get_docstring(node, clean=False) is not None
-    return ast.dump(ast.Module(node.body[is_text:], [])) + ast.dump(node.args)
+    copied = copy.deepcopy(ast.Module(node.body[is_text:], []))
+    return ast.dump(_Plain().visit(copied)) + ast.dump(node.args)
+
+
+class _Plain(ast.NodeTransformer):
+    """Leaves out assertions and annotations."""
+
+    def visit_Assert(self, _node: ast.Assert) -> None:
+        return
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        match node:
+            case ast.If(
+                body=[ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError")) | ast.Name(id="AssertionError"))],
+                orelse=[],
+            ):
+                return None
+            case _:
+                return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return None
+        return self.generic_visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
 
 
 def _parameters(node: _Function) -> tuple[object, ...]:

@@ -295,6 +295,29 @@ def test_an_interrupted_call_answers_with_what_was_compared(three_models, error:
     assert _compared(Path("answer.json").read_text()) == UNFINISHED
 
 
+def test_a_call_that_ends_while_reasons_are_looked_for_leaves_the_changes(
+    three_models, monkeypatch: pytest.MonkeyPatch
+):
+    words = three_models(lambda: None)
+
+    def compared(model: Model, both: upgrading.BothEnvironments) -> UpgradedModel:
+        if model.name == "two.py":
+            both.keep(UpgradedModel("two.py", MODELS[1].changes))
+            raise KeyboardInterrupt
+        return UpgradedModel(model.name)
+
+    monkeypatch.setattr(upgrading, "_compared", compared)
+    ran = ctrace(*words, "--json", "-o", "answer.json")
+    assert ran.code == 130
+    equal, phases, notes = _compared(Path("answer.json").read_text())
+    assert (equal, phases) == (None, [None, None, "interrupt"])
+    assert notes == [
+        "not finished: 1 of 3 models were compared",
+        "two.py: changed, but not all reasons were looked for",
+    ]
+    assert len(json.loads(Path("answer.json").read_text())["models"][1]["changes"]) == 2
+
+
 def test_a_file_that_cannot_be_written_in_between_does_not_end_the_comparison(
     three_models, monkeypatch: pytest.MonkeyPatch
 ):

@@ -34,6 +34,7 @@ def put_back(source: TorchSource) -> None:
     codes = dict(_codes(compile(tree, file, "exec")))
     _import_missing(tree, module, file)
     functions: dict[str, list[FunctionType]] = {}
+    gc.unfreeze()  # in a fork, all that was imported before it is frozen, and not among the objects
     for each in gc.get_objects():
         # Not isinstance, which asks an object for its class: a proxy whose object is gone raises ReferenceError.
         if type(each) is FunctionType and each.__code__.co_filename == file:

@@ -1,5 +1,6 @@
 """In a process, functions get the code of another file, and those that are called are recorded."""
 
+import gc
 import importlib
 import os
 import sys
@@ -81,6 +82,13 @@ def test_a_proxy_whose_object_is_gone_is_passed_over(later: ModuleType, tmp_path
     put_back(source(tmp_path, "plain"))
     assert later.plain(1) == 2
     assert len(gone) == 1
+
+
+def test_functions_of_a_fork_are_found(later: ModuleType, tmp_path: Path):
+    """Its parent has frozen what it imported."""
+    gc.freeze()
+    put_back(source(tmp_path, "plain"))
+    assert later.plain(1) == 2
 
 
 def test_earlier_code_gets_the_imports_that_the_later_module_no_longer_has(later: ModuleType, tmp_path: Path):
