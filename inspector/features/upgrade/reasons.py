@@ -92,7 +92,9 @@ def differing_functions(
         bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0])}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
-            if _dumped(old) != _dumped(new) and _parameters(old) == _parameters(new) and _free(old) <= bound:
+            # The quick comparison first: most functions are equal as they are.
+            differs = ast.dump(old) != ast.dump(new) and _dumped(old) != _dumped(new)
+            if differs and _parameters(old) == _parameters(new) and _free(old) <= bound:
                 words = _words(old), _words(new)
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
 
@@ -261,9 +263,9 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
-MOST_FILE_TRIALS = 12
+MOST_FILE_TRIALS = 16
 """How many of them may look among the functions that share no word with a change, file by file."""
-MOST_TRIALS_OF_FILE = 6
+MOST_TRIALS_OF_FILE = 8
 """How many of those one file may take, so that one whose earlier code does not run leaves some for the next."""
 MOST_KNOWN_TRIALS = 8
 """How many of them may look among what explained changes of earlier models."""
@@ -335,6 +337,8 @@ _STAGES = {
 }
 """Where torch makes what a kind of change is about, the most likely places first."""
 _STAGES |= {"skip": _STAGES["break"], "recompile": _STAGES["guard"], "fusion": _STAGES["kernel"]}
+_WITHOUT_WORDS = {"graph": ("_functorch/", *_STAGES["graph"])}
+"""The order where no word is shared, if it is another one."""
 STAGE_FOLDERS = frozenset(folder for folders in _STAGES.values() for folder in folders)
 
 
@@ -367,15 +371,16 @@ def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[Torch
 def likely_files(changes: Iterable[UpgradeChange], functions: Sequence[TorchFunction]) -> list[list[TorchFunction]]:
     """Return the functions of the stages that some changes are of, by file; the likeliest file first.
 
-    What a change shows need not share a word with the code that made it: a pass that merges equal nodes names no op.
-    Files of the most likely place come first; of one place, the file with the largest edit.
+    What a change shows need not share a word with the code that made it: a partition that merges equal nodes names no
+    op. Files of the most likely place come first; of one place, the file with the largest edit. For a graph, that is
+    AOTAutograd: a pass or a decomposition names the ops that it is about, so that `likely_functions` has it.
     """
     ranks: dict[str, int] = {}
     files: dict[str, list[TorchFunction]] = {}
     for each in functions:
         files.setdefault(each.file, []).append(each)
     for change in changes:
-        for rank, folder in enumerate(_STAGES.get(change.what, ())):
+        for rank, folder in enumerate(_WITHOUT_WORDS.get(change.what, _STAGES.get(change.what, ()))):
             for file in files:
                 if file.startswith(folder):
                     ranks[file] = min(ranks.get(file, rank), rank)

@@ -362,3 +362,19 @@ def test_earlier_code_may_read_what_the_earlier_module_imports(tmp_path: Path):
     called = {"_dynamo/guards.py": ["one", "two"]}
     found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_dynamo/",))
     assert [each.name for each in found] == ["one"]
+
+
+def test_assertions_and_annotations_are_no_difference(tmp_path: Path):
+    for folder, text in (
+        ("before", "def f(x):\n    assert x, 'no'\n    y = x\n    return y\ndef g(x):\n    return x\n"),
+        (
+            "after",
+            "def f(x):\n    if not x:\n        raise AssertionError('no')\n    y: int = x\n    return y\n"
+            "def g(x):\n    if x:\n        raise ValueError\n    return x\n",
+        ),
+    ):
+        (tmp_path / folder / "_inductor").mkdir(parents=True)
+        (tmp_path / folder / "_inductor" / "ir.py").write_text(text)
+    called = {"_inductor/ir.py": ["f", "g"]}
+    found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_inductor/",))
+    assert [each.name for each in found] == ["g"]
