@@ -39,8 +39,13 @@ def test_a_row_is_a_reason_with_its_models():
 
 def test_a_model_that_one_call_did_not_reach_is_taken_from_another():
     ended = {"environment": "before", "phase": "interrupt", "message": "ctrace ended first"}
-    unreached = [{"name": name, "error": ended, "changes": []} for name in ("a.py", "b.py", "c.py")]
-    answers = [{"models": unreached}, {"models": [{"name": "x/b.py", "error": None, "changes": []}]}]
+    unreached: list[dict[str, Any]] = [
+        {"name": name, "error": ended, "changes": []} for name in ("a.py", "b.py", "c.py")
+    ]
+    answers: list[dict[str, Any]] = [
+        {"models": unreached},
+        {"models": [{"name": "x/b.py", "error": None, "changes": []}]},
+    ]
     assert list(table_of(answers))[2:] == [
         "| no change |  |  | `b.py` |",
         "| not compared: ctrace ended first |  |  | `a.py`, `c.py` |",

@@ -28,6 +28,7 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeSide,
     equal_of,
 )
+from ctrace.inspector.features.upgrade.upgrade_search import BothEnvironments
 from ctrace.inspector.processes.boot import Interpreter
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
@@ -300,7 +301,7 @@ def test_a_call_that_ends_while_reasons_are_looked_for_leaves_the_changes(
 ):
     words = three_models(lambda: None)
 
-    def compared(model: Model, both: upgrading.BothEnvironments) -> UpgradedModel:
+    def compared(model: Model, both: BothEnvironments) -> UpgradedModel:
         if model.name == "two.py":
             both.keep(UpgradedModel("two.py", MODELS[1].changes))
             raise KeyboardInterrupt
