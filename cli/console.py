@@ -151,8 +151,8 @@ def check_output(output: Path | None) -> None:
         raise TargetError(f"{output} cannot be written: no permission for its folder", "name another file with -o")
 
 
-def write_report(text: Document, output: Path | None) -> None:
-    """Write a report to a file, or to stdout if `output` is None or `-`.
+def write_report(text: Document, output: Path | None, *, is_said: bool = True) -> None:
+    """Write a report to a file, or to stdout if `output` is None or `-`; say that the file was written if `is_said`.
 
     Raises:
         RunError: the file cannot be written.
@@ -169,4 +169,5 @@ def write_report(text: Document, output: Path | None) -> None:
         write_output(output, text)
     except OSError as error:
         raise RunError(f"{output} cannot be written: {reason(error)}", "name another file with -o") from None
-    say(f"Wrote {output}")
+    if is_said:
+        say(f"Wrote {output}")

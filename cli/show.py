@@ -98,7 +98,9 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
 _COMMANDS_NEED_A_RUN = "Commands show saved runs: put the model in a file, and run ctrace explain FILE first."
 
 
-def show_screen(screen: Callable[[int], Screen], output: Path | None, *, on_stderr: bool = False) -> None:
+def show_screen(
+    screen: Callable[[int], Screen], output: Path | None, *, on_stderr: bool = False, is_said: bool = True
+) -> None:
     """Print a screen, made for a width, on a console or into a file.
 
     Raises:
@@ -115,7 +117,8 @@ def show_screen(screen: Callable[[int], Screen], output: Path | None, *, on_stde
 
     from rich.console import Console
 
-    write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False)), output)
+    text = drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False))
+    write_report(text, output, is_said=is_said)
 
 
 def show_answer(
@@ -180,7 +183,9 @@ def show_view(
         raise typer.Exit(exit_code(session))
 
 
-def show_document(document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], Screen]) -> None:
+def show_document(
+    document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], Screen], is_said: bool = True
+) -> None:
     """Print a Document as JSON or as a screen, which know nothing else.
 
     Raises:
@@ -189,9 +194,9 @@ def show_document(document: D, output: Path | None, *, json: bool, screen: Calla
     if json:
         from ctrace.reports.json.printer import render
 
-        write_report(render(document), output)
+        write_report(render(document), output, is_said=is_said)
     else:
-        show_screen(lambda width: screen(document, width), output)
+        show_screen(lambda width: screen(document, width), output, is_said=is_said)
 
 
 def show_either(

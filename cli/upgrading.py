@@ -1,8 +1,9 @@
 """Carry out `ctrace upgrade`: choose models and environments, ask before anything is installed, and show the answer."""
 
 import shlex
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ctrace.cli.command_options import Screen
-from ctrace.inspector.errors import CtraceError, TargetError, did_you_mean
+from ctrace.cli.console import say
+from ctrace.cli.streams import EndedBySignal
+from ctrace.inspector.errors import CtraceError, RunError, TargetError, did_you_mean
+from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns, server_for
 from ctrace.inspector.features.upgrade.environments import EnvironmentMaker, Requirement, UpgradePlan, parted
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 _RUNS = 10_000
 """Runs of a search for reasons are kept until it is over."""
 _CONDITIONS = ("worse", "any")
+_NOT_REACHED = UpgradeError("before", str(FailurePhase.INTERRUPT), "ctrace ended before this model was compared")
 
 
 class UpgradeRequest(Struct, frozen=True):
@@ -54,6 +59,8 @@ class UpgradeRequest(Struct, frozen=True):
     fail_on: str | None = None
     allow: tuple[str, ...] = ()
     timeout: float | None = None
+    keep: Callable[[UpgradeDocument], None] = lambda _document: None
+    """Gets what is known after each model but the last one, and before the reasons of one are looked for."""
 
     @property
     def command(self) -> str:
@@ -71,11 +78,12 @@ class Model(Struct, frozen=True):
     options: Options
 
 
-def upgraded(request: UpgradeRequest) -> UpgradeDocument:
-    """Compare models in two environments.
+def upgraded(request: UpgradeRequest) -> tuple[UpgradeDocument, EndedBySignal | None]:
+    """Compare models in two environments; return the answer, and the signal that ended the comparison early.
 
     Raises:
         CtraceError: the command line is wrong, or an environment cannot be made.
+        EndedBySignal: before a model was compared.
     """
     from ctrace.cli.progress import progress
 
@@ -96,12 +104,54 @@ def upgraded(request: UpgradeRequest) -> UpgradeDocument:
             one, other = runs("before", before), runs("after", after)
             shown.say("looking at both environments")
             was, now = _facts(one), _facts(other)
-            both = BothEnvironments(one, other, was, now, _changes, shown.say)
-            found = tuple(_compared(each, both) for each in models)
-    document = UpgradeDocument(
-        _side(was, before), _side(now, after), found, equal_of(found), notes=tuple(_notes(was, now, after))
-    )
-    return _judged(document, request)
+            sides = _side(was, before), _side(now, after)
+            notes = tuple(_notes(was, now, after))
+
+            def answer() -> UpgradeDocument:
+                known = [*done, *searched]
+                rest = [UpgradedModel(each.name, error=_NOT_REACHED) for each in models[len(known) :]]
+                found = (*known, *rest)
+                unfinished = _unfinished(len(models), len(done), searched)
+                document = UpgradeDocument(*sides, found, equal_of(found), notes=(*unfinished, *notes))
+                return _judged(document, request)
+
+            def keep(model: UpgradedModel) -> None:
+                searched.append(model)
+                _keep(answer(), request, shown)
+
+            done: list[UpgradedModel] = []
+            searched: list[UpgradedModel] = []
+            both = BothEnvironments(one, other, was, now, _changes, shown.say, keep)
+            try:
+                for each in models:
+                    done.append(_compared(each, both))
+                    searched.clear()
+                    if len(done) < len(models):
+                        _keep(answer(), request, shown)
+            except (EndedBySignal, KeyboardInterrupt) as error:
+                signaled = error if isinstance(error, EndedBySignal) else EndedBySignal(signal.SIGINT)
+                # After a hangup nobody reads a screen; the file, if one was named, has what was compared.
+                if not (done or searched) or signaled.name == "SIGHUP":
+                    raise signaled from None
+                return answer(), signaled
+    return answer(), None
+
+
+def _unfinished(count: int, done: int, searched: list[UpgradedModel]) -> Iterator[str]:
+    """Say what an answer lacks whose call ended early."""
+    if done < count:
+        yield f"not finished: {done} of {fmt.count(count, 'model')} were compared"
+    for each in searched:
+        yield f"{each.name}: changed, but not all reasons were looked for"
+
+
+def _keep(document: UpgradeDocument, request: UpgradeRequest, shown: "Progress") -> None:
+    """Hand on what is known so far; a file that cannot be written now is written at the end, or is an error then."""
+    try:
+        request.keep(document)
+    except RunError as error:
+        with shown.stopped():
+            say(f"ctrace: {error.what}: what was compared so far is not kept")
 
 
 def _check(request: UpgradeRequest, requirements: list[Requirement]) -> None:
@@ -168,7 +218,7 @@ def _environments(
     Raises:
         CtraceError: it cannot be made.
     """
-    from ctrace.cli.console import can_ask, say, says_yes
+    from ctrace.cli.console import can_ask, says_yes
 
     today = Interpreter(sys.executable)
     maker = EnvironmentMaker(Store().root, builds=request.builds, say=shown.say)
@@ -279,9 +329,19 @@ def show_cleaned(document: CleanedEnvironments, form: str, output: Path | None) 
 
 
 def show_upgrade(
-    document: UpgradeDocument, form: str, output: Path | None, sarif: Path | None, *, all_of_it: bool
+    document: UpgradeDocument,
+    form: str,
+    output: Path | None,
+    sarif: Path | None,
+    *,
+    all_of_it: bool,
+    is_said: bool = True,
 ) -> None:
-    """Show the answer as a screen, as JSON or as Markdown, and write SARIF."""
+    """Show the answer as a screen, as JSON or as Markdown, and write SARIF.
+
+    Raises:
+        RunError: a file cannot be written.
+    """
     from ctrace.cli.console import write_report
     from ctrace.cli.show import Format, show_document
 
@@ -292,7 +352,7 @@ def show_upgrade(
     if form == Format.MARKDOWN:
         from ctrace.reports.upgrade_markdown import render_upgrade_markdown
 
-        write_report(render_upgrade_markdown(document), output)
+        write_report(render_upgrade_markdown(document), output, is_said=is_said)
         return
 
     def screen(found: UpgradeDocument, width: int) -> Screen:
@@ -300,4 +360,4 @@ def show_upgrade(
 
         return upgrade_screen(found, width, all_of_it=all_of_it)
 
-    show_document(document, output, json=form == Format.JSON, screen=screen)
+    show_document(document, output, json=form == Format.JSON, screen=screen, is_said=is_said)

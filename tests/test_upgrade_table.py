@@ -25,7 +25,7 @@ def test_a_row_is_a_reason_with_its_models():
         {"name": "x/b.py", "error": None, "changes": []},
         {"name": "d.py", "error": None, "changes": [*changes[2:3], *changes[2:3]]},
         {"name": "e.py", "error": None, "changes": changes[2:3]},
-        {"name": "c.py", "error": {"environment": "after", "message": "no | here"}, "changes": []},
+        {"name": "c.py", "error": {"environment": "after", "phase": "load", "message": "no | here"}, "changes": []},
     ]
     option_name = "config: `torch._dynamo.config.x` (torch/_dynamo/config.py:4)"
     assert list(table_of([{"models": models[:2]}, {"models": models[2:]}]))[2:] == [
@@ -34,6 +34,21 @@ def test_a_row_is_a_reason_with_its_models():
         "| torch itself; the place was not found |  |  | 1 kernel: `a.py` |",
         "| no change |  |  | `b.py` |",
         "| not compared: after, no \\| here |  |  | `c.py` |",
+    ]
+
+
+def test_a_model_that_one_call_did_not_reach_is_taken_from_another():
+    ended = {"environment": "before", "phase": "interrupt", "message": "ctrace ended first"}
+    unreached: list[dict[str, Any]] = [
+        {"name": name, "error": ended, "changes": []} for name in ("a.py", "b.py", "c.py")
+    ]
+    answers: list[dict[str, Any]] = [
+        {"models": unreached},
+        {"models": [{"name": "x/b.py", "error": None, "changes": []}]},
+    ]
+    assert list(table_of(answers))[2:] == [
+        "| no change |  |  | `b.py` |",
+        "| not compared: ctrace ended first |  |  | `a.py`, `c.py` |",
     ]
 
 

@@ -1,11 +1,14 @@
 """`ctrace upgrade`: what changes with other versions, and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctrace.cli import command_options as opt
+
+if TYPE_CHECKING:
+    from ctrace.inspector.features.upgrade.upgrade_model import UpgradeDocument
 
 EXAMPLES = """\b
 Examples:
@@ -83,6 +86,12 @@ def upgrade(
     form = shown_format(json=json, markdown=markdown)
     check_output(output)
     check_output(sarif)
+
+    def keep(document: "UpgradeDocument") -> None:
+        # A device or a pipe gets one answer, at the end.
+        if output is not None and str(output) != "-" and (output.is_file() or not output.exists()):
+            show_upgrade(document, form, output, None, all_of_it=all_of_it, is_said=False)
+
     options = Options(tuple(inputs or ()), tuple(vary or ()), train=train, mode=mode, dynamic=dynamic)
     request = UpgradeRequest(
         words=tuple(words or ()),
@@ -93,12 +102,15 @@ def upgrade(
         fail_on=fail_on,
         allow=tuple(allow or ()),
         timeout=timeout,
+        keep=keep,
     )
     if clean:
         show_cleaned(cleaned(request), form, output)
         return
-    document = upgraded(request)
+    document, ended = upgraded(request)
     show_upgrade(document, form, output, sarif, all_of_it=all_of_it)
+    if ended is not None:
+        raise ended
     if document.failed_on:
         raise typer.Exit(Exit.WORSE)
     if any(each.error is not None for each in document.models):

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.features.upgrade.upgrade_model import (
     EagerFacts,
     EagerRequest,
@@ -64,7 +65,7 @@ class EnvironmentRuns(Struct, frozen=True):
     observe: "Callable[[Event | None], None]" = lambda _event: None
     output: int | IO[bytes] | None = subprocess.DEVNULL
     server: ForkServer | None = None
-    """Forks the runs in which nothing is put back from a process that has imported torch; None: each is a new one."""
+    """Forks runs from a process that has imported torch, unless options or packages differ; None: each is a new one."""
 
     def facts(self) -> EnvironmentFacts:
         """Describe the environment.
@@ -106,10 +107,12 @@ class EnvironmentRuns(Struct, frozen=True):
 
         Raises:
             CtraceError: the target or the environment is wrong.
+            KeyboardInterrupt: Ctrl-C, which ended the run.
         """
-        # What is put back must be there before torch is imported: options are read while some of its modules are.
-        is_plain = not (config or sources or called or first or without)
-        child = self._child(first, without, self.server if is_plain else None)
+        # Options must be there before torch is imported, which reads some of them then. A function gets its earlier
+        # code after the import in a new process, too, so that a fork does the same.
+        may_fork = not (config or called or first or without)
+        child = self._child(first, without, self.server if may_fork else None)
         session = capture(
             target,
             options,
@@ -124,6 +127,8 @@ class EnvironmentRuns(Struct, frozen=True):
             sources=sources,
             called=called,
         )
+        if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
+            raise KeyboardInterrupt  # the run kept it from this process
         return ModelRun(session, child.peak)
 
     def eager(self, target: Resolved, options: Options, *, first: Sequence[str] = ()) -> EagerFacts:

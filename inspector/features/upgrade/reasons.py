@@ -9,6 +9,7 @@ Find the functions of torch that differ between two releases and that a model ca
 
 import ast
 import builtins
+import copy
 import difflib
 import filecmp
 import json
@@ -87,10 +88,13 @@ def differing_functions(
         if len(trees) == 1:
             continue
         one, other = (dict(_defined(each, "")) for each in trees)
-        bound = {*_bound(trees[1]), *dir(builtins)}
+        # What the earlier module imports at its top comes with the earlier code (`earlier_functions.put_back`).
+        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0])}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
-            if _dumped(old) != _dumped(new) and _free(old) <= bound:
+            # The quick comparison first: most functions are equal as they are.
+            differs = ast.dump(old) != ast.dump(new) and _dumped(old) != _dumped(new)
+            if differs and _parameters(old) == _parameters(new) and _free(old) <= bound:
                 words = _words(old), _words(new)
                 yield TorchFunction(file, name, old.lineno, new.lineno, words[0] ^ words[1], words[0] & words[1])
 
@@ -173,6 +177,13 @@ def _bound(tree: ast.Module) -> Iterator[str]:
         todo += ast.iter_child_nodes(node)
 
 
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module imports, other than in branches."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name.partition(".")[0] for each in node.names)
+
+
 def _without_annotations(node: _Function) -> _Function:
     node.returns = None
     for each in ast.walk(node):
@@ -182,9 +193,48 @@ def _without_annotations(node: _Function) -> _Function:
 
 
 def _dumped(node: _Function) -> str:
-    """Return the code of a function without its docstring and decorators: what a trial can put back."""
+    """Return the code of a function without its docstring and decorators: what a trial can put back.
+
+    Assertions and annotations are left out: they make no graph, guard or kernel. torch 2.14 writes `if not x: raise
+    AssertionError` where 2.13 has `assert x` in most of torch/_inductor, which would be hundreds of functions to try.
+    """
     is_text = ast.get_docstring(node, clean=False) is not None
-    return ast.dump(ast.Module(node.body[is_text:], [])) + ast.dump(node.args)
+    copied = copy.deepcopy(ast.Module(node.body[is_text:], []))
+    return ast.dump(_Plain().visit(copied)) + ast.dump(node.args)
+
+
+class _Plain(ast.NodeTransformer):
+    """Leaves out assertions and annotations."""
+
+    def visit_Assert(self, _node: ast.Assert) -> None:
+        return
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        match node:
+            case ast.If(
+                body=[ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError")) | ast.Name(id="AssertionError"))],
+                orelse=[],
+            ):
+                return None
+            case _:
+                return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return None
+        return self.generic_visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+
+def _parameters(node: _Function) -> tuple[object, ...]:
+    """Return what must be equal for the later function to take the earlier code, as `earlier_functions` does it."""
+    each = node.args
+    names = [arg.arg for arg in (*each.posonlyargs, *each.args, *each.kwonlyargs)]
+    counts = len(each.posonlyargs), len(each.args)
+    return type(node), names, counts, each.vararg is None, each.kwarg is None
 
 
 def _words(node: ast.AST) -> frozenset[str]:
@@ -213,6 +263,10 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
+MOST_FILE_TRIALS = 16
+"""How many of them may look among the functions that share no word with a change, file by file."""
+MOST_TRIALS_OF_FILE = 8
+"""How many of those one file may take, so that one whose earlier code does not run leaves some for the next."""
 MOST_KNOWN_TRIALS = 8
 """How many of them may look among what explained changes of earlier models."""
 _MOST_FUNCTIONS = 8
@@ -283,6 +337,8 @@ _STAGES = {
 }
 """Where torch makes what a kind of change is about, the most likely places first."""
 _STAGES |= {"skip": _STAGES["break"], "recompile": _STAGES["guard"], "fusion": _STAGES["kernel"]}
+_WITHOUT_WORDS = {"graph": ("_functorch/", *_STAGES["graph"])}
+"""The order where no word is shared, if it is another one."""
 STAGE_FOLDERS = frozenset(folder for folders in _STAGES.values() for folder in folders)
 
 
@@ -310,6 +366,26 @@ def likely_functions(changes: Iterable[UpgradeChange], functions: Sequence[Torch
             best[each] = max(best.get(each, 0.0), shared / (1 + rank / 4))
     likely = [each for each in best if best[each] > 0]
     return sorted(likely, key=lambda each: (-best[each], each.file, each.name))[:_MOST_FUNCTIONS]
+
+
+def likely_files(changes: Iterable[UpgradeChange], functions: Sequence[TorchFunction]) -> list[list[TorchFunction]]:
+    """Return the functions of the stages that some changes are of, by file; the likeliest file first.
+
+    What a change shows need not share a word with the code that made it: a partition that merges equal nodes names no
+    op. Files of the most likely place come first; of one place, the file with the largest edit. For a graph, that is
+    AOTAutograd: a pass or a decomposition names the ops that it is about, so that `likely_functions` has it.
+    """
+    ranks: dict[str, int] = {}
+    files: dict[str, list[TorchFunction]] = {}
+    for each in functions:
+        files.setdefault(each.file, []).append(each)
+    for change in changes:
+        for rank, folder in enumerate(_WITHOUT_WORDS.get(change.what, _STAGES.get(change.what, ()))):
+            for file in files:
+                if file.startswith(folder):
+                    ranks[file] = min(ranks.get(file, rank), rank)
+    edits = {file: sum(len(each.words) for each in found) for file, found in files.items()}
+    return [files[file] for file in sorted(ranks, key=lambda file: (ranks[file], -edits[file], file))]
 
 
 def _shown(value: str) -> str:

@@ -21,10 +21,12 @@ from ctrace.inspector.features.upgrade.environment_runs import (
     refusal_of,
 )
 from ctrace.inspector.features.upgrade.reasons import (
+    MOST_FILE_TRIALS,
     MOST_FUNCTION_TRIALS,
     MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
     MOST_TRIALS,
+    MOST_TRIALS_OF_FILE,
     STAGE_FOLDERS,
     Difference,
     Key,
@@ -35,6 +37,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     earlier_function,
     known_without_trial,
     library_reason,
+    likely_files,
     likely_functions,
     located_in_torch,
     mentioned_names,
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
 
 Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
 """Returns how two runs differ, without reasons."""
+_SEARCHED = Reason(note="ctrace ended before the search for it did")
 _EAGER = "eager"
 _GUARD_COST = "guard cost"
 _VERDICTS = ("compiled", "partial", "not_compiled", "failed")
@@ -82,6 +86,8 @@ class BothEnvironments(Struct, frozen=True):
     now: EnvironmentFacts
     compare: Compare
     say: Callable[[str], None] = lambda _text: None
+    keep: Callable[[UpgradedModel], None] = lambda _model: None
+    """Gets a model that changed before its reasons are looked for, which takes most of the time."""
     most: int = MOST_TRIALS
     known: dict[Difference, None] = field(default_factory=dict)
     """What explains changes of earlier models, which is tried first."""
@@ -147,10 +153,12 @@ class _ModelComparison:
         if eager is None:  # a program: which packages it loads is not known
             imported = set(both.was.packages)
         settled = {each.key: reason for each in changes if (reason := known_without_trial(each, both.was, both.now))}
-        search, tried = self._searched([each for each in changes if each.key not in settled], imported)
-        files = frozenset(eager.modules.values()) if eager else frozenset()
         was, now = moved_bytes(self._before), moved_bytes(after)
         self._moved = None if was is None or now is None else (was, now)
+        first = (replace(each, reason=settled.get(each.key, _SEARCHED), worse=self._worse(each)) for each in changes)
+        both.keep(UpgradedModel(self._name, tuple(first), numbers=numbers))
+        search, tried = self._searched([each for each in changes if each.key not in settled], imported)
+        files = frozenset(eager.modules.values()) if eager else frozenset()
         found = tuple(self._with_reason(each, settled.get(each.key), search, tried, files) for each in changes)
         return UpgradedModel(self._name, found, numbers=numbers, trials=search.trials)
 
@@ -234,6 +242,16 @@ class _ModelComparison:
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
             search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+            start = search.trials
+            for group in likely_files(left(), differing):
+                most = min(MOST_TRIALS_OF_FILE, MOST_FILE_TRIALS - (search.trials - start))
+                keys = {each.key for each in left()}
+                if not keys or most <= 0:
+                    break
+                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most)
+
+    def _worse(self, change: UpgradeChange) -> bool | None:
+        return worse(change, self._moved)
 
     def _with_reason(
         self,
@@ -244,7 +262,7 @@ class _ModelComparison:
         loaded: frozenset[str],
     ) -> UpgradeChange:
         both = self._both
-        direction = worse(change, self._moved)
+        direction = self._worse(change)
         found = search.explained.get(change.key)
         if settled is not None:
             reason = settled

@@ -1,14 +1,23 @@
 """`ctrace upgrade` without any run: what it refuses, and how its answer is shown."""
 
 import json
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
-from ctrace.cli.upgrading import UpgradeRequest, _judged, plan_lines
+from ctrace.cli import upgrading
+from ctrace.cli.streams import EndedBySignal
+from ctrace.cli.upgrading import Model, UpgradeRequest, _judged, plan_lines
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.features.upgrade import environment_runs
+from ctrace.inspector.features.upgrade.environment_runs import EnvironmentRuns
 from ctrace.inspector.features.upgrade.environments import Fetched, UpgradePlan
 from ctrace.inspector.features.upgrade.upgrade_model import (
+    EnvironmentFacts,
     Reason,
     ReasonKind,
     UpgradeChange,
@@ -19,6 +28,11 @@ from ctrace.inspector.features.upgrade.upgrade_model import (
     UpgradeSide,
     equal_of,
 )
+from ctrace.inspector.features.upgrade.upgrade_search import BothEnvironments
+from ctrace.inspector.processes.boot import Interpreter
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import resolve
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.upgrade_screen import upgrade_screen
 from ctrace.reports.upgrade_markdown import render_upgrade_markdown
@@ -215,3 +229,120 @@ def test_long_texts_show_where_they_differ():
     change = UpgradeChange("guard", "changed", "net.py:3 f", state, f'{state}, "cuda_matmul_precision": 0')
     assert change_text(change).endswith('→ …0, "field19": 0, "cuda_matmul_precision": 0')
     assert len(change_text(change)) < 200
+
+
+@pytest.fixture
+def three_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[str]]:
+    """Make `ctrace upgrade` compare three models without a run; what is given happens in place of the third."""
+
+    def prepared(at_the_third: Callable[[], object]) -> list[str]:
+        def compared(model: Model, _both: object) -> UpgradedModel:
+            if model.name == "three.py":
+                at_the_third()
+            return UpgradedModel(model.name)
+
+        facts = EnvironmentFacts("3.11.7", ".so", "2.15.0", "/torch", {"torch": "2.15.0"}, {}, {}, {}, {}, {})
+        python = Interpreter("python")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(upgrading, "_environments", lambda *_words: (python, python))
+        monkeypatch.setattr(upgrading, "_facts", lambda _side: facts)
+        monkeypatch.setattr(upgrading, "_compared", compared)
+        names = ["one.py", "two.py", "three.py"]
+        for name in names:
+            (tmp_path / name).write_text("model = abs\ninputs = (1,)\n")
+        return ["upgrade", "--python", "a", "--python", "b", *names]
+
+    return prepared
+
+
+def _ended(error: BaseException) -> Callable[[], object]:
+    def end() -> None:
+        raise error
+
+    return end
+
+
+def _compared(text: str) -> tuple[object, list[object], list[str]]:
+    """Return what an answer says in JSON: equal, the phase of each model's error, notes."""
+    found = json.loads(text)
+    return found["equal"], [each["error"] and each["error"]["phase"] for each in found["models"]], found["notes"]
+
+
+UNFINISHED = (None, [None, None, "interrupt"], ["not finished: 2 of 3 models were compared"])
+
+
+def test_what_was_compared_is_in_the_file_before_the_call_ends(three_models, tmp_path: Path):
+    """So that a call that is killed leaves it."""
+    kept: list[str] = []
+    words = three_models(lambda: kept.append(Path("answer.json").read_text()))
+    ran = ctrace(*words, "--json", "-o", "answer.json")
+    assert _compared(kept[0]) == UNFINISHED
+    schema = json.loads((ROOT / "reports" / "schemas" / "upgrade.json").read_text())
+    jsonschema.validate(json.loads(kept[0]), schema)
+    assert (ran.code, ran.err.count("Wrote")) == (0, 1)
+    assert _compared(Path("answer.json").read_text()) == (True, [None, None, None], [])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), EndedBySignal(signal.SIGINT), EndedBySignal(signal.SIGTERM)])
+def test_an_interrupted_call_answers_with_what_was_compared(three_models, error: BaseException):
+    words = three_models(_ended(error))
+    ran = ctrace(*words, "--json")
+    assert ran.code == 128 + (signal.SIGTERM if getattr(error, "name", "") == "SIGTERM" else signal.SIGINT)
+    assert _compared(ran.out) == UNFINISHED
+    screen = ctrace(*words).out
+    assert "not finished: 2 of 3 models were compared" in " ".join(screen.split())
+    assert "ctrace ended before this model was compared" in screen
+    ctrace(*words, "--json", "-o", "answer.json")
+    assert _compared(Path("answer.json").read_text()) == UNFINISHED
+
+
+def test_a_call_that_ends_while_reasons_are_looked_for_leaves_the_changes(
+    three_models, monkeypatch: pytest.MonkeyPatch
+):
+    words = three_models(lambda: None)
+
+    def compared(model: Model, both: BothEnvironments) -> UpgradedModel:
+        if model.name == "two.py":
+            both.keep(UpgradedModel("two.py", MODELS[1].changes))
+            raise KeyboardInterrupt
+        return UpgradedModel(model.name)
+
+    monkeypatch.setattr(upgrading, "_compared", compared)
+    ran = ctrace(*words, "--json", "-o", "answer.json")
+    assert ran.code == 130
+    equal, phases, notes = _compared(Path("answer.json").read_text())
+    assert (equal, phases) == (None, [None, None, "interrupt"])
+    assert notes == [
+        "not finished: 1 of 3 models were compared",
+        "two.py: changed, but not all reasons were looked for",
+    ]
+    assert len(json.loads(Path("answer.json").read_text())["models"][1]["changes"]) == 2
+
+
+def test_a_file_that_cannot_be_written_in_between_does_not_end_the_comparison(
+    three_models, monkeypatch: pytest.MonkeyPatch
+):
+    from ctrace.inspector.files import writing
+
+    write, failures = writing.write_output, [OSError(28, "No space left on device")]
+
+    def full_once(path: Path, text: str) -> None:
+        if failures:
+            raise failures.pop()
+        write(path, text)
+
+    monkeypatch.setattr(writing, "write_output", full_once)
+    ran = ctrace(*three_models(lambda: None), "--json", "-o", "answer.json")
+    assert ran.code == 0
+    assert "answer.json cannot be written" in ran.err
+    assert _compared(Path("answer.json").read_text())[0] is True
+
+
+def test_a_run_that_ctrl_c_ended_is_no_error_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A run keeps Ctrl-C to itself, and the next model would have been compared."""
+    failure = Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
+    monkeypatch.setattr(environment_runs, "capture", lambda *_args, **_words: SimpleNamespace(failure=failure))
+    (tmp_path / "model.py").write_text("model = abs\ninputs = (1,)\n")
+    runs = EnvironmentRuns("before", Interpreter("python"), Store(tmp_path / "runs"))
+    with pytest.raises(KeyboardInterrupt):
+        runs.captured(resolve(str(tmp_path / "model.py")), Options())

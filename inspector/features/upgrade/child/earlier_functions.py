@@ -1,5 +1,6 @@
 """Record which of torch's functions run, and run some with the code that they have in another torch."""
 
+import ast
 import gc
 import importlib
 import os
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
@@ -29,8 +30,11 @@ def put_back(source: TorchSource) -> None:
     """
     module = importlib.import_module(source.module)
     file = str(module.__file__)
-    codes = dict(_codes(compile(Path(source.path).read_bytes(), file, "exec")))
+    tree = ast.parse(Path(source.path).read_bytes(), file)
+    codes = dict(_codes(compile(tree, file, "exec")))
+    _import_missing(tree, module, file)
     functions: dict[str, list[FunctionType]] = {}
+    gc.unfreeze()  # in a fork, all that was imported before it is frozen, and not among the objects
     for each in gc.get_objects():
         # Not isinstance, which asks an object for its class: a proxy whose object is gone raises ReferenceError.
         if type(each) is FunctionType and each.__code__.co_filename == file:
@@ -43,6 +47,17 @@ def put_back(source: TorchSource) -> None:
             if nested.startswith(f"{name}{_NESTED}") and nested in codes:
                 for each in others:
                     _replaced(each, codes[nested])
+
+
+def _import_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
+    """Give a module the names that it imported in the earlier release and no longer does: earlier code reads them."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for each in node.names:
+                if (each.asname or each.name.partition(".")[0]) not in vars(module):
+                    one = ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), "names": [each]}), node)
+                    with suppress(ImportError):  # gone from torch: code that needs it raises NameError in the trial
+                        exec(compile(ast.Module([one], []), file, "exec"), vars(module))
 
 
 def _replaced(function: FunctionType, code: CodeType) -> bool:

@@ -1,5 +1,6 @@
 """In a process, functions get the code of another file, and those that are called are recorded."""
 
+import gc
 import importlib
 import os
 import sys
@@ -81,6 +82,23 @@ def test_a_proxy_whose_object_is_gone_is_passed_over(later: ModuleType, tmp_path
     put_back(source(tmp_path, "plain"))
     assert later.plain(1) == 2
     assert len(gone) == 1
+
+
+def test_functions_of_a_fork_are_found(later: ModuleType, tmp_path: Path):
+    """Its parent has frozen what it imported."""
+    gc.freeze()
+    put_back(source(tmp_path, "plain"))
+    assert later.plain(1) == 2
+
+
+def test_earlier_code_gets_the_imports_that_the_later_module_no_longer_has(later: ModuleType, tmp_path: Path):
+    """torch._dynamo.guards of 2.12 imports tensor_always_has_static_shape, which 2.13 has, but not there."""
+    edited = EARLIER.replace("return x + 1", "return fsum([x, 1])")
+    (tmp_path / "earlier.py").write_text(f"from math import fsum, gone_from_torch\nimport json as functools\n{edited}")
+    put_back(source(tmp_path, "plain"))
+    assert later.plain(1) == 2
+    assert later.functools.__name__ == "functools"
+    assert not hasattr(later, "gone_from_torch")
 
 
 @pytest.mark.parametrize("name", ["other", "none"])

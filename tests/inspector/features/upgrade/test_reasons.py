@@ -11,9 +11,12 @@ from ctrace.inspector.features.upgrade.reasons import (
     ReasonSearch,
     TorchFunction,
     differences_of,
+    differing_functions,
     earlier_function,
     known_without_trial,
     library_reason,
+    likely_files,
+    likely_functions,
     located_in_torch,
     new_options,
     reason_of,
@@ -310,3 +313,68 @@ def test_a_time_is_the_same_change_in_a_further_run():
     one, other = (UpgradeChange("guard cost", "changed", "run", was, "90.0 us") for was in ("3.0 us", "3.1 us"))
     assert one.key == other.key
     assert UpgradeChange("graph", "changed", "run", "a", "b").key != UpgradeChange("graph", "changed", "run", "c").key
+
+
+def test_functions_that_share_no_word_with_a_change_are_tried_by_file_the_likeliest_first():
+    """A pass that merges equal nodes names no op."""
+    change = UpgradeChange("graph", "changed", "net.py:3", "2 ops", "3 ops", ("+ aten.ne.Scalar",))
+    functions = [
+        TorchFunction(file, name, 1, 2, frozenset(words))
+        for file, name, words in (
+            ("_inductor/scheduler.py", "Scheduler.fuse", ("fuse",)),
+            ("_functorch/aot.py", "create", ("one",)),
+            ("_functorch/partitioners.py", "partition", ("node_key", "merge")),
+            ("_functorch/partitioners.py", "classify", ("kept",)),
+            ("_dynamo/guards.py", "GuardBuilder.TENSOR_MATCH", ("alias", "guard")),
+        )
+    ]
+    assert likely_functions([change], functions) == []
+    assert [[each.name for each in group] for group in likely_files([change], functions)] == [
+        ["partition", "classify"],
+        ["create"],
+        ["Scheduler.fuse"],
+    ]
+
+
+def test_a_function_with_other_parameters_is_not_tried(tmp_path: Path):
+    """It cannot take the earlier code, and a run with it would fail."""
+    for folder, text in (
+        ("before", "def same(x):\n    return 1\ndef wider(x):\n    return 1\ndef spread(x):\n    return 1\n"),
+        (
+            "after",
+            "def same(x):\n    return 2\ndef wider(x, y=0):\n    return 2\ndef spread(x, *, y=0):\n    return 2\n",
+        ),
+    ):
+        (tmp_path / folder / "_functorch").mkdir(parents=True)
+        (tmp_path / folder / "_functorch" / "some.py").write_text(text)
+    called = {"_functorch/some.py": ["same", "wider", "spread"]}
+    found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_functorch/",))
+    assert [each.name for each in found] == ["same"]
+
+
+def test_earlier_code_may_read_what_the_earlier_module_imports(tmp_path: Path):
+    for folder, text in (
+        ("before", "from os.path import join\n\ndef one(x):\n    return join(x)\ndef two(x):\n    return gone(x)\n"),
+        ("after", "def one(x):\n    return x\ndef two(x):\n    return x\n"),
+    ):
+        (tmp_path / folder / "_dynamo").mkdir(parents=True)
+        (tmp_path / folder / "_dynamo" / "guards.py").write_text(text)
+    called = {"_dynamo/guards.py": ["one", "two"]}
+    found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_dynamo/",))
+    assert [each.name for each in found] == ["one"]
+
+
+def test_assertions_and_annotations_are_no_difference(tmp_path: Path):
+    for folder, text in (
+        ("before", "def f(x):\n    assert x, 'no'\n    y = x\n    return y\ndef g(x):\n    return x\n"),
+        (
+            "after",
+            "def f(x):\n    if not x:\n        raise AssertionError('no')\n    y: int = x\n    return y\n"
+            "def g(x):\n    if x:\n        raise ValueError\n    return x\n",
+        ),
+    ):
+        (tmp_path / folder / "_inductor").mkdir(parents=True)
+        (tmp_path / folder / "_inductor" / "ir.py").write_text(text)
+    called = {"_inductor/ir.py": ["f", "g"]}
+    found = differing_functions(tmp_path / "before", tmp_path / "after", called, ("_inductor/",))
+    assert [each.name for each in found] == ["g"]
