@@ -150,6 +150,10 @@ class Mined(Struct, frozen=True):
     """Methods that only say what a repair sets by another method, as `get_x` does for `set_x`."""
     chosen: tuple[str, ...] = ()
     """Attributes that callers choose, of those that repairs read."""
+    untyped: tuple[str, ...] = ()
+    """Those of `chosen` that are a parameter without an annotation: a caller may pass a tensor for a number."""
+    undefined: tuple[str, ...] = ()
+    """Those of `untyped` whose parameter has no default, either: nothing in the file says what it is."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:

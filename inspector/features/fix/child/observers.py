@@ -91,7 +91,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     if isinstance(subject, FunctionType | BuiltinFunctionType):  # a copy has the same globals: they stay as they are
         return found
     # Early, since only the first of them are repeated with inputs of the other side.
-    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
+    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined)}
     found |= _of_gradients(subject)
     if isinstance(subject, torch.nn.Module):
         found |= _of_modules(subject)

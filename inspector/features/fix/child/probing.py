@@ -21,6 +21,7 @@ from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import NEEDED, ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    broadcast,
     emptied,
     many,
     other_dtypes,
@@ -92,7 +93,7 @@ class Probing:
         """Whether a call has drawn random numbers."""
         self._ends = time.monotonic() + request.seconds
         self._kinds = frozenset(other_kinds(spelled_out(None)))
-        self._emptied = frozenset(emptied())
+        self._of_one_tensor = frozenset((*emptied(), *broadcast()))
         self.run_names: list[str] = []
         self.left_out = ""
         self._outside = Outside(request.values)
@@ -180,7 +181,8 @@ class Probing:
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
         # A side that needs the tensor raises in both programs; only inputs of the other side tell them apart.
-        found |= {name: Observer(change=change, is_crossed=True) for name, change in emptied().items()}
+        for name, change in {**emptied(), **broadcast()}.items():
+            found[name] = Observer(change=change, is_crossed=True)
         if _SHORTEST in found:  # a function has no precision
             found |= {
                 f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
@@ -217,8 +219,8 @@ class Probing:
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
         if full.rpartition(", ")[2] in self._kinds:
             seen = replace(seen, entry=replace(seen.entry, raised=refusal(seen.entry.raised)))
-        if full.rpartition(", ")[2].partition(ON)[0] in self._emptied and seen.entry.raised:
-            # Which op refuses an empty tensor first is no matter, as long as one does.
+        if full.rpartition(", ")[2].partition(ON)[0] in self._of_one_tensor and seen.entry.raised:
+            # Which op refuses an empty tensor, or one that does not fit, first is no matter, as long as one does.
             seen = replace(seen, entry=replace(seen.entry, raised=seen.entry.raised.partition(":")[0]))
         self._draws = self._draws or bool(states.moved())
         yield seen
