@@ -16,7 +16,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, REDRAWN, Mined
+from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import (
@@ -92,6 +92,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         return found
     # Early, since only the first of them are repeated with inputs of the other side.
     found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined)}
+    found[OTHERS_IN_FLOAT64] = Observer(_with_others_in_float64, is_crossed=True)
     found |= _of_gradients(subject)
     if isinstance(subject, torch.nn.Module):
         found |= _of_modules(subject)
@@ -293,6 +294,31 @@ def _of_state() -> dict[str, Observer]:
         "integer state negated": values(lambda leaf: -leaf, is_integer),
         "flags inverted in the state": values(torch.logical_not, lambda leaf: leaf.dtype is torch.bool),
     }
+
+
+def _with_others_in_float64(subject: Any) -> Any:
+    """Cast the tensors that a configuration, statistics or a dictionary holds.
+
+    `model.double()` leaves these alone, and what is made of an array or read from a file is in float64.
+
+    Raises:
+        TargetError: no other object holds a tensor.
+    """
+    import torch
+
+    modules = list(modules_of(subject))
+    known = {id(value) for each in modules for value in own(each).values()}
+    for each in modules:
+        if isinstance(each, torch.nn.Module):
+            known |= {id(leaf) for leaf in (*each.parameters(), *each.buffers())}
+    leaves = [
+        leaf for _, leaf in leaves_of(subject) if id(leaf) not in known and leaf.dtype in (torch.float32, torch.float16)
+    ]
+    if not leaves:
+        raise TargetError("no such tensor", "")
+    for leaf in leaves:
+        leaf.data = leaf.data.double()
+    return subject
 
 
 # Gradients

@@ -461,6 +461,41 @@ def test_a_part_of_a_model_may_have_another_precision():
     assert "base, linear in bfloat16" in {each.entry for each in apart(before, after)}
 
 
+def test_a_tensor_of_another_object_may_be_in_float64():
+    """`Stats(np.array(0.5))` keeps an array's dtype, and no cast of the model reaches it."""
+    name = "tensors of other objects in float64"
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x.sum() * self.stats.rate.item()
+
+    def kept(self: Any, x: torch.Tensor) -> Any:
+        return x.sum() * self.stats.rate.detach().clone().reshape(())
+
+    def kept_in_the_other_dtype(self: Any, x: torch.Tensor) -> Any:
+        total = x.sum()
+        return total * self.stats.rate.detach().clone().reshape(()).to(total.dtype)
+
+    def made(forward: Any) -> Any:
+        net: Any = model(forward)
+        net.stats, net.plain = SimpleNamespace(rate=torch.tensor(0.5)), torch.tensor(0.5)
+        return net
+
+    def entries(forward: Any) -> Observed:
+        ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+        request = ProofRequest("", probes=(f"base, {name}",), seconds=600.0)
+        observer = ModelObserver(Loaded(made(forward), ways), request, train=False)
+        return Observed(tuple(each.entry for each in observer.observe()))
+
+    assert {each.entry for each in differences(entries(read), entries(kept))} == {f"base, {name}"}
+    assert not differences(entries(read), entries(kept_in_the_other_dtype))
+    prepare = observers(made(read), Mined())[name].prepare
+    net = prepare(made(read))
+    assert net.stats.rate.dtype is torch.float64
+    assert net.plain.dtype is net.linear.weight.dtype is torch.float32
+    with pytest.raises(TargetError):
+        prepare(model(read))
+
+
 def test_fractions_that_float32_holds_become_others_in_float64():
     net: Any = model(lambda self, x: x)
     prepare = observers(net, Mined())["model in float64 with other fractions"].prepare

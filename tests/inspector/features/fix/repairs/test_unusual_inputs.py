@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.trial import NEEDED, Entry, Observed
+from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, Entry, Observed
 from ctrace.inspector.features.fix.child.argument_probes import (
     broadcast,
     emptied,
@@ -20,7 +20,7 @@ OTHER = "RuntimeError: too large"
 def test_each_probe_of_another_kind_or_shape_is_a_question():
     alone = (*emptied(), *broadcast())
     beside = [f"{name} on all false" for name in alone]
-    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), *alone, *beside, "computed inputs"]
+    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), *alone, *beside, "computed inputs", OTHERS_IN_FLOAT64]
     before = Observed(tuple(Entry(f"base, {name}") for name in kinds))
     after = Observed(tuple(Entry(f"base, {name}", raised=OTHER) for name in kinds))
     unusual, found = _parted(differences(before, after))
