@@ -43,6 +43,9 @@ _MOST_ALONE = 6
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
 
+_FACTOR = 1.1
+"""What makes of 0.5, which loses nothing in float32, a fraction that does."""
+
 
 def _as_it_is(subject: Any) -> Any:
     return subject
@@ -92,7 +95,8 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         return found
     # Early, since only the first of them are repeated with inputs of the other side.
     found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined)}
-    found[OTHERS_IN_FLOAT64] = Observer(_with_others_in_float64, is_crossed=True)
+    if _of_others(subject):
+        found[OTHERS_IN_FLOAT64] = Observer(_with_others_in_float64, is_crossed=True)
     found |= _of_gradients(subject)
     if isinstance(subject, torch.nn.Module):
         found |= _of_modules(subject)
@@ -164,7 +168,7 @@ def _with_fractions(model: Any) -> Any:
     for module in model.modules():
         for name, value in vars(module).items():
             if type(value) is float and 0 < abs(value) < float("inf"):
-                module.__dict__[name] = value * 1.1
+                module.__dict__[name] = value * _FACTOR
                 changed = True
     if not changed:
         raise TargetError("no fraction", "")
@@ -299,11 +303,16 @@ def _of_state() -> dict[str, Observer]:
 def _with_others_in_float64(subject: Any) -> Any:
     """Cast the tensors that a configuration, statistics or a dictionary holds.
 
-    `model.double()` leaves these alone, and what is made of an array or read from a file is in float64.
-
-    Raises:
-        TargetError: no other object holds a tensor.
+    `model.double()` leaves these alone, and what is made of an array or read from a file is in float64. They get values
+    that float32 does not hold: a product in float64 is rounded once where two are equal otherwise.
     """
+    for leaf in _of_others(subject):
+        leaf.data = leaf.data.double() * _FACTOR
+    return subject
+
+
+def _of_others(subject: Any) -> list[Any]:
+    """Return the tensors of floats that objects hold which are no modules."""
     import torch
 
     modules = list(modules_of(subject))
@@ -311,14 +320,8 @@ def _with_others_in_float64(subject: Any) -> Any:
     for each in modules:
         if isinstance(each, torch.nn.Module):
             known |= {id(leaf) for leaf in (*each.parameters(), *each.buffers())}
-    leaves = [
-        leaf for _, leaf in leaves_of(subject) if id(leaf) not in known and leaf.dtype in (torch.float32, torch.float16)
-    ]
-    if not leaves:
-        raise TargetError("no such tensor", "")
-    for leaf in leaves:
-        leaf.data = leaf.data.double()
-    return subject
+    wanted = (torch.float32, torch.float16, torch.bfloat16)
+    return [leaf for _, leaf in leaves_of(subject) if id(leaf) not in known and leaf.dtype in wanted]
 
 
 # Gradients

@@ -19,7 +19,7 @@ from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, ON, Entry, ProofRequest
+from ctrace.inspector.facts.trial import NEEDED, ON, OTHERS_IN_FLOAT64, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
     broadcast,
     emptied,
@@ -53,6 +53,8 @@ _FORMS = ("float16", "bfloat16", "float64", "requires_grad")
 """Probes that change how values are stored, which are repeated with values that take the other side of a condition."""
 _SHORTEST = "model in bfloat16"
 """The observer with the fewest digits, which is repeated with many elements: counts and sums of them are rounded."""
+_OTHER_VALUES = ("negated", "positive", "small", "shifted up", "one value", "random 1", "random 2", "random 3")
+"""Inputs beside tensors of float64: of one product, about two in five are rounded otherwise in float32."""
 _LEAST_SECONDS = 5.0
 _LEAST_SECONDS_COMPILED = 60.0
 _TIMES_AS_LONG = 20.0
@@ -187,6 +189,11 @@ class Probing:
             found |= {
                 f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
                 for name, change in many().items()
+            }
+        if OTHERS_IN_FLOAT64 in found:
+            found |= {
+                f"{OTHERS_IN_FLOAT64}{ON}{name}": _crossed(found[OTHERS_IN_FLOAT64], found[name])
+                for name in _OTHER_VALUES
             }
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]

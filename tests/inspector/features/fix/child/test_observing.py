@@ -488,12 +488,32 @@ def test_a_tensor_of_another_object_may_be_in_float64():
 
     assert {each.entry for each in differences(entries(read), entries(kept))} == {f"base, {name}"}
     assert not differences(entries(read), entries(kept_in_the_other_dtype))
-    prepare = observers(made(read), Mined())[name].prepare
-    net = prepare(made(read))
+    net = observers(made(read), Mined())[name].prepare(made(read))
     assert net.stats.rate.dtype is torch.float64
     assert net.plain.dtype is net.linear.weight.dtype is torch.float32
-    with pytest.raises(TargetError):
-        prepare(model(read))
+    assert name not in observers(model(read), Mined())
+
+
+def test_a_product_that_is_rounded_in_another_precision_differs_for_some_input():
+    """Both results are in float32, and equal for the scenario's rate."""
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x + x.sum() * self.stats.rate.item()
+
+    def kept(self: Any, x: torch.Tensor) -> Any:
+        return x + x.sum() * self.stats.rate.detach().clone().reshape(())
+
+    def entries(forward: Any, probes: tuple[str, ...] | None) -> Observed:
+        net: Any = model(forward)
+        net.stats = SimpleNamespace(rate=torch.tensor(0.5))
+        ways = {"base": Way(lambda: Call((torch.tensor([[0.3, 1.7, -0.4]]),), {}))}
+        observer = ModelObserver(Loaded(net, ways), ProofRequest("", probes=probes, seconds=600.0), train=False)
+        return Observed(tuple(each.entry for each in observer.observe()), probes=observer.probed)
+
+    before = entries(read, None)
+    found = {each.entry for each in differences(before, entries(kept, before.probes))}
+    assert found
+    assert all(each.startswith("base, tensors of other objects in float64") for each in found)
 
 
 def test_fractions_that_float32_holds_become_others_in_float64():
