@@ -43,6 +43,8 @@ _MOST_ALONE = 6
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
 
+_OF_SUBJECT = "attribute model"
+"""What the path of a tensor begins with that the subject itself holds (capture/comparing/world.py)."""
 _FACTOR = 1.1
 """What makes of 0.5, which loses nothing in float32, a fraction that does."""
 
@@ -321,7 +323,12 @@ def _of_others(subject: Any) -> list[Any]:
         if isinstance(each, torch.nn.Module):
             known |= {id(leaf) for leaf in (*each.parameters(), *each.buffers())}
     wanted = (torch.float32, torch.float16, torch.bfloat16)
-    return [leaf for _, leaf in leaves_of(subject) if id(leaf) not in known and leaf.dtype in wanted]
+    # Names of the file are the same objects for each copy of the model, so a cast would last.
+    return [
+        leaf
+        for path, leaf in leaves_of(subject)
+        if path.startswith(_OF_SUBJECT) and id(leaf) not in known and leaf.dtype in wanted
+    ]
 
 
 # Gradients

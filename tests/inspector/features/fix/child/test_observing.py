@@ -494,6 +494,22 @@ def test_a_tensor_of_another_object_may_be_in_float64():
     assert name not in observers(model(read), Mined())
 
 
+SHARED = torch.tensor(0.5)
+
+
+def test_a_tensor_that_the_file_holds_keeps_its_dtype():
+    """All copies of a model share it, so a cast would last."""
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x * SHARED * self.stats.rate
+
+    net: Any = model(read)
+    net.stats = SimpleNamespace(rate=torch.tensor(0.5), shared=[torch.tensor([1.0])])
+    made = observers(net, Mined())["tensors of other objects in float64"].prepare(net)
+    assert made.stats.rate.dtype is made.stats.shared[0].dtype is torch.float64
+    assert SHARED.dtype is torch.float32
+
+
 def test_a_product_that_is_rounded_in_another_precision_differs_for_some_input():
     """Both results are in float32, and equal for the scenario's rate."""
 
