@@ -38,19 +38,19 @@ def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ..
     return tuple(each for each in found if _is_chosen(tree, functions, each))[:_MOST_OF_CALLERS]
 
 
-class Parameter(NamedTuple):
+class PassedParameter(NamedTuple):
     """What a file says of a parameter that an attribute is assigned from as it is."""
 
     is_annotated: bool
     has_default: bool
 
 
-def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, Parameter]:
+def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, PassedParameter]:
     """Return the parameters of methods that attributes of these names are, as in `self.rate = rate`.
 
     Of several, the one that says least: a caller may use any of the methods.
     """
-    wanted, found = frozenset(names), dict[str, Parameter]()
+    wanted, found = frozenset(names), dict[str, PassedParameter]()
     for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
         given = _parameters(function)
         for each in ast.walk(function):
@@ -61,7 +61,7 @@ def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, Param
     return found
 
 
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, Parameter]:
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, PassedParameter]:
     """Return the parameters of a function by name, without `self`."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
@@ -71,7 +71,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, P
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
     return {
-        each.arg: Parameter(each.annotation is not None, default is not None)
+        each.arg: PassedParameter(each.annotation is not None, default is not None)
         for each, default in pairs
         if each.arg != "self"
     }

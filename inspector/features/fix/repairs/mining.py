@@ -7,7 +7,11 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.chosen_attributes import Parameter, chosen_attributes, parameters_behind
+from ctrace.inspector.features.fix.repairs.chosen_attributes import (
+    PassedParameter,
+    chosen_attributes,
+    parameters_behind,
+)
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
@@ -45,7 +49,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
     attributes: dict[str, None] = {}
     methods: dict[str, None] = {}
     chosen: dict[str, None] = {}
-    behind: dict[str, Parameter] = {}
+    behind: dict[str, PassedParameter] = {}
     for file, given in changed.items():
         afters = list(given)
         tree = parsed(texts.get(file, ""))

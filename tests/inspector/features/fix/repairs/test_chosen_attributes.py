@@ -4,7 +4,11 @@ import ast
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.chosen_attributes import Parameter, chosen_attributes, parameters_behind
+from ctrace.inspector.features.fix.repairs.chosen_attributes import (
+    PassedParameter,
+    chosen_attributes,
+    parameters_behind,
+)
 
 TEXT = """\
 def scaled(h, gain):
@@ -56,16 +60,18 @@ def test_what_a_method_passes_to_a_function():
 @pytest.mark.parametrize(
     ("parameter", "value", "found"),
     [
-        ("rate", "rate", {"rate": Parameter(is_annotated=False, has_default=False)}),
-        ("rate=2", "rate", {"rate": Parameter(is_annotated=False, has_default=True)}),
-        ("*, rate", "rate", {"rate": Parameter(is_annotated=False, has_default=False)}),
-        ("*, rate=2", "rate", {"rate": Parameter(is_annotated=False, has_default=True)}),
-        ("other, rate: float = 2", "rate", {"rate": Parameter(is_annotated=True, has_default=True)}),
+        ("rate", "rate", {"rate": PassedParameter(is_annotated=False, has_default=False)}),
+        ("rate=2", "rate", {"rate": PassedParameter(is_annotated=False, has_default=True)}),
+        ("*, rate", "rate", {"rate": PassedParameter(is_annotated=False, has_default=False)}),
+        ("*, rate=2", "rate", {"rate": PassedParameter(is_annotated=False, has_default=True)}),
+        ("other, rate: float = 2", "rate", {"rate": PassedParameter(is_annotated=True, has_default=True)}),
         ("rate", "float(rate)", {}),
         ("rate", "other", {}),
     ],
 )
-def test_what_a_file_says_of_a_number_that_a_caller_passes(parameter: str, value: str, found: dict[str, Parameter]):
+def test_what_a_file_says_of_a_number_that_a_caller_passes(
+    parameter: str, value: str, found: dict[str, PassedParameter]
+):
     text = f"class Net:\n    def __init__(self, {parameter}):\n        self.rate = {value}\n"
     assert parameters_behind(ast.parse(text), ("rate",)) == found
 
@@ -75,4 +81,4 @@ def test_of_two_methods_that_set_an_attribute_the_one_that_says_less_counts():
         f"    def {name}(self, {parameter}):\n        self.rate = rate\n"
         for name, parameter in (("__init__", "rate: float = 2"), ("tune", "rate"))
     )
-    assert parameters_behind(ast.parse(text), ("rate", "other")) == {"rate": Parameter(False, False)}
+    assert parameters_behind(ast.parse(text), ("rate", "other")) == {"rate": PassedParameter(False, False)}
