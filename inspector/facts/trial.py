@@ -150,6 +150,10 @@ class Mined(Struct, frozen=True):
     """Methods that only say what a repair sets by another method, as `get_x` does for `set_x`."""
     chosen: tuple[str, ...] = ()
     """Attributes that callers choose, of those that repairs read."""
+    untyped: tuple[str, ...] = ()
+    """Those of `chosen` that are a parameter without an annotation: a caller may pass a tensor for a number."""
+    undefined: tuple[str, ...] = ()
+    """Those of `untyped` whose parameter has no default, either: nothing in the file says what it is."""
 
     @property
     def numbers(self) -> tuple[int | float, ...]:
@@ -174,6 +178,8 @@ WITHOUT_KEY = "without key "
 """What the name of a call begins with that leaves a key out of dictionaries."""
 ATTRIBUTE = "object with "
 """What the name of a call begins with that gives an attribute a value of another kind."""
+OTHERS_IN_FLOAT64 = "tensors of other objects in float64"
+"""The name of a call whose model reads tensors of float64 from objects that are no modules."""
 NEEDED = "noting what a backward pass needs"
 """The name of a call in which `Entry.needed` is noted."""
 REDRAWN = "other random numbers"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.features.fix.repairs.obligations import COMPILED
 from ctrace.inspector.features.fix.repairs.trial_runs import new_server
 from ctrace.inspector.runs.fork_client import ForkServer
 from tests.support.obligation_traps import ObligationTrap, class_traps, obligation_traps
@@ -47,16 +48,17 @@ def test_the_tempting_program_is_not_proved(
 
 
 @pytest.mark.parametrize("trap", [pytest.param(trap, id=trap.id) for trap in obligation_traps()])
-def test_an_obligation_refuses_its_traps(
+def test_an_obligation_alone_refuses_its_traps(
     trap: ObligationTrap, tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     path = tmp_path / "net.py"
     path.write_text(trap.before)
     outcome = outcome_of(path, trap.after, server)
-    closed = {each.name: each.closed for each in outcome.obligations}
+    # Compiled calls are not tried where eager ones differ, so that obligation is open then, too.
+    untried = {COMPILED} - {trap.obligation}
     assert not outcome.proved or outcome.questions
-    assert not closed[trap.obligation]
+    assert {each.name for each in outcome.obligations if not each.closed} - untried == {trap.obligation}
 
 
 @pytest.mark.parametrize("trap", [pytest.param(trap, id=trap.id) for trap in class_traps()])

@@ -79,7 +79,7 @@ def _trap(obligation: str, name: str, before: str, after: str, init: str = "") -
 def obligation_traps() -> list[ObligationTrap]:
     """Return all traps."""
     makers = (
-        _values, _dtypes, _overflows, _gradients, _identities, _states, _exceptions, _effects, _random, _costs, _compiled,
+        _values, _dtypes, _overflows, _gradients, _identities, _states, _state_dicts, _exceptions, _effects, _random, _costs, _compiled,
     )  # fmt: skip
     return [trap for maker in makers for trap in maker()]
 
@@ -200,6 +200,22 @@ def _states() -> Iterator[ObligationTrap]:
             f"if h.sum() > 0:\n    {written}\n    y = h * 2\nelse:\n    y = h * 3",
             f"{written}\n{_WHERE}",
             init,
+        )
+
+
+def _state_dicts() -> Iterator[ObligationTrap]:
+    """Yield changes that leave each call as it is, and alter what a checkpoint has."""
+    rate = "self.register_buffer('rate', torch.tensor(2.0){})"
+    forms = (
+        ("a buffer that is no longer saved", rate.format(""), rate.format(", persistent=False")),
+        ("a buffer that is saved now", rate.format(", persistent=False"), rate.format("")),
+    )
+    for name, before, after in forms:
+        yield ObligationTrap(
+            "state",
+            name,
+            _program(f"{_BRANCH}\ny = y + self.rate", before),
+            _program(f"{_WHERE}\ny = y + self.rate", after),
         )
 
 

@@ -150,6 +150,23 @@ def other_shapes() -> dict[str, Change]:
         found[f"dimension {dimension} larger"] = lambda call, at=dimension: _grown(call, at)  # type: ignore[misc]
         if dimension:
             found[f"dimension {dimension} of size 1"] = lambda call, at=dimension: _single(call, at)  # type: ignore[misc]
+    found["all of size 1"] = _all_single
+    return found
+
+
+def broadcast() -> dict[str, Change]:
+    """Return probes that give one tensor of several a shape that torch broadcasts beside the others.
+
+    A condition for the whole batch is passed as one row, a mask as one column, a scale of each channel as one of each
+    row: a side of a branch that only returns such a tensor has its shape, and torch.where the shape of both sides.
+    """
+    found: dict[str, Change] = {}
+    for at in range(MOST_ALONE):
+        found |= {
+            f"tensor {at + 1} alone of one row": lambda call, at=at: _with_one(call, at, 0),  # type: ignore[misc]
+            f"tensor {at + 1} alone of one column": lambda call, at=at: _with_one(call, at, -1),  # type: ignore[misc]
+            f"tensor {at + 1} alone for each row": lambda call, at=at: _for_each_row(call, at),  # type: ignore[misc]
+        }
     return found
 
 
@@ -288,6 +305,39 @@ def _emptied(call: Call, at: int) -> Call:
     return mapped(call, lambda leaf: leaf.new_empty(0) if leaf is every[at] else leaf)
 
 
+def _with_one(call: Call, at: int, dimension: int) -> Call:
+    """Pass one of several tensors with its first element alone in a dimension.
+
+    Raises:
+        TargetError: it has no other, or none with rows and columns.
+    """
+    every = tensors(call)
+    if len(every) < 2 or at >= len(every):
+        raise TargetError("no such tensor", "")
+    chosen = every[at]
+    if chosen.dim() < (1 if dimension == 0 else 2) or chosen.shape[dimension] < 2:
+        raise TargetError("it has one element there", "")
+    return _with_other(call, chosen, lambda leaf: leaf.narrow(dimension, 0, 1))
+
+
+def _for_each_row(call: Call, at: int) -> Call:
+    """Pass one of several tensors, which has fewer dimensions than the first one, once for each row of the first."""
+    every = tensors(call)
+    if at >= len(every) or not 0 < every[at].dim() < every[0].dim():
+        raise TargetError("no such tensor", "")
+    rows = every[0].shape[0]
+    return _with_other(call, every[at], lambda leaf: leaf.expand(rows, *leaf.shape))
+
+
+def _with_other(call: Call, chosen: Any, change: Callable[[Any], Any]) -> Call:
+    import torch
+
+    if chosen.layout is not torch.strided or chosen.is_nested:
+        raise TargetError("it has no strides", "")
+    made = change(chosen.detach()).clone().requires_grad_(chosen.requires_grad)
+    return mapped(call, lambda leaf: made if leaf is chosen else leaf)
+
+
 def _without_elements(call: Call) -> Call:
     """Pass an empty list, tuple or dictionary for each."""
 
@@ -369,3 +419,17 @@ def _single(call: Call, dimension: int) -> Call:
     if _size(call, dimension) == 1:
         raise TargetError("it is 1 already", "")
     return resized(call, dimension, 1)
+
+
+def _all_single(call: Call) -> Call:
+    """Pass tensors with as many dimensions and one element: `squeeze()` drops all of these."""
+    if all(leaf.numel() < 2 for leaf in tensors(call)):
+        raise TargetError("they have one element", "")
+    return mapped(
+        call,
+        lambda leaf: (
+            leaf.detach().reshape(-1)[:1].reshape((1,) * leaf.dim()).clone().requires_grad_(leaf.requires_grad)
+            if leaf.numel() > 1
+            else leaf
+        ),
+    )

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, REDRAWN, Mined
+from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
 from ctrace.inspector.features.fix.child.call_values import mapped, tensors
 from ctrace.inspector.features.fix.child.method_arguments import (
@@ -42,6 +42,11 @@ _MOST_ALONE = 6
 """Parameters and buffers that get other values one by one, buffers first."""
 _SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
 """Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
+
+_OF_SUBJECT = "attribute model"
+"""What the path of a tensor begins with that the subject itself holds (capture/comparing/world.py)."""
+_FACTOR = 1.1
+"""What makes of 0.5, which loses nothing in float32, a fraction that does."""
 
 
 def _as_it_is(subject: Any) -> Any:
@@ -91,7 +96,9 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     if isinstance(subject, FunctionType | BuiltinFunctionType):  # a copy has the same globals: they stay as they are
         return found
     # Early, since only the first of them are repeated with inputs of the other side.
-    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined.chosen)}
+    found |= {name: Observer(prepare, is_crossed=True) for name, prepare in other_values(subject, mined)}
+    if _of_others(subject):
+        found[OTHERS_IN_FLOAT64] = Observer(_with_others_in_float64, is_crossed=True)
     found |= _of_gradients(subject)
     if isinstance(subject, torch.nn.Module):
         found |= _of_modules(subject)
@@ -163,7 +170,7 @@ def _with_fractions(model: Any) -> Any:
     for module in model.modules():
         for name, value in vars(module).items():
             if type(value) is float and 0 < abs(value) < float("inf"):
-                module.__dict__[name] = value * 1.1
+                module.__dict__[name] = value * _FACTOR
                 changed = True
     if not changed:
         raise TargetError("no fraction", "")
@@ -293,6 +300,35 @@ def _of_state() -> dict[str, Observer]:
         "integer state negated": values(lambda leaf: -leaf, is_integer),
         "flags inverted in the state": values(torch.logical_not, lambda leaf: leaf.dtype is torch.bool),
     }
+
+
+def _with_others_in_float64(subject: Any) -> Any:
+    """Cast the tensors that a configuration, statistics or a dictionary holds.
+
+    `model.double()` leaves these alone, and what is made of an array or read from a file is in float64. They get values
+    that float32 does not hold: a product in float64 is rounded once where two are equal otherwise.
+    """
+    for leaf in _of_others(subject):
+        leaf.data = leaf.data.double() * _FACTOR
+    return subject
+
+
+def _of_others(subject: Any) -> list[Any]:
+    """Return the tensors of floats that objects hold which are no modules."""
+    import torch
+
+    modules = list(modules_of(subject))
+    known = {id(value) for each in modules for value in own(each).values()}
+    for each in modules:
+        if isinstance(each, torch.nn.Module):
+            known |= {id(leaf) for leaf in (*each.parameters(), *each.buffers())}
+    wanted = (torch.float32, torch.float16, torch.bfloat16)
+    # Names of the file are the same objects for each copy of the model, so a cast would last.
+    return [
+        leaf
+        for path, leaf in leaves_of(subject)
+        if path.startswith(_OF_SUBJECT) and id(leaf) not in known and leaf.dtype in wanted
+    ]
 
 
 # Gradients

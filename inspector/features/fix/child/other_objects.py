@@ -10,21 +10,31 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import ATTRIBUTE
+from ctrace.inspector.facts.trial import ATTRIBUTE, Mined
 from ctrace.inspector.features.fix.child.method_arguments import modules_of, own
 
 Value = Callable[[Any], Any]
+
+_TENSOR = "a tensor in float64"
+_ONE_ELEMENT = "a tensor in float64 with one element"
 
 _OPTIONS = (("none", "mean", "sum"), ("valid", "same"))
 """What ops of torch take as `reduction` and `padding`: results have other dimensions or sizes then."""
 
 
-def other_values(model: Any, paths: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def other_values(model: Any, mined: Mined) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield changes of a model by name: each gives an attribute that callers choose a value of another kind."""
-    for path in paths:
+    for path in mined.chosen:
         held = [place.value for each in modules_of(model) for place in _places(each, path)]
         for kind in dict.fromkeys(kind for each in held for kind in _kinds(each)):
             yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
+    # A tensor without dimensions changes a dtype beside integers and such tensors only. One with a dimension does so
+    # everywhere, and would open a question for most right branches: a default says that a number is meant.
+    for kind, paths in ((_TENSOR, mined.untyped), (_ONE_ELEMENT, mined.undefined)):
+        for path in paths:
+            held = [place.value for each in modules_of(model) for place in _places(each, path)]
+            if any(type(each) in (int, float) for each in held):
+                yield f"{ATTRIBUTE}{path} as {kind}", _setting(path, kind)
 
 
 class _Place(NamedTuple):
@@ -105,6 +115,18 @@ def _kinds(value: Any) -> dict[str, Value]:
     return found
 
 
+def _as_tensors(value: Any) -> dict[str, Value]:
+    """Return the tensors that a caller may pass for a number, as it learned or loaded it."""
+    import torch
+
+    if type(value) not in (int, float):
+        return {}
+    return {
+        _TENSOR: lambda number: torch.tensor(number, dtype=torch.float64),
+        _ONE_ELEMENT: lambda number: torch.tensor([number], dtype=torch.float64),
+    }
+
+
 def _emptied(value: Any) -> Any:
     """Return a container of the same class without elements; one with default values gets what is read from it."""
     if not isinstance(value, dict):
@@ -129,7 +151,7 @@ def _setting(path: str, kind: str) -> Callable[[Any], Any]:
     def prepare(model: Any) -> Any:
         changed = False
         for place in [place for each in modules_of(model) for place in _places(each, path)]:
-            value = _kinds(place.value).get(kind)
+            value = {**_kinds(place.value), **_as_tensors(place.value)}.get(kind)
             if value is not None:
                 place.set(value(place.value))
                 changed = True

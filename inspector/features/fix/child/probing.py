@@ -19,8 +19,9 @@ from ctrace.inspector.capture.comparing.state_copies import copied
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, ON, Entry, ProofRequest
+from ctrace.inspector.facts.trial import NEEDED, ON, OTHERS_IN_FLOAT64, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    broadcast,
     emptied,
     many,
     other_dtypes,
@@ -52,6 +53,8 @@ _FORMS = ("float16", "bfloat16", "float64", "requires_grad")
 """Probes that change how values are stored, which are repeated with values that take the other side of a condition."""
 _SHORTEST = "model in bfloat16"
 """The observer with the fewest digits, which is repeated with many elements: counts and sums of them are rounded."""
+_OTHER_VALUES = ("negated", "positive", "small", "shifted up", "one value", "random 1", "random 2", "random 3")
+"""Inputs beside tensors of float64: of one product, about two in five are rounded otherwise in float32."""
 _LEAST_SECONDS = 5.0
 _LEAST_SECONDS_COMPILED = 60.0
 _TIMES_AS_LONG = 20.0
@@ -92,7 +95,7 @@ class Probing:
         """Whether a call has drawn random numbers."""
         self._ends = time.monotonic() + request.seconds
         self._kinds = frozenset(other_kinds(spelled_out(None)))
-        self._emptied = frozenset(emptied())
+        self._of_one_tensor = frozenset((*emptied(), *broadcast()))
         self.run_names: list[str] = []
         self.left_out = ""
         self._outside = Outside(request.values)
@@ -180,11 +183,17 @@ class Probing:
         others |= {**other_kinds(spelled), **searches(spelled)}
         found |= {name: Observer(change=change) for name, change in others.items() if name not in found}
         # A side that needs the tensor raises in both programs; only inputs of the other side tell them apart.
-        found |= {name: Observer(change=change, is_crossed=True) for name, change in emptied().items()}
+        for name, change in {**emptied(), **broadcast()}.items():
+            found[name] = Observer(change=change, is_crossed=True)
         if _SHORTEST in found:  # a function has no precision
             found |= {
                 f"{_SHORTEST}{ON}{name}": _crossed(found[_SHORTEST], Observer(change=change))
                 for name, change in many().items()
+            }
+        if OTHERS_IN_FLOAT64 in found:
+            found |= {
+                f"{OTHERS_IN_FLOAT64}{ON}{name}": _crossed(found[OTHERS_IN_FLOAT64], found[name])
+                for name in _OTHER_VALUES
             }
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
@@ -217,8 +226,8 @@ class Probing:
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
         if full.rpartition(", ")[2] in self._kinds:
             seen = replace(seen, entry=replace(seen.entry, raised=refusal(seen.entry.raised)))
-        if full.rpartition(", ")[2].partition(ON)[0] in self._emptied and seen.entry.raised:
-            # Which op refuses an empty tensor first is no matter, as long as one does.
+        if full.rpartition(", ")[2].partition(ON)[0] in self._of_one_tensor and seen.entry.raised:
+            # Which op refuses an empty tensor, or one that does not fit, first is no matter, as long as one does.
             seen = replace(seen, entry=replace(seen.entry, raised=seen.entry.raised.partition(":")[0]))
         self._draws = self._draws or bool(states.moved())
         yield seen

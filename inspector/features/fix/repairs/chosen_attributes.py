@@ -9,7 +9,8 @@ Reads Python without running it.
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from ctrace.inspector.source.absent_values import assigned_values
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_none, is_self, keyword_of, last_name
@@ -35,6 +36,45 @@ def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ..
             found |= {name: None for each in nodes for name in _read(each, values, 0)}
             found |= dict.fromkeys(_passed(tree, function))
     return tuple(each for each in found if _is_chosen(tree, functions, each))[:_MOST_OF_CALLERS]
+
+
+class PassedParameter(NamedTuple):
+    """What a file says of a parameter that an attribute is assigned from as it is."""
+
+    is_annotated: bool
+    has_default: bool
+
+
+def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, PassedParameter]:
+    """Return the parameters of methods that attributes of these names are, as in `self.rate = rate`.
+
+    Of several, the one that says least: a caller may use any of the methods.
+    """
+    wanted, found = frozenset(names), dict[str, PassedParameter]()
+    for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
+        given = _parameters(function)
+        for each in ast.walk(function):
+            match each:
+                case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)], value=ast.Name(id=passed)):
+                    if name in wanted and is_self(holder) and passed in given:
+                        found[name] = min(given[passed], found.get(name, given[passed]))
+    return found
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, PassedParameter]:
+    """Return the parameters of a function by name, without `self`."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    plain = [None] * (len(positional) - len(given.defaults))
+    pairs = [
+        *zip(positional, [*plain, *given.defaults], strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    return {
+        each.arg: PassedParameter(each.annotation is not None, default is not None)
+        for each, default in pairs
+        if each.arg != "self"
+    }
 
 
 def _read(node: ast.AST, values: Mapping[str, list[ast.expr]], depth: int) -> Iterator[str]:

@@ -7,7 +7,11 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.chosen_attributes import chosen_attributes
+from ctrace.inspector.features.fix.repairs.chosen_attributes import (
+    PassedParameter,
+    chosen_attributes,
+    parameters_behind,
+)
 from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
 from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
@@ -45,6 +49,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
     attributes: dict[str, None] = {}
     methods: dict[str, None] = {}
     chosen: dict[str, None] = {}
+    behind: dict[str, PassedParameter] = {}
     for file, given in changed.items():
         afters = list(given)
         tree = parsed(texts.get(file, ""))
@@ -64,6 +69,7 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         writing = {line.line for after in afters for line in writers(file, texts[file], after)}
         methods |= dict.fromkeys(_functions_with(tree, writing))
         chosen |= dict.fromkeys(chosen_attributes(tree, lines))
+        behind |= parameters_behind(tree, chosen)
     # Of `cfg` and `cfg.kind`, the object itself is no plain value.
     attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
     kept = list(constants)[:_MOST_CONSTANTS]
@@ -78,6 +84,8 @@ def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Min
         tuple(each for each in others if isinstance(each, int)),
         tuple(each for each in others if isinstance(each, float)),
         chosen=tuple(chosen),
+        untyped=tuple(name for name, each in behind.items() if not each.is_annotated),
+        undefined=tuple(name for name, each in behind.items() if not (each.is_annotated or each.has_default)),
     )
 
 

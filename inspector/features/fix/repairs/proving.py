@@ -16,6 +16,7 @@ from ctrace.inspector.facts.trial import (
     NEEDED,
     NO_ELEMENTS,
     ON,
+    OTHERS_IN_FLOAT64,
     REDRAWN,
     WITHOUT_KEY,
     Condition,
@@ -72,7 +73,9 @@ _INFINITE = "Are these numbers always finite? With infinity, {}"
 _ALONE = range(1, MOST_ALONE + 1)
 _EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
 _KEYLESS = tuple(f"{WITHOUT_KEY}{at}" for at in _ALONE)
-_WITHOUT_ELEMENTS = (*_EMPTIED, *_KEYLESS, NO_ELEMENTS)
+_BROADCAST_FORMS = ("of one row", "of one column", "for each row")
+_BROADCAST = tuple(f"tensor {at} alone {form}" for at in _ALONE for form in _BROADCAST_FORMS)
+_OF_SOME = (*_EMPTIED, *_BROADCAST, *_KEYLESS, NO_ELEMENTS)
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -99,9 +102,12 @@ _UNUSUAL = {
     **{f"number {at} alone infinite": _INFINITE for at in _ALONE},
     **{f"tensor {at} alone sparse": "Are these inputs always dense? With a sparse one, {}" for at in _ALONE},
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
+    **dict.fromkeys(_BROADCAST, "Do callers never pass a tensor that is broadcast beside others? With one, {}"),
     **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
+    OTHERS_IN_FLOAT64: "Do tensors that other objects hold always have this dtype? In float64, {}",
     NEEDED: "Are inputs and state never written to between a call and its backward pass? With such a write, {}",
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
+    "all of size 1": "Do inputs always have more than one element? With one element of each, {}",
     "no dimensions": "Do these inputs always have dimensions? With one element of each, without, {}",
     "one dimension less": "Do these inputs always have as many dimensions? With one less, {}",
     "one dimension more": "Do these inputs always have as many dimensions? With one more, {}",
@@ -496,7 +502,7 @@ def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
     what, _, other = probe.partition(ON)
-    is_named = what in (*_WITHOUT_ELEMENTS, NEEDED) or what.startswith(ATTRIBUTE)
+    is_named = what in (*_OF_SOME, OTHERS_IN_FLOAT64, NEEDED) or what.startswith(ATTRIBUTE)
     return what if is_named or other.startswith(REDRAWN) else probe
 
 
@@ -522,13 +528,18 @@ def _accepted(found: Iterable[CallDifference], before: Observed, after: Observed
         and _dtype_of_masks(each.entry)
         and (_dtype_of_masks(each.entry), raised.get(each.entry, "")) in refused
     }
-    # Of an object with an attribute of another kind, which statement refuses it first, and how, is no matter.
+    # Of an object with an attribute of another kind, or another dtype, which statement refuses it first, and how, is no
+    # matter.
     both = _raising(before) & _raising(after)
     return [
         each
         for each in every
         if each.entry not in dropped
-        and not (each.kind == "raised" and (each.entry, each.call) in both and _inputs_of(each).startswith(ATTRIBUTE))
+        and not (
+            each.kind == "raised"
+            and (each.entry, each.call) in both
+            and _inputs_of(each).startswith((ATTRIBUTE, OTHERS_IN_FLOAT64))
+        )
     ]
 
 

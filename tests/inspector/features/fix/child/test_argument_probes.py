@@ -14,6 +14,7 @@ from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.argument_probes import (
+    broadcast,
     emptied,
     many,
     other_dtypes,
@@ -136,9 +137,46 @@ def selected_keyed(self: Any, batch: Any) -> Any:
     return torch.where(x.sum() > 100, x + batch["shift"], x * 1.0)
 
 
+def either(self: Any, x: Any, z: Any) -> Any:
+    return x * 2 if x.sum() > 100 else z * 1
+
+
+def selected_either(self: Any, x: Any, z: Any) -> Any:
+    return torch.where(x.sum() > 100, x * 2, z * 1)
+
+
+def masked(self: Any, x: Any, z: Any) -> Any:
+    return x * z if x.sum() > 100 else x * 1
+
+
+def selected_mask(self: Any, x: Any, z: Any) -> Any:
+    return torch.where(x.sum() > 100, x * z, x * 1)
+
+
+def spread(self: Any, x: Any, z: Any) -> Any:
+    return x.sum(0) * 2 if x.sum() < 100 else z * 1
+
+
+def selected_spread(self: Any, x: Any, z: Any) -> Any:
+    return torch.where(x.sum() < 100, x.sum(0) * 2, z * 1)
+
+
+def squeezed(self: Any, x: Any) -> Any:
+    return x.squeeze() * 2 if x.sum() < 100 else x[0] * 1
+
+
+def selected_squeezed(self: Any, x: Any) -> Any:
+    return torch.where(x.sum() < 100, x.squeeze() * 2, x[0] * 1)
+
+
 @pytest.mark.parametrize(
     ("probe", "before", "after", "args"),
     [
+        ("tensor 2 alone of one row", either, selected_either, (X, X + 1)),
+        ("tensor 2 alone of one column", either, selected_either, (X, X + 1)),
+        ("tensor 1 alone of one row", masked, selected_mask, (X, X + 1)),
+        ("tensor 2 alone for each row", spread, selected_spread, (X, X[0])),
+        ("all of size 1", squeezed, selected_squeezed, (torch.ones(1, 3),)),
         ("numbers as rows beside small inputs", guided, selected_guided, (X, 3.0)),
         ("tensor 1 alone sparse", multiplied, selected_multiplied, (X,)),
         ("tensors as numbers", gated, lambda s, x, g: torch.where((g > 0.5).reshape(()), x + 1, x - 1), (X, X[0, 0])),
@@ -252,6 +290,40 @@ def test_only_one_of_several_tensors_is_emptied():
     assert [leaf.numel() for leaf in change(Call((X, X.clone()), {})).args] == [0, 6]
     with pytest.raises(TargetError):
         change(Call((X,), {}))
+
+
+# Shapes that torch broadcasts
+
+
+@pytest.mark.parametrize("probe", broadcast())
+def test_a_tensor_that_both_sides_use_may_be_broadcast(probe: str):
+    def scaled(self: Any, x: Any, z: Any) -> Any:
+        return x * z if x.sum() > 100 else x / z
+
+    def selected_scale(self: Any, x: Any, z: Any) -> Any:
+        return torch.where(x.sum() > 100, x * z, x / z)
+
+    for args in ((X, X + 1), (X, X[0])):
+        assert not differences(*(observed(each, args, probe) for each in (scaled, selected_scale)))
+
+
+def test_one_tensor_of_several_is_broadcast():
+    bias = torch.arange(3.0, requires_grad=True)
+    call = Call((X, X + 1), {"bias": bias})
+
+    def shapes(name: str) -> list[tuple[int, ...]]:
+        made = broadcast()[f"tensor {name}"](call)
+        return [tuple(leaf.shape) for leaf in (*made.args, made.kwargs["bias"])]
+
+    assert shapes("2 alone of one row") == [(2, 3), (1, 3), (3,)]
+    assert shapes("1 alone of one column") == [(2, 1), (2, 3), (3,)]
+    assert shapes("3 alone for each row") == [(2, 3), (2, 3), (2, 3)]
+    assert broadcast()["tensor 3 alone for each row"](call).kwargs["bias"].requires_grad
+    for name in ("2 alone for each row", "3 alone of one column", "4 alone of one row"):
+        with pytest.raises(TargetError):
+            shapes(name)
+    with pytest.raises(TargetError):
+        broadcast()["tensor 1 alone of one row"](Call((X,), {}))
 
 
 # Counts

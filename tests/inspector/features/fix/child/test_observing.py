@@ -461,6 +461,77 @@ def test_a_part_of_a_model_may_have_another_precision():
     assert "base, linear in bfloat16" in {each.entry for each in apart(before, after)}
 
 
+def test_a_tensor_of_another_object_may_be_in_float64():
+    """`Stats(np.array(0.5))` keeps an array's dtype, and no cast of the model reaches it."""
+    name = "tensors of other objects in float64"
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x.sum() * self.stats.rate.item()
+
+    def kept(self: Any, x: torch.Tensor) -> Any:
+        return x.sum() * self.stats.rate.detach().clone().reshape(())
+
+    def kept_in_the_other_dtype(self: Any, x: torch.Tensor) -> Any:
+        total = x.sum()
+        return total * self.stats.rate.detach().clone().reshape(()).to(total.dtype)
+
+    def made(forward: Any) -> Any:
+        net: Any = model(forward)
+        net.stats, net.plain = SimpleNamespace(rate=torch.tensor(0.5)), torch.tensor(0.5)
+        return net
+
+    def entries(forward: Any) -> Observed:
+        ways = {"base": Way(lambda: Call((torch.ones(2, 3),), {}))}
+        request = ProofRequest("", probes=(f"base, {name}",), seconds=600.0)
+        observer = ModelObserver(Loaded(made(forward), ways), request, train=False)
+        return Observed(tuple(each.entry for each in observer.observe()))
+
+    assert {each.entry for each in differences(entries(read), entries(kept))} == {f"base, {name}"}
+    assert not differences(entries(read), entries(kept_in_the_other_dtype))
+    net = observers(made(read), Mined())[name].prepare(made(read))
+    assert net.stats.rate.dtype is torch.float64
+    assert net.plain.dtype is net.linear.weight.dtype is torch.float32
+    assert name not in observers(model(read), Mined())
+
+
+SHARED = torch.tensor(0.5)
+
+
+def test_a_tensor_that_the_file_holds_keeps_its_dtype():
+    """All copies of a model share it, so a cast would last."""
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x * SHARED * self.stats.rate
+
+    net: Any = model(read)
+    net.stats = SimpleNamespace(rate=torch.tensor(0.5), shared=[torch.tensor([1.0])])
+    made = observers(net, Mined())["tensors of other objects in float64"].prepare(net)
+    assert made.stats.rate.dtype is made.stats.shared[0].dtype is torch.float64
+    assert SHARED.dtype is torch.float32
+
+
+def test_a_product_that_is_rounded_in_another_precision_differs_for_some_input():
+    """Both results are in float32, and equal for the scenario's rate."""
+
+    def read(self: Any, x: torch.Tensor) -> Any:
+        return x + x.sum() * self.stats.rate.item()
+
+    def kept(self: Any, x: torch.Tensor) -> Any:
+        return x + x.sum() * self.stats.rate.detach().clone().reshape(())
+
+    def entries(forward: Any, probes: tuple[str, ...] | None) -> Observed:
+        net: Any = model(forward)
+        net.stats = SimpleNamespace(rate=torch.tensor(0.5))
+        ways = {"base": Way(lambda: Call((torch.tensor([[0.3, 1.7, -0.4]]),), {}))}
+        observer = ModelObserver(Loaded(net, ways), ProofRequest("", probes=probes, seconds=600.0), train=False)
+        return Observed(tuple(each.entry for each in observer.observe()), probes=observer.probed)
+
+    before = entries(read, None)
+    found = {each.entry for each in differences(before, entries(kept, before.probes))}
+    assert found
+    assert all(each.startswith("base, tensors of other objects in float64") for each in found)
+
+
 def test_fractions_that_float32_holds_become_others_in_float64():
     net: Any = model(lambda self, x: x)
     prepare = observers(net, Mined())["model in float64 with other fractions"].prepare

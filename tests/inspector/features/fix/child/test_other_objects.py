@@ -148,16 +148,47 @@ def mirrored_by_mask(self: Any, x: Any, n: Any) -> Any:
     return y.sum(0)
 
 
+def weakened(self: Any, x: Any, n: Any) -> Any:
+    return x * self.held if x.sum() > 100 else x * 1
+
+
+def selected_weight(self: Any, x: Any, n: Any) -> Any:
+    return torch.where(x.sum() > 100, x * self.held, x * 1)
+
+
+def weakened_loss(self: Any, x: Any, n: Any) -> Any:
+    loss = x.mean()
+    return loss * self.held if loss > 100 else loss * 1
+
+
+def selected_loss_weight(self: Any, x: Any, n: Any) -> Any:
+    loss = x.mean()
+    return torch.where(loss > 100, loss * self.held, loss * 1)
+
+
+def doubled_or_halved(self: Any, x: Any, n: Any) -> Any:
+    return x * self.held if x.sum() > 100 else x / self.held
+
+
+def selected_factor(self: Any, x: Any, n: Any) -> Any:
+    return torch.where(x.sum() > 100, x * self.held, x / self.held)
+
+
+TENSORS = ("a tensor in float64", "a tensor in float64 with one element")
+
+
 def observed(forward: Forward, held: Any, probes: tuple[str, ...] | None) -> Observed:
     net = type("Net", (nn.Module,), {"forward": forward})()
     net.held = copy.deepcopy(held)
     ways = {"base": Way(lambda: Call((torch.tensor([[1.0, -2.0, 3.0]] * 3), torch.tensor([1, 2, 3])), {}))}
     names = (
         *("an empty one", "a fraction", "a larger number", "a number", "one row in memory", "one tensor", "int32"),
-        *("float64", "the opposite", "'mean'", "'sum'", "'none'"),
+        *("float64", "the opposite", "'mean'", "'sum'", "'none'", "a tensor in float64"),
+        "a tensor in float64 with one element",
     )
     chosen = tuple(f"base, object with held as {each}" for each in names)
-    request = ProofRequest("", probes=probes or chosen, seconds=600.0, mined=Mined(chosen=("held",)))
+    mined = Mined(chosen=("held",), untyped=("held",), undefined=("held",))
+    request = ProofRequest("", probes=probes or chosen, seconds=600.0, mined=mined)
     observer = ModelObserver(Loaded(net, ways), request, train=False)
     entries = tuple(each.entry for each in observer.observe())
     return Observed(entries, observer.watch.result(), observer.probed)
@@ -172,7 +203,10 @@ def kinds_apart(before: Forward, after: Forward, held: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("before", "after", "held", "kinds"),
     [
-        (stretched, selected, 2, {"a fraction"}),
+        (stretched, selected, 2, {"a fraction", *TENSORS}),
+        (weakened, selected_weight, 0.5, {TENSORS[1]}),
+        (weakened_loss, selected_loss_weight, 0.5, {*TENSORS}),
+        (doubled_or_halved, selected_factor, 0.5, set()),
         (stretched, stretched, 2, set()),
         (always, always, 2, set()),
         (copied, cloned, torch.zeros(3), {"a number"}),
@@ -215,7 +249,7 @@ class Config:
 def test_a_part_of_what_an_attribute_holds(held: Any, path: str, value: float | None):
     net = nn.Module()
     net.held = held
-    found = dict(other_values(net, (path, "missing", "held.missing")))
+    found = dict(other_values(net, Mined(chosen=(path, "missing", "held.missing"))))
     names = [f"object with {path} as a {kind}" for kind in ("fraction", "larger number")]
     assert list(found) == (names if value is not None else [])
     if value is not None:
@@ -225,7 +259,7 @@ def test_a_part_of_what_an_attribute_holds(held: Any, path: str, value: float | 
 def test_a_buffer_of_another_dtype():
     net = nn.Module()
     net.register_buffer("held", torch.zeros(3))
-    found = dict(other_values(net, ("held",)))
+    found = dict(other_values(net, Mined(chosen=("held",))))
     with pytest.raises(TargetError):
         found["object with held as a number"](net)
     assert found["object with held as float64"](net).held.dtype is torch.float64

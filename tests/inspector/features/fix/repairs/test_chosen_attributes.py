@@ -4,7 +4,11 @@ import ast
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.chosen_attributes import chosen_attributes
+from ctrace.inspector.features.fix.repairs.chosen_attributes import (
+    PassedParameter,
+    chosen_attributes,
+    parameters_behind,
+)
 
 TEXT = """\
 def scaled(h, gain):
@@ -51,3 +55,30 @@ def test_what_a_caller_chooses(value: str, line: str, found: tuple[str, ...]):
 def test_what_a_method_passes_to_a_function():
     tree = ast.parse(TEXT.format("rate", "h = scaled(h, self.rate)"))
     assert chosen_attributes(tree, (2,)) == ("rate",)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "found"),
+    [
+        ("rate", "rate", {"rate": PassedParameter(is_annotated=False, has_default=False)}),
+        ("rate=2", "rate", {"rate": PassedParameter(is_annotated=False, has_default=True)}),
+        ("*, rate", "rate", {"rate": PassedParameter(is_annotated=False, has_default=False)}),
+        ("*, rate=2", "rate", {"rate": PassedParameter(is_annotated=False, has_default=True)}),
+        ("other, rate: float = 2", "rate", {"rate": PassedParameter(is_annotated=True, has_default=True)}),
+        ("rate", "float(rate)", {}),
+        ("rate", "other", {}),
+    ],
+)
+def test_what_a_file_says_of_a_number_that_a_caller_passes(
+    parameter: str, value: str, found: dict[str, PassedParameter]
+):
+    text = f"class Net:\n    def __init__(self, {parameter}):\n        self.rate = {value}\n"
+    assert parameters_behind(ast.parse(text), ("rate",)) == found
+
+
+def test_of_two_methods_that_set_an_attribute_the_one_that_says_less_counts():
+    text = "class Net:\n" + "".join(
+        f"    def {name}(self, {parameter}):\n        self.rate = rate\n"
+        for name, parameter in (("__init__", "rate: float = 2"), ("tune", "rate"))
+    )
+    assert parameters_behind(ast.parse(text), ("rate", "other")) == {"rate": PassedParameter(False, False)}

@@ -1,9 +1,13 @@
 """Each way to tell two programs apart is closed by name, or open with what differs."""
 
+import ast
+from collections import Counter
+
 from ctrace.inspector.facts.trial import Entry, Observed
 from ctrace.inspector.features.fix.repairs.comparing import CallDifference
 from ctrace.inspector.features.fix.repairs.obligations import NAMES, asked, not_tried, question_about, tried, with_cost
 from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
+from tests.support.obligation_traps import obligation_traps
 
 CALLS = Observed(
     (Entry("base"), Entry("base, model in float16"), Entry("base, all trained", gradients=[["input 0", []]]))
@@ -111,3 +115,15 @@ def test_the_cost_in_eager():
     assert by_name(with_cost(every, 1.2, asks=""))["eager_cost"].closed
     assert not by_name(with_cost(every, 148.0, asks="May eager calls take 148 times as long?"))["eager_cost"].closed
     assert not by_name(with_cost(every, None, asks=""))["eager_cost"].closed
+
+
+def test_each_obligation_has_ten_traps_of_its_own():
+    """That it alone refuses them is tested one by one (tests/integration/test_trap_programs.py)."""
+    every = obligation_traps()
+    assert len({(each.before, each.after) for each in every}) == len({each.id for each in every}) == len(every)
+    numbers = Counter(each.obligation for each in every)
+    assert {*numbers} == {*NAMES}
+    assert min(numbers.values()) >= 10
+    for each in every:
+        ast.parse(each.before)
+        ast.parse(each.after)

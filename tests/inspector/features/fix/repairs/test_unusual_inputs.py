@@ -2,8 +2,14 @@
 
 import pytest
 
-from ctrace.inspector.facts.trial import NEEDED, Entry, Observed
-from ctrace.inspector.features.fix.child.argument_probes import emptied, other_kinds, other_shapes, spelled_out
+from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, Entry, Observed
+from ctrace.inspector.features.fix.child.argument_probes import (
+    broadcast,
+    emptied,
+    other_kinds,
+    other_shapes,
+    spelled_out,
+)
 from ctrace.inspector.features.fix.repairs.comparing import differences
 from ctrace.inspector.features.fix.repairs.proving import _accepted, _parted, _question_about
 
@@ -12,8 +18,9 @@ OTHER = "RuntimeError: too large"
 
 
 def test_each_probe_of_another_kind_or_shape_is_a_question():
-    beside = [f"{name} on all false" for name in emptied()]
-    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), *emptied(), *beside, "computed inputs"]
+    alone = (*emptied(), *broadcast())
+    beside = [f"{name} on all false" for name in alone]
+    kinds = [*other_kinds(spelled_out(None)), *other_shapes(), *alone, *beside, "computed inputs", OTHERS_IN_FLOAT64]
     before = Observed(tuple(Entry(f"base, {name}") for name in kinds))
     after = Observed(tuple(Entry(f"base, {name}", raised=OTHER) for name in kinds))
     unusual, found = _parted(differences(before, after))
