@@ -50,4 +50,4 @@ def test_the_table_has_a_row_for_each(capsys: pytest.CaptureFixture[str]):
     rows = {line[:32].strip(): line[32:].split() for line in capsys.readouterr().out.splitlines()}
     assert rows["at the start"][:4] == ["4", "+4", "3", "+3"]
     assert rows["added since"][:2] == ["9", "+9"]
-    assert rows["memory"][-1] == "2", "of reports.bars and cli.asked"
+    assert rows["memory"][-1] == "3", "of cli.asked, reports.memory_screen and reports.bars"

@@ -9,9 +9,9 @@ module has one importer if exactly one other module of the house imports it, at 
 this table, so that a reviewer sees what a change costs; CONTRIBUTING.md says what a new fact, command, hook or repair
 may cost.
 
-Below the packages, what existed at the start is counted apart from each capability added since. Their folders are known:
-every feature except those of `FIRST_FEATURES`. What lies elsewhere follows from the imports, see `capabilities`. What a
-capability added to modules that it shares with others cannot be told apart, and is counted as existing.
+Below the packages, what existed at the start is counted apart from each capability added since: every feature except
+those of `FIRST_FEATURES`, and what serves it alone elsewhere (see `capabilities`). What a capability added to modules
+that others use, too, cannot be told apart, and is counted as existing.
 """
 
 import argparse
@@ -217,7 +217,8 @@ def capabilities(modules: Mapping[str, Module]) -> dict[str, str]:
 
     To a capability belong the modules of its folder, those of the commands that its door names, and then, again and
     again, each module whose importers all belong to it: its screen, its wording, its document. A module that only
-    several of them use belongs to their names, joined by `+`. Nothing imports a command or a door: `ctrace` finds them by name.
+    several of them use belongs to their names, joined by `+`. Nothing imports a command or a door: ctrace finds both
+    by name.
     """
     owners: dict[str, str] = {}
     for name, module in modules.items():
