@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.facts.trial import LineEdit
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _LONG = 60
 Change = tuple[ast.stmt | ast.expr, str]
@@ -54,7 +54,7 @@ def qualified_name(text: str, line: int) -> str:
     """Return the function or method around a line, such as `Experts.forward`; empty if there is none."""
     tree = parsed(text)
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
+    found = [node for node in nodes_of(tree) if isinstance(node, kinds) and covers(node, line)]
     is_function = bool(found) and not isinstance(found[-1], ast.ClassDef)
     if is_function:
         return ".".join(node.name for node in found)
@@ -64,14 +64,14 @@ def qualified_name(text: str, line: int) -> str:
 def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the functions around a line, outermost first."""
     tree = parsed(text)
-    nodes = ast.walk(tree) if tree is not None else iter(())
+    nodes = nodes_of(tree)
     return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and covers(node, line)]
 
 
 def statement_at(text: str, line: int) -> ast.stmt | None:
     """Return the innermost statement at a line."""
     tree = parsed(text)
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and covers(node, line)] if tree else []
+    found = [node for node in nodes_of(tree) if isinstance(node, ast.stmt) and covers(node, line)]
     return min(found, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset), default=None)
 
 

@@ -15,7 +15,7 @@ from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
 from ctrace.inspector.source.constructs import is_output_call
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
 
@@ -273,7 +273,7 @@ def loops(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _end_of_loop(text: str, line: int) -> str:
     """Say how to give the loop that the statement at a line ends a fixed number of steps; empty if it ends none."""
     tree = parsed(text)
-    for loop in ast.walk(tree) if tree is not None else ():
+    for loop in nodes_of(tree):
         match loop:
             case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if (
                 loop.lineno <= line <= (loop.iter.end_lineno or 0)
@@ -457,7 +457,7 @@ def _draws(side: ast.expr) -> bool:
 
 def _if_at(text: str, line: int) -> ast.If | None:
     tree = parsed(text)
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.If)) if tree is not None else iter(())
+    found = (node for node in nodes_of(tree) if isinstance(node, ast.If))
     return next((node for node in found if _is_at(node, line)), None)
 
 
@@ -511,7 +511,7 @@ def _assigned(statement: ast.Assign) -> str:
 def _after(text: str, branch: ast.If) -> ast.stmt | None:
     """Return the statement that follows in the same block."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
             if isinstance(block, list) and branch in block[:-1]:
                 found: ast.stmt = block[block.index(branch) + 1]

@@ -19,7 +19,7 @@ from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import count
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
@@ -149,7 +149,7 @@ def _is_of_argument(name: str) -> bool:
 def _is_filled(scene: DiagnosisScene, cause: RootCause, attribute: str) -> bool:
     """Whether code in the cause's file adds to an attribute; if the file is not known, assume so."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in _ADDING:
                 pass

@@ -18,7 +18,7 @@ from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import LineEdit, Trial
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _VARIABLE = "Variable"
 _MAKERS = frozenset(
@@ -98,7 +98,7 @@ def _without_torchscript(text: str) -> Iterator[tuple[ast.expr, str, str]]:
     """Yield what a file says for TorchScript, with its replacement (empty: a decorator to remove), and words for it."""
     tree = parsed(text) if "torch.jit." in text else None
     inner: set[ast.AST] = set()
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=function, args=[_]) if node not in inner and _compiles(node):
                 module: ast.expr = node
@@ -200,7 +200,7 @@ def made_with_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _without_gradient(broken: Break, text: str) -> Iterator[_Rewrite]:
     statement = statement_at(text, broken.line) if _NEW_LEAF in broken.gb else None
-    for call in ast.walk(statement) if statement is not None else ():
+    for call in nodes_of(statement):
         match call:
             case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
                 arguments = ", ".join(source_of(text, argument) for argument in (*call.args, *others))
@@ -254,7 +254,7 @@ def old_reductions(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
     statement = statement_at(text, broken.line) if _NO_TENSOR in broken.gb else None
-    for call in ast.walk(statement) if statement is not None else ():
+    for call in nodes_of(statement):
         if not isinstance(call, ast.Call):
             continue
         old = [each for each in call.keywords if each.arg in _OLD_REDUCTIONS]
@@ -289,7 +289,7 @@ _OLD_REDUCTIONS = ("size_average", "reduce")
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)
-    nodes = list(ast.walk(tree)) if tree is not None else []
+    nodes = list(nodes_of(tree))
     names = {f"torch.autograd.{_VARIABLE}", *(name for node in nodes for name in _names_of(node))}
     for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
@@ -361,7 +361,7 @@ def symbolic_conditions(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
     """Return what a call at a line passes for an argument."""
     statement = statement_at(text, line)
-    for node in ast.walk(statement) if statement is not None else ():
+    for node in nodes_of(statement):
         if isinstance(node, ast.Call) and covers(node, line):
             value = next((each.value for each in node.keywords if each.arg == match["name"]), None)
             at = int(match["position"]) - 1 if match["position"] else -1

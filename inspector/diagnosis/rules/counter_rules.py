@@ -14,7 +14,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.source.number_errors import attribute_errors
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _PRESENCE = ("there", "missing")
 _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "list", "dict", "defaultdict", "OrderedDict"))
@@ -119,7 +119,7 @@ def _kind_of(scene: DiagnosisScene, cause: RootCause, owner: ast.ClassDef | None
     text = scene.session.listings.get(cause.file or "", "")
     where: ast.AST | None = owner if owner is not None and _is_counted_up(owner, name) else parsed(text)
     kinds: dict[_Kind, str] = {}
-    for function in ast.walk(where) if where is not None else ():
+    for function in nodes_of(where):
         if not isinstance(function, _FUNCTIONS) or function.name == "__init__":
             continue
         for node in ast.walk(function):

@@ -18,7 +18,7 @@ from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.findings.graphs.attention_view import wrong
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
@@ -131,7 +131,7 @@ def _size_of_tensor(
 def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
     """Return the size that a reshape at a line uses for a dimension: a number, or an attribute that may be one."""
     statement = statement_at(text, line)
-    for node in ast.walk(statement) if statement is not None else ():
+    for node in nodes_of(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
                 sizes = arguments[0].elts if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple) else arguments
@@ -346,7 +346,7 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
     imported = set(_imported(tree, package)) if tree is not None else set()
     ran = {each.line for each in scene.session.functions if each.file == file}
     found: dict[int, ast.stmt] = {}
-    for function in ast.walk(tree) if tree is not None else ():
+    for function in nodes_of(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
         # The line of a code object is that of its first decorator.

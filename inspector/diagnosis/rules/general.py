@@ -19,7 +19,7 @@ from ctrace.inspector.facts.findings import Break, CauseKind, Owner
 from ctrace.inspector.facts.trial import Part, Trial
 from ctrace.inspector.findings.graphs.attention_view import answer_of
 from ctrace.inspector.findings.recompiles.recompile_view import telling
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""
@@ -96,7 +96,7 @@ def _raises_nothing(scene: DiagnosisScene, each: Break) -> bool:
     places = {(each.file, each.line), *((frame.file, frame.line) for frame in chain.from_iterable(each.paths))}
     for file, line in places:
         tree = parsed(scene.session.listings.get(file, ""))
-        found = [node for node in ast.walk(tree) if _is_at(node, line)] if tree is not None else []
+        found = [node for node in nodes_of(tree) if _is_at(node, line)]
         if not found or any(isinstance(node, ast.Raise | ast.Try | ast.With) for node in found):
             return False
     return True

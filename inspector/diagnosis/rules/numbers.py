@@ -12,7 +12,7 @@ from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _PYTHON = {
     "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "prod": "math.prod",
@@ -71,7 +71,7 @@ def limits_of_numpy(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _limits_at(text: str, line: int) -> Iterator[tuple[ast.Call, str]]:
     """Yield calls of `np.finfo` or `np.iinfo` for the dtype of `x.numpy()` in a line, and the dtype of `x`."""
     numpy, tree = _numpy_names(text), parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=module), attr="finfo" | "iinfo"),
@@ -154,7 +154,7 @@ def permutations(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _permutation(text: str, line: int) -> ast.Call | None:
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="permutation"), args=[_], keywords=[]) if node.lineno == line:
                 if _draw_at(text, line).endswith(".random.permutation()"):
@@ -166,7 +166,7 @@ def _permutation(text: str, line: int) -> ast.Call | None:
 def _draw_at(text: str, line: int) -> str:
     """Return the function of `random` or NumPy that a line calls, such as `random.random()`; empty if it calls none."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
                 return f"random.{name}()"
@@ -197,7 +197,7 @@ def _near(text: str, lines: list[int]) -> list[Function]:
     holding = [found[-1] for line in lines if (found := functions_at(text, line))]
     called = {_last_name(node.func) for each in holding for node in ast.walk(each) if isinstance(node, ast.Call)}
     tree = parsed(text)
-    every = [node for node in ast.walk(tree) if isinstance(node, Function)] if tree is not None else []
+    every = [node for node in nodes_of(tree) if isinstance(node, Function)]
     return [each for each in every if each in holding or each.name in called]
 
 
@@ -217,7 +217,7 @@ def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Cal
 
 def _numpy_names(text: str) -> set[str]:
     tree = parsed(text)
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)] if tree is not None else []
+    imports = [node for node in nodes_of(tree) if isinstance(node, ast.Import)]
     return {alias.asname or "numpy" for node in imports for alias in node.names if alias.name == "numpy"}
 
 
@@ -243,7 +243,7 @@ def _places(scene: DiagnosisScene, cause: RootCause) -> Iterator[tuple[str, int]
 def _of_buffers(scene: DiagnosisScene, file: str, name: str, ids: tuple[str, ...]) -> Iterator[Candidate]:
     text = scene.session.listings[file]
     tree = parsed(text)
-    every = ast.walk(tree) if tree is not None else iter(())
+    every = nodes_of(tree)
     owner = next(each for each in every if isinstance(each, ast.ClassDef) and each.name == name)
     buffers = {each.name: each for each in _buffers(text, owner) if _is_only_read(owner, each.name)}
     replaced = [each.change for each in buffers.values()]

@@ -22,7 +22,7 @@ from ctrace.inspector.findings.shape_view import by_function
 from ctrace.inspector.findings.shapes_document import marks
 from ctrace.inspector.knowledge.counting import count
 from ctrace.inspector.source.chosen_elements import reduces_chosen
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
 _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"
@@ -80,7 +80,7 @@ _INSTEAD = {
 def _called_at(scene: DiagnosisScene, each: Break) -> set[str]:
     """Return the names of the functions that the statement of a break calls on its line."""
     statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement is not None else []
+    calls = [node for node in nodes_of(statement) if isinstance(node, ast.Call)]
     named = [node.func for node in calls if covers(node, each.line)]
     return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in named}
 
@@ -143,7 +143,7 @@ def _is_decorated(text: str, line: int) -> bool:
     if _DECORATOR not in text:
         return False
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         if isinstance(node, ast.ClassDef) and covers(node, line):
             return any(_DECORATOR in ast.unparse(each) for each in node.decorator_list)
     return False
@@ -180,7 +180,7 @@ def _is_loop(scene: DiagnosisScene, dim: Dimension) -> bool:
     if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
         return True
     tree = parsed(scene.session.listings.get(dim.fixed.file or "", ""))
-    nodes = ast.walk(tree) if tree is not None else ()
+    nodes = nodes_of(tree)
     return any(isinstance(node, (ast.For, ast.While)) and node.lineno == dim.fixed.line for node in nodes)
 
 

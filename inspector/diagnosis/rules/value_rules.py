@@ -13,7 +13,7 @@ from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.constructs import is_index
 from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
 _CASTS = frozenset(("int", "float", "bool", "complex"))
@@ -338,7 +338,7 @@ def _has_assert(text: str, line: int) -> bool:
 def _only_raises(text: str, line: int) -> bool:
     """Whether the `if` whose condition is at a line does nothing but raise, or is an `assert`."""
     tree = parsed(text)
-    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
+    branches = [node for node in nodes_of(tree) if isinstance(node, ast.If) and covers(node.test, line)]
     return _has_assert(text, line) or any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
