@@ -249,8 +249,9 @@ def by_capability(modules: Mapping[str, Module]) -> dict[str, Count]:
     for owner in sorted(set(owners.values())):
         counts[f"  {owner}"] = Count()
     for module in modules.values():
-        owner = owners.get(module.name)
-        names = ("added since", f"  {owner}") if owner else ("at the start",)
+        names = ["at the start"]
+        if module.name in owners:
+            names = ["added since", f"  {owners[module.name]}"]
         for name in names:
             counts[name].add(module, module.name in alone)
     return counts
