@@ -121,6 +121,7 @@ _FOLLOWING = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD
 _OF_LAYOUT = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS)
 """Kinds of changes that may follow from another size or mode."""
 _SEVERAL = 2
+"""The fewest changes of a group that a title can count; one change is named by itself."""
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
 
 

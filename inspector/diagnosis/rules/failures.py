@@ -379,11 +379,7 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
-        # The line of a code object is that of its first decorator.
-        first = function.lineno
-        if function.decorator_list:
-            first = function.decorator_list[0].lineno
-        if ran and first not in ran:
+        if ran and _first_line(function) not in ran:
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             match call.func:
@@ -397,6 +393,13 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
             if statement is not None and not any(map(_needs_frame, ast.walk(statement))):
                 found.setdefault(statement.lineno, statement)
     return list(found.values())
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    """Return the line of a function's code object, which is that of its first decorator."""
+    if function.decorator_list:
+        return function.decorator_list[0].lineno
+    return function.lineno
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
