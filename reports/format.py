@@ -10,7 +10,9 @@ from rich.cells import cell_len
 
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.knowledge.counting import count as count
+from ctrace.inspector.knowledge.counting import framed as framed
 from ctrace.inspector.knowledge.counting import memory as memory
+from ctrace.inspector.knowledge.counting import repeated as repeated
 from ctrace.reports import escape
 from ctrace.reports.escape import plain as plain
 
@@ -86,8 +88,10 @@ def file_name(file: str) -> str:
     return one(PurePath(file).name)
 
 
-def place(file: str, line: int | None, cwd: str) -> str:
-    """Write `file:line`, or the file alone; the path of an installed package starts at its name."""
+def place(file: str | None, line: int | None, cwd: str) -> str:
+    """Write `file:line`, or the file alone, or nothing; the path of an installed package starts at its name."""
+    if not file:
+        return ""
     short = _INSTALLED.sub("", path(file, cwd))
     if line is None:
         return short
@@ -159,18 +163,11 @@ def some(number: int | None, noun: str, several: str = "") -> str:
     return ""
 
 
-def repeated(number: int, before: str, after: str = "") -> str:
-    """Write how often something is there, such as ` ×3`; empty for once."""
-    if number > 1:
-        return f"{before}{number}{after}"
+def when(condition: object, text: str) -> str:
+    """Return words that are said only in some cases; empty in the others."""
+    if condition:
+        return text
     return ""
-
-
-def framed(before: str, text: object, after: str = "") -> str:
-    """Put signs or words around text, such as ` (forward)`; empty if there is no text."""
-    if text is None or text == "":
-        return ""
-    return f"{before}{text}{after}"
 
 
 def known(value: _Value | None, write: Callable[[_Value], str] = str, otherwise: str = "?") -> str:

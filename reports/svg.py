@@ -17,6 +17,7 @@ _SECONDS = 60
 _LETTER, _LINE = 6.9, 13
 """Pixels of a letter's width and a line's height at font size 10."""
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
+"""Pixels between boxes, between rows, where arrows pass, and around the picture."""
 COLORS = {
     FxNodeKind.PLACEHOLDER: "#dbeafe",
     FxNodeKind.GET_ATTR: "#fef3c7",

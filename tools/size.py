@@ -5,9 +5,13 @@
     python tools/size.py --names list the repeated names and the modules with one importer
 
 Lines of code are physical lines without blank lines, comments and docstrings; densities are per 1,000 physical lines. A
-module has one importer if exactly one
-other module of the house imports it, at its head or inside a function. CI prints this table, so that a reviewer sees
-what a change costs; CONTRIBUTING.md says what a new fact, command, hook or repair may cost.
+module has one importer if exactly one other module of the house imports it, at its head or inside a function. CI prints
+this table, so that a reviewer sees what a change costs; CONTRIBUTING.md says what a new fact, command, hook or repair
+may cost.
+
+Below the packages, what existed at the start is counted apart from each capability added since: every feature except
+those of `FIRST_FEATURES`, and what serves it alone elsewhere (see `capabilities`). What a capability added to modules
+that others use, too, cannot be told apart, and is counted as existing.
 """
 
 import argparse
@@ -25,6 +29,9 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 HOUSE = ("ctrace", "cli", "reports", "inspector")
 SAME_NAMED = ("__init__", "__main__", "door")
 """File names that may occur more than once."""
+FEATURES = "inspector.features."
+FIRST_FEATURES = ("bytecode", "check", "compare", "fix", "gpus", "time", "workshop")
+"""The features that were there when the aims for the size of the code were set; every other one came later."""
 
 
 @dataclass
@@ -39,6 +46,8 @@ class Module:
     functions: int = 0
     imports: set[str] = field(default_factory=set)
     classes: list[str] = field(default_factory=list)
+    commands: tuple[str, ...] = ()
+    """In the door of a feature: the commands that it adds."""
 
 
 @dataclass
@@ -51,6 +60,15 @@ class Count:
     comments: int = 0
     conditionals: int = 0
     lonely: int = 0
+
+    def add(self, module: Module, alone: bool) -> None:
+        """Count one module, which has one importer or not."""
+        self.modules += 1
+        self.lines += module.lines
+        self.code += module.code
+        self.comments += module.comments
+        self.conditionals += module.conditionals
+        self.lonely += alone
 
     def per_thousand(self, number: int) -> float:
         """Return a number of things in 1,000 physical lines."""
@@ -114,8 +132,16 @@ def module_of(name: str, text: str) -> Module:
         module.conditionals += isinstance(node, ast.IfExp)
         module.functions += isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         module.imports.update(_imported(node))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Door":
+            module.commands = _commands(node)
     module.classes = [each.name for each in tree.body if isinstance(each, ast.ClassDef)]
     return module
+
+
+def _commands(door: ast.Call) -> tuple[str, ...]:
+    """Return the names of commands that a door is made with."""
+    named = {each.arg: each.value for each in door.keywords}
+    return tuple(ast.literal_eval(named["commands"])) if "commands" in named else ()
 
 
 def _docstring_lines(tree: ast.Module) -> set[int]:
@@ -170,16 +196,10 @@ def package_of(name: str) -> str:
 
 def summed(modules: Mapping[str, Module]) -> dict[str, Count]:
     """Sum up the modules of each package."""
-    counts: dict[str, Count] = defaultdict(Count)
+    counts = {name: Count() for name in sorted({package_of(name) for name in modules})}
     alone = lonely(modules)
     for module in modules.values():
-        count = counts[package_of(module.name)]
-        count.modules += 1
-        count.lines += module.lines
-        count.code += module.code
-        count.comments += module.comments
-        count.conditionals += module.conditionals
-        count.lonely += module.name in alone
+        counts[package_of(module.name)].add(module, module.name in alone)
     return counts
 
 
@@ -190,6 +210,51 @@ def total(counts: Iterable[Count]) -> Count:
         for name in vars(found):
             setattr(found, name, getattr(found, name) + getattr(each, name))
     return found
+
+
+def capabilities(modules: Mapping[str, Module]) -> dict[str, str]:
+    """Map each module that belongs to a capability added since the start to the capability's name.
+
+    To a capability belong the modules of its folder, those of the commands that its door names, and then, again and
+    again, each module whose importers all belong to it: its screen, its wording, its document. A module that only
+    several of them use belongs to their names, joined by `+`. Nothing imports a command or a door: ctrace finds both
+    by name.
+    """
+    owners: dict[str, str] = {}
+    for name, module in modules.items():
+        feature = name.removeprefix(FEATURES).partition(".")[0]
+        if not name.startswith(f"{FEATURES}{feature}.") or feature in FIRST_FEATURES:
+            continue
+        owners[name] = feature
+        owners.update({f"cli.commands.{command}": feature for command in module.commands})
+    by_imported = importers(modules)
+    grown = True
+    while grown:
+        grown = False
+        for name, users in by_imported.items():
+            if name not in owners and users <= owners.keys():
+                owners[name] = _joined(owners[user] for user in users)
+                grown = True
+    return owners
+
+
+def _joined(owners: Iterable[str]) -> str:
+    return "+".join(sorted({part for owner in owners for part in owner.split("+")}))
+
+
+def by_capability(modules: Mapping[str, Module]) -> dict[str, Count]:
+    """Sum up what existed at the start, the capabilities added since, and each of them."""
+    owners, alone = capabilities(modules), lonely(modules)
+    counts: dict[str, Count] = {"at the start": Count(), "added since": Count()}
+    for owner in sorted(set(owners.values())):
+        counts[f"  {owner}"] = Count()
+    for module in modules.values():
+        names = ["at the start"]
+        if module.name in owners:
+            names = ["added since", f"  {owners[module.name]}"]
+        for name in names:
+            counts[name].add(module, module.name in alone)
+    return counts
 
 
 def repeated_files(modules: Mapping[str, Module]) -> dict[str, list[str]]:
@@ -207,25 +272,33 @@ def repeated_classes(modules: Mapping[str, Module]) -> dict[str, int]:
 
 
 def print_table(now: Mapping[str, Module], base: Mapping[str, Module], commit: str) -> None:
-    """Print a row for each package, and the sums."""
+    """Print a row for each package, the sums, and what existed at the start beside what was added."""
     after, before = summed(now), summed(base)
     print(
         f"{'package':32}{'modules':>9}{'':>7}{'code':>8}{'':>8}{'cond/1000':>11}{'comm/1000':>11}{'one importer':>14}"
     )
-    rows = [(name, after.get(name, Count()), before.get(name, Count())) for name in sorted({*after, *before})]
-    features = [count for name, count in after.items() if name.startswith("inspector.features.")]
-    for name, count, old in [*rows, ("all", total(after.values()), total(before.values()))]:
+    _print_rows(after, before)
+    _print_rows({"all": total(after.values())}, {"all": total(before.values())})
+    print()
+    _print_rows(by_capability(now), by_capability(base))
+    imported = len(importers(now))
+    alone, packages = len(lonely(now)), sum(name.endswith(".__init__") for name in now)
+    features = total(count for name, count in after.items() if name.startswith(FEATURES))
+    print(f"\nbeside {commit}; {packages} packages; {features.code} lines in features")
+    print(f"one importer: {alone} of {imported} imported modules ({100 * alone / imported:.0f}%)")
+    print(f"file names used more than once: {len(repeated_files(now))} ({len(repeated_files(base))})")
+    print(f"public class names used more than once: {len(repeated_classes(now))} ({len(repeated_classes(base))})")
+
+
+def _print_rows(after: Mapping[str, Count], before: Mapping[str, Count]) -> None:
+    """Print the rows of one part of the table, those of this tree in their order."""
+    for name in [*after, *(each for each in before if each not in after)]:
+        count, old = after.get(name, Count()), before.get(name, Count())
         print(
             f"{name:32}{count.modules:>9}{_difference(count.modules, old.modules):>7}"
             f"{count.code:>8}{_difference(count.code, old.code):>8}{count.per_thousand(count.conditionals):>11.1f}"
             f"{count.per_thousand(count.comments):>11.1f}{count.lonely:>14}"
         )
-    imported = len(importers(now))
-    alone, packages = len(lonely(now)), sum(name.endswith(".__init__") for name in now)
-    print(f"\nbeside {commit}; {packages} packages; {total(features).code} lines in features")
-    print(f"one importer: {alone} of {imported} imported modules ({100 * alone / imported:.0f}%)")
-    print(f"file names used more than once: {len(repeated_files(now))} ({len(repeated_files(base))})")
-    print(f"public class names used more than once: {len(repeated_classes(now))} ({len(repeated_classes(base))})")
 
 
 def _difference(now: int, before: int) -> str:

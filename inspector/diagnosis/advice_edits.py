@@ -1,12 +1,14 @@
 """Edit source text for trials; keep the number of lines, so that line numbers stay valid."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 
-from ctrace.inspector.facts.trial import LineEdit
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.knowledge.counting import repeated
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _LONG = 60
+"""Code in a sentence of advice leaves room in a line of 80 columns for what to do with it."""
 Change = tuple[ast.stmt | ast.expr, str]
 """A piece of the source, and its replacement."""
 
@@ -32,6 +34,18 @@ def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = 
     return tuple(LineEdit(file, number, edited[number], lines[number - 1].strip()) for number in changed)
 
 
+def trial_of(edits: tuple[LineEdit, ...]) -> Trial | None:
+    """Return the trial that makes some edits; None without any, since it would be the run as it is."""
+    if edits:
+        return Trial(edits=edits)
+    return None
+
+
+def places_text(changes: Sized) -> str:
+    """Write at how many places something changes, such as ` (3 places)`; empty for one."""
+    return repeated(len(changes), " (", " places)")
+
+
 def source_of(text: str, node: ast.AST) -> str:
     """Return the text of a node on one line."""
     return " ".join((ast.get_source_segment(text, node) or "").split())
@@ -54,7 +68,7 @@ def qualified_name(text: str, line: int) -> str:
     """Return the function or method around a line, such as `Experts.forward`; empty if there is none."""
     tree = parsed(text)
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
+    found = [node for node in nodes_of(tree) if isinstance(node, kinds) and covers(node, line)]
     is_function = bool(found) and not isinstance(found[-1], ast.ClassDef)
     if is_function:
         return ".".join(node.name for node in found)
@@ -64,14 +78,20 @@ def qualified_name(text: str, line: int) -> str:
 def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the functions around a line, outermost first."""
     tree = parsed(text)
-    nodes = ast.walk(tree) if tree is not None else iter(())
-    return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and covers(node, line)]
+    functions = (node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [function for function in functions if covers(function, line)]
+
+
+def nodes_around(text: str, line: int) -> Iterator[ast.AST]:
+    """Walk the innermost function around a line; yield nothing if there is none."""
+    for function in functions_at(text, line)[-1:]:
+        yield from ast.walk(function)
 
 
 def statement_at(text: str, line: int) -> ast.stmt | None:
     """Return the innermost statement at a line."""
     tree = parsed(text)
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and covers(node, line)] if tree else []
+    found = [node for node in nodes_of(tree) if isinstance(node, ast.stmt) and covers(node, line)]
     return min(found, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset), default=None)
 
 
@@ -110,6 +130,8 @@ def _plain_import(text: str) -> int | None:
 
 def _imports_of(text: str) -> Iterator[ast.Import]:
     tree = parsed(text)
-    for node in tree.body if tree is not None else ():
+    if tree is None:
+        return
+    for node in tree.body:
         if isinstance(node, ast.Import) and node.lineno == node.end_lineno:
             yield node

@@ -5,12 +5,12 @@ Find the installed package and version that a file belongs to.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause
+from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner, Recompile, Skip
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Trial, Tried
@@ -27,6 +27,13 @@ class DiagnosisScene(Struct, frozen=True):
     def breaks(self, cause: RootCause) -> list[Break]:
         """Return the breaks of a cause."""
         return [self.session.breaks[each.index] for each in cause.symptoms if each.what is Finding.BREAK]
+
+    def breaks_of(self, kinds: Collection[RootKind]) -> Iterator[tuple[RootCause, Break]]:
+        """Yield the breaks of the causes of some kinds, each with its cause."""
+        for cause in self.causes:
+            if cause.kind in kinds:
+                for each in self.breaks(cause):
+                    yield cause, each
 
     def skips(self, cause: RootCause) -> list[Skip]:
         """Return the skipped functions of a cause."""

@@ -21,7 +21,7 @@ from ctrace.inspector.findings.graphs.attention_view import answer_of
 from ctrace.inspector.findings.recompiles.recompile_causes import OBJECTS
 from ctrace.inspector.findings.recompiles.recompile_view import other_reason, telling
 from ctrace.inspector.source.source_names import user_name
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 BACKWARD = ("GB0123",)
 _OPTIMIZER = re.compile(r"\bOptimizer\.\w+|torch\.optim\.|\b[A-Z]\w*\.step\b.*torch/optim")
@@ -121,6 +121,7 @@ _FOLLOWING = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD
 _OF_LAYOUT = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS)
 """Kinds of changes that may follow from another size or mode."""
 _SEVERAL = 2
+"""The fewest changes of a group that a title can count; one change is named by itself."""
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
 
 
@@ -313,7 +314,7 @@ def _keying(recompile: Recompile, leading: Cause, session: Session) -> tuple[Rec
     if leading.kind is not CauseKind.LENGTH:
         return None
     tree = parsed(session.listings.get(recompile.file, ""))
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=key, ctx=ast.Store()) if (
                 name == container

@@ -13,7 +13,7 @@ from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.knowledge.number_arguments import number_arguments
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _KINDS = (
     RootKind.ATTRIBUTE_VALUE,
@@ -95,7 +95,7 @@ def _is_from(node: ast.expr, held: set[str]) -> bool:
 def _modules(text: str) -> set[str]:
     """Return the names that a file imports."""
     tree = parsed(text)
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)) if tree else ()
+    imports = (node for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 
 

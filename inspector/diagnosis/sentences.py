@@ -6,6 +6,7 @@ from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.diagnosis_scene import short_place
 from ctrace.inspector.facts.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.knowledge.counting import first_of, framed
 
 
 def advised(session: Session, what: Finding) -> dict[int, str]:
@@ -84,10 +85,8 @@ def effect(found: Effect, new_breaks: Collection[str] = ()) -> str:
 def _new(places: Collection[str]) -> str:
     """Write the places of new graph breaks, in parentheses; empty if there are none."""
     names = [short_place(each) for each in places]
-    more = ", …" if len(names) > _MOST_PLACES else ""
-    if names:
-        return f" (new: {', '.join(names[:_MOST_PLACES])}{more})"
-    return ""
+    return framed(" (new: ", first_of(names, _MOST_PLACES), ")")
 
 
 _MOST_PLACES = 3
+"""They stand in parentheses within a sentence; any new break refutes a trial, so the first ones are enough."""

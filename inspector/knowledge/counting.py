@@ -1,7 +1,9 @@
 """Counts and bytes as text: the one place that forms plurals, and that chooses the unit of bytes.
 
-Sets of names, written as text.
+Parts of sentences that are said only if there is something to say. Sets of names, written as text.
 """
+
+from collections.abc import Sequence
 
 _HISSING = ("s", "x", "z", "ch", "sh")
 
@@ -36,6 +38,27 @@ def memory(size: int) -> str:
     if units[0] == "B":
         return f"{size} B"
     return f"{value:.1f} {units[0]}"
+
+
+def framed(before: str, text: object, after: str = "") -> str:
+    """Put signs or words around text, such as ` (forward)`; empty if there is no text."""
+    if text is None or text == "":
+        return ""
+    return f"{before}{text}{after}"
+
+
+def repeated(number: int, before: str, after: str = "") -> str:
+    """Write how often something is there, such as ` ×3`; empty for once."""
+    if number > 1:
+        return f"{before}{number}{after}"
+    return ""
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Join the first names with commas, and show by `…` that there are more."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])}, …"
+    return ", ".join(names)
 
 
 def words(text: str) -> frozenset[str]:

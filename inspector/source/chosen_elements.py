@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from ctrace.inspector.source.attribute_writes import FUNCTIONS, last_name
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _CHOOSING = frozenset(("masked_select", "nonzero", "argwhere", "unique", "unique_consecutive"))
 _REDUCING = frozenset(("max", "min", "aminmax"))
@@ -19,7 +19,7 @@ _REDUCING = frozenset(("max", "min", "aminmax"))
 def reduces_chosen(text: str, line: int) -> bool:
     """Whether a function takes the maximum or minimum of all that a line chooses, directly or by a name."""
     tree = parsed(text)
-    functions = [each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)] if tree is not None else []
+    functions = [each for each in nodes_of(tree) if isinstance(each, FUNCTIONS)]
     return any(
         _is_chosen(reduced, line, _names_of(function, line)) for function in functions for reduced in _reduced(function)
     )

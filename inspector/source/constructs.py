@@ -4,7 +4,7 @@ import ast
 
 from msgspec import Struct
 
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 # Chosen: a statement is quoted in a sentence.
 _LONG = 60
@@ -106,7 +106,7 @@ def _calls(value: ast.expr) -> bool:
 def is_bare_call(text: str, line: int) -> bool:
     """Whether the statement that begins at a line is a call that nothing uses, and of no kind with its own advice."""
     tree = parsed(text)
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Expr)) if tree is not None else iter(())
+    found = (node for node in nodes_of(tree) if isinstance(node, ast.Expr))
     calls = (node.value for node in found if node.lineno == line and isinstance(node.value, ast.Call))
     return any(not _call_kind(call) for call in calls)
 

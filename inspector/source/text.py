@@ -6,7 +6,7 @@ Show a line of a source file with the lines around it, as the file was when it r
 import ast
 import difflib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -27,6 +27,12 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text.removeprefix("\ufeff"))
         except _UNREADABLE:
             return None
+
+
+def nodes_of(tree: ast.AST | None) -> Iterator[ast.AST]:
+    """Walk a tree, as `ast.walk` does; yield nothing if there is none, such as of a text that does not parse."""
+    if tree is not None:
+        yield from ast.walk(tree)
 
 
 def replaced_lines(before: str, after: str) -> set[int]:
@@ -50,7 +56,7 @@ def _alike(one: list[str], other: list[str]) -> int:
 def any_keywords(text: str, function: str, line: int) -> str | None:
     """Return the parameter that takes any keyword arguments, `options` of `**options`, of the function at a line."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
             begins = min(each.lineno for each in (node, *node.decorator_list))
             if begins <= line <= (node.end_lineno or node.lineno):

@@ -26,7 +26,9 @@ def render_annotations(outcome: CheckOutcome) -> Document:
 
 def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:
     """Write all commands if GitHub shows them all, else the first ones and the number of the others."""
-    shown = commands if len(commands) <= MOST else commands[: MOST - 1]
+    shown = commands
+    if len(commands) > MOST:
+        shown = commands[: MOST - 1]
     yield from (_command(name, each, at) for each, at in shown)
     if left := len(commands) - len(shown):
         more = f"ctrace check\nand {fmt.count(left, f'more {noun}')}: see the log of the step"

@@ -8,7 +8,7 @@ from ctrace.inspector.features.check.gate_model import CheckedJob, CheckedState,
 from ctrace.inspector.features.check.policy_model import Count
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.gate_findings import LONGEST, code, detail, headline, todo
-from ctrace.reports.gate.gate_words import near, spot, title
+from ctrace.reports.gate.gate_words import lock_name, spot, title
 
 # Chosen: pytest shows the text at the width of the terminal; longer lines are hard to read, and below 40 columns a path
 # is on a line of its own anyway.
@@ -62,9 +62,10 @@ def _counted(state: CheckedState) -> Iterator[str]:
 
 def _finding(number: int, finding: GateFinding, one: CheckedJob, outcome: CheckOutcome, width: int) -> Iterator[str]:
     yield from _folded(f"{number}. {headline(finding, with_code=False)}", "", width, _INDENT)
-    at = spot(finding, one, outcome) if finding.file or finding.site else None
-    if at is not None:
-        yield f"{_INDENT}{fmt.one_line(str(at), LONGEST)}"
+    if finding.file or finding.site:
+        at = spot(finding, one, outcome)
+        if at is not None:
+            yield f"{_INDENT}{fmt.one_line(str(at), LONGEST)}"
     if finding.site is not None:
         yield f"{_INDENT}  {fmt.one_line(code(finding), LONGEST)}"  # not folded, so that it can be copied
         yield from _folded(finding.site.reason, _INDENT, width)
@@ -77,13 +78,15 @@ def _finding(number: int, finding: GateFinding, one: CheckedJob, outcome: CheckO
 def _next(outcome: CheckOutcome, one: CheckedJob, width: int, *, is_by_lock: bool) -> Iterator[str]:
     if not is_by_lock or outcome.exit is not Exit.WORSE:
         return
-    file = near(outcome.lock.file, outcome) if outcome.lock.file else "the lock"
+    file = lock_name(outcome)
     kinds = {each.kind for each in one.findings}
     if kinds.intersection(_WORSE_THAN_LOCK):
-        update = f"If this is intended, record the current state in {file}: pytest --ctrace-update"
+        update = f"If this is intended, record the current state in {file or 'the lock'}: pytest --ctrace-update"
         yield from _folded(update, "", width)
     elif FindingKind.LIMIT in kinds:  # a test without numbers has strict limits
-        known = f"{file} has no entry for this check" if outcome.lock.file else "There is no lock"
+        known = "There is no lock"
+        if file:
+            known = f"{file} has no entry for this check"
         limits = "so no graph break, no eager function and no recompilation after warm-up is allowed"
         update = "If this is intended, record the current state: pytest --ctrace-update"
         yield from _folded(f"{known}, {limits}. {update}.", "", width)

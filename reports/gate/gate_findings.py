@@ -154,27 +154,34 @@ def folded(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
     after: dict[SiteKey, list[GateFinding]] = {}
     first = []
     for each in findings:
-        lead = each.site.follows if each.site else None
-        if lead in leading:
-            after.setdefault(lead, []).append(each)
+        if each.site and each.site.follows in leading:
+            after.setdefault(each.site.follows, []).append(each)
         else:
             first.append(each)
-    return tuple(_with(each, after.pop(each.site.key, []) if each.site else []) for each in first)
+    # Taken from `after`, since two findings may have one site: the first one has its consequences.
+    return tuple(_with(each, after) for each in first)
 
 
-def _with(finding: GateFinding, consequences: list[GateFinding]) -> GateFinding:
-    """Add the findings that the same change removes, and what they cost."""
-    if finding.site is None or not consequences:
+def _with(finding: GateFinding, after: dict[SiteKey, list[GateFinding]]) -> GateFinding:
+    """Add the findings that the same change removes, and what they cost; take them out of `after`."""
+    if finding.site is None:
+        return finding
+    consequences = after.pop(finding.site.key, [])
+    if not consequences:
         return finding
     costs = [each.site.cost for each in (finding, *consequences) if each.site]
-    ops = [cost.ops for cost in costs if cost.ops is not None]
-    cost = Cost(sum(ops) if ops else None, sum(each.graphs for each in costs))
+    ops = None
+    if known := [cost.ops for cost in costs if cost.ops is not None]:
+        ops = sum(known)
+    cost = Cost(ops, sum(each.graphs for each in costs))
     return replace(finding, site=replace(finding.site, cost=cost), consequences=tuple(consequences))
 
 
 def identity(finding: GateFinding, checked: CheckedJob | None) -> object:
     """Return the key of a finding: its site and numbers. Without a site, findings of two jobs never match."""
-    same = finding.site.key if finding.site else (finding.file, finding.line, checked and checked.job)
+    same: object = (finding.file, finding.line, checked and checked.job)
+    if finding.site:
+        same = finding.site.key
     return finding.kind, finding.what, finding.was, finding.now, same
 
 
@@ -247,5 +254,7 @@ def detail(finding: GateFinding, checked: CheckedJob | None) -> list[str]:
 
 def todo(finding: GateFinding) -> list[str]:
     """Return the site's fix, the proved repair and the finding's advice, each once."""
-    fix = finding.site.fix if finding.site else ""
-    return [each for each in dict.fromkeys((fix, *suggestion_lines(finding.suggestion), finding.todo)) if each.strip()]
+    every = [*suggestion_lines(finding.suggestion), finding.todo]
+    if finding.site:
+        every.insert(0, finding.site.fix)
+    return [each for each in dict.fromkeys(every) if each.strip()]

@@ -117,7 +117,9 @@ def _repair(shared: SharedFinding, outcome: CheckOutcome) -> str:
         return f"\n{head}\n\n{patch}"
     first, last, code_block = block
     file = code_span(fmt.one_line(near(found.replacements[0].file, outcome), _LONGEST))
-    numbers = f"line {first}" if first == last else f"lines {first} to {last}"
+    numbers = f"lines {first} to {last}"
+    if first == last:
+        numbers = f"line {first}"
     return f"\n{head}\n\n{_joined((text(f'{numbers} of'), file))}:\n\n{code_block}"
 
 

@@ -35,12 +35,14 @@ def job_table(outcome: CheckOutcome, width: int) -> Iterator[RenderableType]:
     every = gravest_first(outcome)
     if all(one.exit is Exit.USAGE and one.state is None for one in every):
         return
-    shown = every if len(every) <= MOST_JOBS else [one for one in every if one.exit is not Exit.DONE]
+    shown = every
+    if len(every) > MOST_JOBS:
+        shown = [one for one in every if one.exit is not Exit.DONE]
     yield section("Jobs")
     if shown:
         yield item(_table(shown, width))
     if passing := fmt.some(len(every) - len(shown), "job that passes", "jobs that pass"):
-        yield Text(f"  and {passing}" if shown else f"  {passing}")
+        yield Text(f"  {fmt.when(shown, 'and ')}{passing}")
     if any(UNKNOWN in cells(one) for one in shown):
         yield Text(f"  {UNKNOWN} not measured", style="dim")
 
@@ -52,7 +54,9 @@ def _table(shown: list[CheckedJob], width: int) -> RenderableType:
     most = max(width - _OTHERS - max(len(result(one)) for one in shown), 12)
     for one in shown:
         name = _end(fmt.one_line(str(one.job)), most)
-        style = "green" if one.exit is Exit.DONE else "red"
+        style = "red"
+        if one.exit is Exit.DONE:
+            style = "green"
         rows.add_row(name, *cells(one), Text(result(one), style=style))
     return rows
 
@@ -66,13 +70,17 @@ def _end(name: str, most: int) -> str:
 
 def cells(one: CheckedJob) -> tuple[str, str, str, str, str]:
     """Write graphs, breaks, recompiles, coverage and seconds; for a failed program they are unknown, not 0."""
-    state = one.state if one.exit is not Exit.PROGRAM else None
-    counts = state.counts if state else {}
-    of_breaks = [counts[each] for each in _BREAKS if each in counts]
-    breaks = str(sum(of_breaks)) if of_breaks else UNKNOWN
+    seconds = fmt.seconds(one.seconds)
+    if one.is_reused:
+        seconds = "reused"
+    state = one.state
+    if state is None or one.exit is Exit.PROGRAM:
+        return _graphs(one, None), UNKNOWN, UNKNOWN, UNKNOWN, seconds
+    breaks, counts = UNKNOWN, state.counts
+    if of_breaks := [counts[each] for each in _BREAKS if each in counts]:
+        breaks = str(sum(of_breaks))
     recompiles = str(counts.get(Count.RECOMPILES, UNKNOWN))
-    coverage = UNKNOWN if state is None or state.coverage is None else f"{int(state.coverage)}%"
-    seconds = "reused" if one.is_reused else fmt.seconds(one.seconds)
+    coverage = fmt.known(state.coverage, lambda share: f"{int(share)}%", UNKNOWN)
     return _graphs(one, counts.get(Count.GRAPHS)), breaks, recompiles, coverage, seconds
 
 
@@ -126,7 +134,9 @@ def _headline(outcome: CheckOutcome) -> Text:
         fmt.seconds(outcome.seconds),
         *(files or ["no policy, no lock: defaults apply"]),
     )
-    styles = STYLES if outcome.inductor_guards else _LESS_SURE
+    styles = _LESS_SURE
+    if outcome.inductor_guards:
+        styles = STYLES
     head = (title(outcome), styles[outcome.exit])
     return Text.assemble(head, f"  {sentence(outcome)}\n", (fmt.one_line(facts, 400), "dim"))
 
@@ -171,10 +181,9 @@ def _finding(number: int, finding: GateFinding, one: CheckedJob | None, at: Spot
 
 
 def _owner(finding: GateFinding) -> str:
-    owner = finding.site.key.owner if finding.site else Owner.USER
-    if owner is Owner.USER:
+    if finding.site is None or finding.site.key.owner is Owner.USER:
         return ""
-    return f" in {owner} code"
+    return f" in {finding.site.key.owner} code"
 
 
 def _source(finding: GateFinding) -> Iterator[RenderableType]:
@@ -215,7 +224,10 @@ def _notes(outcome: CheckOutcome) -> Iterator[RenderableType]:
         yield section("Notes")
         for note in outcome.notes:
             text = fmt.one_line(note, 500)
-            yield item(Text(text, style="dim") if note == outcome.reused else Text(f"! {text}", style="yellow"))
+            if note == outcome.reused:
+                yield item(Text(text, style="dim"))
+            else:
+                yield item(Text(f"! {text}", style="yellow"))
 
 
 def _next(outcome: CheckOutcome) -> Iterator[RenderableType]:

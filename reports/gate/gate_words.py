@@ -51,8 +51,9 @@ def spot(finding: GateFinding, checked: CheckedJob | None, outcome: CheckOutcome
     """Return a finding's place, or else its model's file, the policy or the lock; None without any file."""
     if own := own_spot(finding, outcome):
         return own
-    name = model_file(checked.job) if checked else None
-    name = name or outcome.policy.file or outcome.lock.file
+    name = outcome.policy.file or outcome.lock.file
+    if checked:
+        name = model_file(checked.job) or name
     if name:
         return Spot(near(name, outcome))
     return None
@@ -62,8 +63,9 @@ def site_spot(site: Site, outcome: CheckOutcome) -> Spot | None:
     """Return the place of a site; None if its file is not known."""
     if not site.file:
         return None
-    columns = _columns(site) if site.line else None
-    return Spot(near(site.file, outcome), site.line or None, columns)
+    if not site.line:
+        return Spot(near(site.file, outcome))
+    return Spot(near(site.file, outcome), site.line, _columns(site))
 
 
 def _columns(site: Site) -> tuple[int, int] | None:
@@ -72,15 +74,31 @@ def _columns(site: Site) -> tuple[int, int] | None:
         return None
     indent = len(site.source) - len(site.source.lstrip())
     begin, end = (min(column + indent, len(site.source)) + 1 for column in site.span)
-    return (begin, end) if begin < end else None
+    if begin < end:
+        return begin, end
+    return None
 
 
 def model_file(job: JobKey) -> str | None:
     """Return the file of a job's model as the policy writes it; None for `package.module:name`."""
-    head, colon, _ = job.model.rpartition(":")
-    file = head if colon and head.endswith(".py") else job.model
-    if file.endswith(".py"):
-        return file
+    head, _, _ = job.model.rpartition(":")
+    for file in (head, job.model):
+        if file.endswith(".py"):
+            return file
+    return None
+
+
+def policy_name(outcome: CheckOutcome) -> str | None:
+    """Write the policy's file as `near` does; None if there is none."""
+    if outcome.policy.file:
+        return near(outcome.policy.file, outcome)
+    return None
+
+
+def lock_name(outcome: CheckOutcome) -> str | None:
+    """Write the lock's file as `near` does; None if there is none."""
+    if outcome.lock.file:
+        return near(outcome.lock.file, outcome)
     return None
 
 
@@ -94,8 +112,9 @@ def near(file: str, outcome: CheckOutcome) -> str:
 
 
 def _absolute(file: str, outcome: CheckOutcome) -> Path:
-    own = (outcome.policy.file, outcome.lock.file)
-    folder = Path() if file in own or outcome.policy.file is None else Path(outcome.policy.file).parent
+    policy, folder = outcome.policy.file, Path()
+    if policy is not None and file not in (policy, outcome.lock.file):
+        folder = Path(policy).parent
     return Path(os.path.normpath(cwd() / folder / file))
 
 
@@ -205,7 +224,9 @@ def _left_to_do(one: CheckedJob) -> tuple[int, int, float]:
     if state is None:
         return 0, 0, _ALL
     breaks = sum(state.counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
-    coverage = _ALL if state.coverage is None else float(state.coverage)
+    coverage = _ALL
+    if state.coverage is not None:
+        coverage = float(state.coverage)
     return -breaks, -state.counts.get(Count.RECOMPILES, 0), coverage
 
 
@@ -218,7 +239,7 @@ def cost(finding: GateFinding, checked: CheckedJob | None) -> str:
     if site.cost.ops is None:
         parts.append("ops in eager not measured")
     elif site.cost.ops:
-        now = "now " if finding.kind is FindingKind.NEW_SITE else ""
+        now = fmt.when(finding.kind is FindingKind.NEW_SITE, "now ")
         parts.append(f"{fmt.count(site.cost.ops, 'op')} {now}in eager")
     return ", ".join(filter(None, parts))
 
@@ -263,8 +284,10 @@ def next_steps(outcome: CheckOutcome) -> list[tuple[str, str]]:
     steps = _details(outcome)
     if _may_suggest(outcome):
         steps.append((f"{outcome.command} --suggest", "look for a proved repair of each finding, as ctrace fix does"))
-    policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
-    by_update = _BY_UPDATE if policy else (*_BY_UPDATE, FindingKind.LIMIT)
+    policy = policy_name(outcome)
+    by_update: tuple[FindingKind, ...] = _BY_UPDATE
+    if not policy:  # the limit is that of the defaults, which the lock replaces
+        by_update = (*_BY_UPDATE, FindingKind.LIMIT)
     if outcome.exit is Exit.WORSE and kinds.intersection(by_update):
         steps.append((f"{outcome.command} --update", "if this is intended: record the current state in the lock"))
     if FindingKind.LIMIT in kinds and policy:

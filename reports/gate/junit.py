@@ -14,7 +14,7 @@ from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
-from ctrace.reports.gate.gate_words import GRAVEST_FIRST, near, own_spot, verdict
+from ctrace.reports.gate.gate_words import GRAVEST_FIRST, own_spot, policy_name, verdict
 
 _Element = ElementTree.Element
 
@@ -43,7 +43,7 @@ def _suite(name: str, number: int, jobs: list[CheckedJob], stamp: str, outcome: 
 
 def _policy_suite(number: int, stamp: str, outcome: CheckOutcome) -> _Element:
     """Write the findings about no model, and the notes."""
-    name = near(outcome.policy.file, outcome) if outcome.policy.file else "policy"
+    name = policy_name(outcome) or "policy"
     if not outcome.findings:
         cases = [_case("policy and lock", name, 0.0, [], outcome)]
     else:
@@ -89,7 +89,9 @@ def _case(
     case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
     if found:
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
-        tag = "failure" if EXITS[worst.kind] is Exit.WORSE else "error"
+        tag = "error"
+        if EXITS[worst.kind] is Exit.WORSE:
+            tag = "failure"
         more = fmt.framed(", and ", len(found) - 1 or None, " more")
         message = f"{fmt.one_line(headline(worst), LONGEST)}{more}"
         wrong = ElementTree.SubElement(case, tag, message=xml_letters(message), type=str(worst.kind))

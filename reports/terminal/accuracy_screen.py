@@ -80,7 +80,7 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     if first.reason is not None:
         without = ""
         if first.remedy is not None:
-            whole = "" if is_kernel else "the whole graph is "
+            whole = fmt.when(not is_kernel, "the whole graph is ")
             without = f"; without it, {whole}off by {error_text(first.remedy_error)}"
         yield hanging(f"why: {first.reason}{without}")
     if first.remedy is not None:
@@ -106,7 +106,7 @@ def _training(found: Accuracy, width: int) -> Iterator[RenderableType]:
     for each in _shown_steps(found.steps):
         losses = [each.loss_eager, each.loss_compiled, *([each.loss_float64] if has_wide else [])]
         apart = [fmt.known(one, "{:.1e}".format, "-") for one in (each.apart_compiled, each.apart_one_bit)]
-        mark = "parts" if each.parted else ""
+        mark = fmt.when(each.parted, "parts")
         rows.append((str(each.step), *(fmt.known(loss, "{:.6g}".format, "-") for loss in losses), *apart, mark))
     yield columned(width, names, rows)
     yield hanging("apart: how far compiled parameters are from eager's after the step, relative to those", style="dim")

@@ -66,7 +66,7 @@ def autotuning_screen(document: AutotuningDocument, *, all_of_it: bool = False) 
 def _operations(operations: Sequence[TunedOperation], *, all_of_it: bool) -> Iterator[RenderableType]:
     for each in operations:
         part = f"graph {fmt.one_line(each.graph)}{fmt.framed(' ', each.stage)}"
-        place = f", {lines_text(each.lines)}" if each.lines else ""
+        place = fmt.when(each.lines, f", {lines_text(each.lines)}")
         yield item(Text.assemble("\n", (title(each), "bold"), (f"  {part}{place}", "dim")))
         yield hanging(answer(each))
         if used := taken(each):
@@ -85,9 +85,15 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     failed = [each for each in choices if each.status in FAILED]
     best = winner(choices)
     settings = configurations(sound)
-    columns = ["time"] if best is not None else []
-    columns += ["middle half", "runs"] if any(each.spread for each in sound) else []
-    shown = table(first, *columns, *(["differs in"] if settings else []))
+    columns = []
+    if best is not None:
+        columns.append("time")
+    if any(each.spread for each in sound):
+        columns += ["middle half", "runs"]
+    titles = [first, *columns]
+    if settings:
+        titles.append("differs in")
+    shown = table(*titles)
     for column in shown.columns[1 : 1 + len(columns)]:
         column.justify = "right"
     for each in capped(sound, _MOST, all_of_it=all_of_it):
@@ -95,8 +101,9 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
         runs = fmt.known(each.spread, lambda found: str(found.runs), "")
         cells = {"time": time, "middle half": fmt.known(each.spread, spread, ""), "runs": runs}
         row = [name(each), *(cells[column] for column in columns)]
-        row += [fmt.cut(settings.get(each.name, ""), _SETTINGS)] if settings else []
-        shown.add_row(*map(Text, row), style="green" if each is best else "")
+        if settings:
+            row.append(fmt.cut(settings.get(each.name, ""), _SETTINGS))
+        shown.add_row(*map(Text, row), style=fmt.when(each is best, "green"))
     yield Padding(shown, (0, 0, 0, 3))
     yield from _more(len(sound), _MOST, "choice", all_of_it=all_of_it)
     for each in capped(failed, _MOST, all_of_it=all_of_it):
@@ -164,7 +171,7 @@ def answer(each: TunedOperation) -> str:
         return f"{fmt.count(len(each.choices), 'choice')}, not timed{used}"
     if by is None:
         named = len(timed(each.choices))
-        others = f"; torch's log names only {named} of {each.unnamed + named} choices" if each.unnamed else ""
+        others = fmt.when(each.unnamed, f"; torch's log names only {named} of {each.unnamed + named} choices")
         return f"{name(first)} takes {duration(first.seconds)}{others}"
     return f"{name(first)} wins: {margin_text(by)}"
 
@@ -206,7 +213,7 @@ def costs(each: TunedOperation) -> str:
         for seconds, what in ((each.compile_seconds, "compiling"), (each.timing_seconds, "timing"))
         if seconds is not None and seconds >= 0.0005
     ]
-    inside = f": {' and '.join(parts)}" if len(parts) > 1 else ""
+    inside = fmt.when(len(parts) > 1, f": {' and '.join(parts)}")
     return f"The sweep of {fmt.count(len(timed(each.choices)), 'choice')} took {duration(each.seconds)}{inside}"
 
 

@@ -55,8 +55,10 @@ def _graphs(document: CompileDocument, whole: float, width: int, *, all_of_it: b
     yield section("By graph")
     rows = []
     for each in shown:
-        place = fmt.place(each.file, each.line, document.cwd) if each.file is not None else ""
-        name = fmt.one_line(f"{each.id} {each.function}" if each.id is not None else "no graph", 40)
+        place = fmt.place(each.file, each.line, document.cwd)
+        name = "no graph"
+        if each.id is not None:
+            name = fmt.one_line(f"{each.id} {each.function}", 40)
         top = sorted(each.phases, key=lambda name: -each.phases[name])[:2]
         parts = ", ".join(f"{phase} {duration(each.phases[phase])}" for phase in top)
         rows.append((name, fmt.one_line(place, 60), duration(each.seconds), f"{each.seconds / whole:.0%}", parts))
@@ -65,7 +67,8 @@ def _graphs(document: CompileDocument, whole: float, width: int, *, all_of_it: b
 
 
 def _tree(found: CompileAnswer, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    yield section("As a tree of torch's steps" + ("" if all_of_it else f", without those below {_SMALL:.0%}"))
+    left_out = fmt.when(not all_of_it, f", without those below {_SMALL:.0%}")
+    yield section(f"As a tree of torch's steps{left_out}")
     rows = list(_rows(found.tree, whole, 0, all_of_it=all_of_it))
     yield columned(width, ("step", ">time", ">", ">times", "phase"), rows)
     beside = [each for each in found.parallel if all_of_it or each.seconds >= _SMALL * whole]
@@ -80,7 +83,7 @@ def _rows(
     for step in steps:
         if not all_of_it and (step.seconds < _SMALL * whole or depth > _DEPTH):
             continue
-        times = f"{step.times:,}" if step.times > 1 else ""
+        times = fmt.when(step.times > 1, f"{step.times:,}")
         name = f"{' ' * depth}{fmt.one_line(step.name, 80)}"
         yield (name, duration(step.seconds), f"{step.seconds / whole:.0%}", times, step.phase)
         yield from _rows(step.children, whole, depth + 1, all_of_it=all_of_it)
@@ -150,7 +153,9 @@ def circumstances(document: CompileDocument) -> Iterator[str]:
     elif document.compile.use.kind in ("private", "user"):
         yield "Measured with caches on, and without the hooks that slow down compiling."
     else:
-        built = "Kernels were built" if environment.built else "Kernels were generated, not built"
+        built = "Kernels were generated, not built"
+        if environment.built:
+            built = "Kernels were built"
         yield f"{built}; caches were off, and ctrace's hooks, which take time, were on."
         yield "To measure without them: ctrace time --compile model.py"
     if document.compile.is_cut:

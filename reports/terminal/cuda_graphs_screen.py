@@ -35,7 +35,7 @@ def cuda_graphs_screen(document: CudaGraphsDocument, *, all_of_it: bool = False)
 def _part(part: CudaGraphPart, cwd: str, *, most: int) -> Iterator[RenderableType]:
     each = part.of
     is_known = each.recordings is None or part.not_recorded
-    number = "" if is_known else f", {fmt.count(each.recordings or 0, 'recording')}"
+    number = fmt.when(not is_known, f", {fmt.count(each.recordings or 0, 'recording')}")
     name = f"{fmt.one_line(each.graph)} {each.stage}"
     yield item(Text.assemble((name, "bold"), "  ", (_status(part), _STYLES[each.status]), number))
     yield from _unrecorded(part, cwd)
@@ -92,7 +92,9 @@ def _notes(document: CudaGraphsDocument) -> Iterator[RenderableType]:
     if document.pool_bytes is not None:
         yield Text(f"\nAll CUDA graphs together hold {fmt.memory(document.pool_bytes)} of GPU memory in their pool.")
     if any(each.recordings is None and each.status is CudaGraphStatus.UNKNOWN for each in found):
-        where = "nothing ran on that GPU" if document.has_target else "run it on a GPU with --build"
+        where = "run it on a GPU with --build"
+        if document.has_target:
+            where = "nothing ran on that GPU"
         yield Text(f"\nRecordings: not measured, {where}.", style="dim")
     if document.has_target:
         yield Text("With --target, tensors that the program makes on the CPU count as made on the GPU.", style="dim")

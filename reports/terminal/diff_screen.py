@@ -57,7 +57,7 @@ def diff_screen(document: DiffDocument, *, all_of_it: bool, after_run: str | Non
             yield from _changes(changes, all_of_it=all_of_it)
     if not found.equal or all_of_it:
         lines = not_compared(found)
-        yield Text("\n" + "\n".join(fmt.one_line(line, 400) for line in lines) if lines else "", style="dim")
+        yield Text("".join(f"\n{fmt.one_line(line, 400)}" for line in lines), style="dim")
     if command := next_command(found, after_run):
         yield section("Next")
         yield Text(f"  {fmt.one_line(command, 400)}")
@@ -82,10 +82,10 @@ def _sides(change: Change, *, cut: bool) -> Iterator[Text]:
     if cut:
         most = _GUARD if change.what is What.GUARD else _LONGEST
     if change.was is not None:
-        word = "was " if change.now is not None else ""
+        word = fmt.when(change.now is not None, "was ")
         yield Text(f"{word}{fmt.one_line(change.was, most)}")
     if change.now is not None:
-        word = "now " if change.was is not None else ""
+        word = fmt.when(change.was is not None, "now ")
         yield Text(f"{word}{fmt.one_line(change.now, most)}")
 
 

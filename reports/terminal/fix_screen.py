@@ -65,7 +65,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         yield item(Text(fmt.one_line(f"unproved, because {found.outcome.why}", _WHY), style="yellow"))
     before = found.outcome.effect.before if found.outcome.effect is not None else None
     for number, step in enumerate(found.steps, 1):
-        head = f"{number}. " if len(found.steps) > 1 else ""
+        head = fmt.when(len(found.steps) > 1, f"{number}. ")
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
         if not saved and len(found.steps) == 1:
@@ -187,7 +187,7 @@ def _arrow(advised: str) -> Iterator[RenderableType]:
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
-    where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd) if cause.file else ""
+    where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd)
     return f"{cause.title}{fmt.framed(' (', where, ')')}"
 
 
@@ -234,7 +234,7 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
         parts[0] += f": {saved}"
     parts += _elsewhere(fixes, left, is_more=bool(repaired))
     way = _way(fixes)
-    kept = "" if applies else " Nothing on disk has changed."
+    kept = fmt.when(not applies, " Nothing on disk has changed.")
     sentence = f"{'; '.join(parts)}.{way}{kept}"
     return f"{sentence} {_spent(fixes)}".rstrip()
 

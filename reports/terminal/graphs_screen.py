@@ -55,7 +55,7 @@ def graphs_screen(
         yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
     yield from more(len(found), "graph", "--all", most=len(shown), before="\n")
     one = found[0]
-    which = f" --graph {one.id}" if len(found) > 1 else ""
+    which = fmt.when(len(found) > 1, f" --graph {one.id}")
     yield Text(f"\nNode by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
 
 
@@ -116,7 +116,7 @@ def _inputs(inputs: tuple[GraphInput, ...]) -> str:
     own = [each for each in inputs if each.role not in _PARAMETERS]
     named = [f"{fmt.one_line(each.name, 60)}{_typed(each)}" for each in own]
     counts = [fmt.count(number, role) for role in _PARAMETERS if (number := sum(each.role == role for each in inputs))]
-    return ", ".join([*([fmt.listed(named, MOST)] if named else []), *counts]) or "none"
+    return fmt.joined(", ", fmt.listed(named, MOST), *counts) or "none"
 
 
 def _typed(each: GraphInput) -> str:
@@ -128,8 +128,10 @@ def _typed(each: GraphInput) -> str:
 
 
 def _change(each: Changed) -> str:
-    role = f" ({each.role})" if each.role in _PARAMETERS else ""
-    what = "in place" if each.data else "its sizes or strides"
+    role = fmt.when(each.role in _PARAMETERS, f" ({each.role})")
+    what = "its sizes or strides"
+    if each.data:
+        what = "in place"
     return f"{fmt.one_line(each.name, 60)}{role} {what}"
 
 
@@ -150,7 +152,9 @@ def _fact(name: str, value: str) -> RenderableType:
 def _kept(kept: SavedByForward, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield _fact("saved", _kept_words(kept, view))
     made = [each for each in kept.saved if each.is_made]
-    shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
+    shown = made[:_BIGGEST]
+    if all_of_it:
+        shown = list(kept.saved)
     if shown:
         yield item(_biggest(shown, view.each.values, cwd, width))
     yield from more(len(made), "", "--all", most=len(shown), before=" " * 13)

@@ -100,7 +100,7 @@ def _head(head: Head, cwd: str, *, in_full: bool = True) -> Text:
     if in_full and at.guards is not None and at.guards != head.number:
         facts = [f"{facts[0]} checked, {at.guards} created while tracing"]
     if head.latency is not None:
-        how = " per check with cold caches, measured once by torch" if in_full else ""
+        how = fmt.when(in_full, " per check with cold caches, measured once by torch")
         facts.append(f"{fmt.microseconds(head.latency)}{how}")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
@@ -201,7 +201,9 @@ def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
     sizes, strides = (
         ", ".join(fmt.known(each, otherwise="any") for each in numbers) for numbers in (tensor.sizes, tensor.strides)
     )
-    grad = "requires grad" if tensor.requires_grad else "no grad"
+    grad = "no grad"
+    if tensor.requires_grad:
+        grad = "requires grad"
     yield Text.assemble(
         (f"  {fmt.one_line(tensor.name, 60)}", "bold"),
         f"  {tensor.type} {tensor.dtype}[{sizes}]  {tensor.device}, {grad}, {len(tensor.sizes)}-dimensional",
@@ -331,7 +333,7 @@ def _of_a_call(each: GuardedCompilation, cost: GuardCost, document: GuardsDocume
     scenario = each.scenario
     if scenario is None or scenario.call_seconds is None:
         return Text("One call of the compiled function: not measured.", style="dim")
-    how = "" if document.run.environment.built else " with its graphs run eagerly (--build runs the kernels)"
+    how = fmt.when(not document.run.environment.built, " with its graphs run eagerly (--build runs the kernels)")
     call = scenario.call_seconds * 1e6
     share = 100 * cost.whole.warm / call
     takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(call)}{how}"

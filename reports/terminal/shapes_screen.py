@@ -71,9 +71,13 @@ def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[R
 
 
 def _tensor(each: SizedTensor, cwd: str, *, everything: bool, complete: bool) -> Iterator[RenderableType]:
-    sizes = _sizes(each) if complete else _some_sizes(each)
-    example = f"= {each.dims[0].dim.size}" if each.tensor.role == "number" else sizes
-    role = "" if each.tensor.role in ("input", "number") else f" · {each.tensor.role}"
+    if each.tensor.role == "number":
+        example = f"= {each.dims[0].dim.size}"
+    elif complete:
+        example = _sizes(each)
+    else:
+        example = _some_sizes(each)
+    role = fmt.when(each.tensor.role not in ("input", "number"), f" · {each.tensor.role}")
     facts = f"  {fmt.plain(f'{each.tensor.dtype} {example}'.strip())}{role}"
     yield Text.assemble((fmt.one_line(each.tensor.name, 60), "bold"), (facts, "dim"))
     rows = Table.grid(padding=(0, GAP, 0, 0))
@@ -82,7 +86,9 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool, complete: bool) ->
     rows.add_column(overflow="fold")
     for sized in each.dims:
         at = fmt.known(sized.dim.index, otherwise="")
-        style = "yellow" if sized.one_graph_each or sized.dim.fixed else "cyan"
+        style = "cyan"
+        if sized.one_graph_each or sized.dim.fixed:
+            style = "yellow"
         rows.add_row(at, Text(fmt.one_line(short(sized.dim), 120), style=style), _reasons(sized, cwd, everything))
     yield indented(rows, 3)
 
@@ -93,7 +99,9 @@ def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
     lines = [Text(fmt.one_line(fmt.joined("; ", sized.why, _took(sized))))]
     if dim.fixed is not None:
         lines.append(_condition(dim.fixed, dim.fixed.why, cwd))
-    shown = dim.conditions if everything else telling(dim)[:_MOST_CONDITIONS]
+    shown = dim.conditions
+    if not everything:
+        shown = telling(dim)[:_MOST_CONDITIONS]
     lines += [_condition(each, f"only where {each.text}", cwd) for each in shown]
     if left := len(dim.conditions) - len(shown):
         lines.append(Text(f"and {fmt.count(left, 'more condition')}: see --all", style="dim"))
@@ -110,13 +118,13 @@ def _took(sized: Sized) -> str:
 
 
 def _condition(condition: SizeCondition, text: str, cwd: str) -> Text:
-    code = "" if condition.source in text else condition.source
+    code = fmt.when(condition.source not in text, condition.source)
     return Text.assemble(fmt.one_line(text, 300), (_place_and_code(condition.file, condition.line, code, cwd), "dim"))
 
 
 def _place_and_code(file: str | None, line: int | None, code: str, cwd: str) -> str:
     """Write where something is, and the code there, as far as they are known."""
-    where = f"  {fmt.place(file, line, cwd)}" if file else ""
+    where = fmt.framed("  ", fmt.place(file, line, cwd))
     return f"{where}{fmt.framed('  `', fmt.one_line(code, 80), '`')}"
 
 

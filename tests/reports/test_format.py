@@ -111,6 +111,14 @@ def test_what_is_not_there_is_not_said() -> None:
     assert fmt.joined("; ", "a", "", "b") == "a; b"
 
 
+def test_some_words_are_said_only_in_some_cases() -> None:
+    assert [fmt.when(case, ", costliest first") for case in (3, 0, None)] == [", costliest first", "", ""]
+
+
+def test_without_a_file_there_is_no_place() -> None:
+    assert fmt.place(None, 3, "/work") == fmt.place("", 3, "/work") == ""
+
+
 def test_what_is_not_known_has_a_word() -> None:
     assert [fmt.known(size, fmt.memory) for size in (None, 0, 512)] == ["?", "0 B", "512 B"]
     assert fmt.known(None, otherwise="not measured") == "not measured"

@@ -13,18 +13,18 @@ from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
 from ctrace.inspector.source.constructs import is_output_call
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
 
 
 def choices(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial makes that edit."""
-    for cause in scene.causes:
-        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
-            yield from _choice(scene, cause, each)
+    for cause, each in scene.breaks_of(_KINDS):
+        yield from _choice(scene, cause, each)
 
 
 def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -32,9 +32,11 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
-            branch = _if_at(text, each.line) if torch and scene.is_users(each.file) else None
-            sides = _sides(text, branch) if branch is not None else None
-            if branch is None or sides is None or _draws(sides.yes) or _draws(sides.no):
+            branch = _if_at(text, each.line)
+            if branch is None or not torch or not scene.is_users(each.file):
+                continue
+            sides = _sides(text, branch)
+            if sides is None or _draws(sides.yes) or _draws(sides.no):
                 continue
             guard, condition = _guarded(text, branch)
             drawn = _drawn(text, condition)
@@ -54,17 +56,18 @@ def draws(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _drawn(text: str, test: ast.expr) -> str:
     """Return the one call of `random.random()` in a comparison; empty if the condition is anything else."""
     calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
-    found = source_of(text, calls[0]) if len(calls) == 1 else ""
-    if found == "random.random()" and isinstance(test, ast.Compare):
+    if len(calls) != 1 or not isinstance(test, ast.Compare):
+        return ""
+    found = source_of(text, calls[0])
+    if found == "random.random()":
         return found
     return ""
 
 
 def messages(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to test in eager only for an `if` that only prints, logs or warns; the trial makes that edit."""
-    for cause in scene.causes:
-        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
-            yield from _message_in_eager(scene, cause, each)
+    for cause, each in scene.breaks_of(_KINDS):
+        yield from _message_in_eager(scene, cause, each)
 
 
 def _message_in_eager(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Candidate]:
@@ -115,9 +118,8 @@ def checks(scene: DiagnosisScene) -> Iterator[Candidate]:
 
     torch._check takes no tensors: it raises TypeError for one (torch/__init__.py:_check, 2.13).
     """
-    for cause in scene.causes:
-        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
-            yield from _check(scene, cause, each)
+    for cause, each in scene.breaks_of(_KINDS):
+        yield from _check(scene, cause, each)
 
 
 def _check(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Candidate]:
@@ -273,7 +275,7 @@ def loops(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _end_of_loop(text: str, line: int) -> str:
     """Say how to give the loop that the statement at a line ends a fixed number of steps; empty if it ends none."""
     tree = parsed(text)
-    for loop in ast.walk(tree) if tree is not None else ():
+    for loop in nodes_of(tree):
         match loop:
             case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if (
                 loop.lineno <= line <= (loop.iter.end_lineno or 0)
@@ -300,7 +302,9 @@ def _choice(scene: DiagnosisScene, cause: RootCause, each: Break) -> Iterator[Ca
     if branch is None or not torch or not scene.is_users(each.file):
         return
     one = _sides(text, branch)
-    found = _several_sides(branch) if one is None else (one,)
+    found = _several_sides(branch)
+    if one is not None:
+        found = (one,)
     if not found or any(_draws(sides.yes) or _draws(sides.no) for sides in found):
         return
     guard, condition = _guarded(text, branch)
@@ -355,13 +359,14 @@ def _selection(text: str, torch: str, test: str, several: Sequence[_Sides]) -> t
     yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
     no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
     pairs = [(yes.masked(text, sides.yes), no.masked(text, sides.no)) for sides in several]
-    is_named = yes.found or no.found or len(several) > 1
-    chosen = name if is_named else test
-    statements = (
-        f"{sides.start}{torch}.where({chosen}, {first}, {second})"
-        for sides, (first, second) in zip(several, pairs, strict=True)
-    )
-    return (f"{name} = {test}", *statements) if is_named else tuple(statements)
+    statements: list[str] = []
+    chosen = test
+    if yes.found or no.found or len(several) > 1:
+        statements.append(f"{name} = {test}")
+        chosen = name
+    for sides, (first, second) in zip(several, pairs, strict=True):
+        statements.append(f"{sides.start}{torch}.where({chosen}, {first}, {second})")
+    return tuple(statements)
 
 
 def _guarded(text: str, branch: ast.If) -> tuple[str, ast.expr]:
@@ -371,16 +376,20 @@ def _guarded(text: str, branch: ast.If) -> tuple[str, ast.expr]:
     """
     match branch.test:
         case ast.BoolOp(op=ast.And(), values=[*guards, test]):
-            texts = [source_of(text, each) for each in guards]
-            loose = (ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda)
-            parts = [f"({one})" if isinstance(each, loose) else one for each, one in zip(guards, texts, strict=True)]
-            return " and ".join(parts), test
+            return " and ".join(_operand(text, each) for each in guards), test
     return "", branch.test
+
+
+def _operand(text: str, node: ast.expr) -> str:
+    """Return the text of an operand of `and`, in parentheses if it binds less."""
+    if isinstance(node, ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Lambda):
+        return f"({source_of(text, node)})"
+    return source_of(text, node)
 
 
 def _replacing(guard: str, shown: str, line: int | None = None) -> str:
     """Say which statements replace a branch, which the sentence has not named if there is a line."""
-    at = f" at line {line}" if line is not None else ""
+    at = framed(" at line ", line)
     if guard:
         return f"test `if {guard}:` only{at}, and below it select with {shown}"
     return f"replace the branch{at} by {shown}"
@@ -391,7 +400,7 @@ def _selecting(
 ) -> tuple[list[Change], str]:
     """Return the changes that replace a branch by a selection, and its statements for a sentence."""
     *before, last = (f"`{statement}`" for statement in statements)
-    shown = f"{', '.join(before)} and {last}" if before else last
+    shown = f"{framed('', ', '.join(before), ' and ')}{last}"
     first, *others = (sides.place for sides in several)
     gone = [(each, "pass") for each in others]
     return [(branch.test, guard or "True"), (first, "; ".join(statements)), *gone], shown
@@ -457,7 +466,7 @@ def _draws(side: ast.expr) -> bool:
 
 def _if_at(text: str, line: int) -> ast.If | None:
     tree = parsed(text)
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.If)) if tree is not None else iter(())
+    found = (node for node in nodes_of(tree) if isinstance(node, ast.If))
     return next((node for node in found if _is_at(node, line)), None)
 
 
@@ -511,7 +520,7 @@ def _assigned(statement: ast.Assign) -> str:
 def _after(text: str, branch: ast.If) -> ast.stmt | None:
     """Return the statement that follows in the same block."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
             if isinstance(block, list) and branch in block[:-1]:
                 found: ast.stmt = block[block.index(branch) + 1]

@@ -10,16 +10,15 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import Change, functions_at, line_edits, shortened, source_of
+from ctrace.inspector.diagnosis.advice_edits import Change, functions_at, line_edits, shortened, source_of, trial_of
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import place_ahead
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.shape_facts import DimKind
-from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import count
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
@@ -149,7 +148,7 @@ def _is_of_argument(name: str) -> bool:
 def _is_filled(scene: DiagnosisScene, cause: RootCause, attribute: str) -> bool:
     """Whether code in the cause's file adds to an attribute; if the file is not known, assume so."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in _ADDING:
                 pass
@@ -223,12 +222,14 @@ def _computed_in_each_call(scene: DiagnosisScene, cause: RootCause, function: Fu
         f"{PurePath(file).name}:{memo.line}: `{shortened(memo.table)}` keeps an entry for each "
         f"`{shortened(memo.key)}`, and torch compiles a graph for each. Compute the entry in each call"
     )
-    text += ", or make it once in __init__ for the largest size and slice it." if of_sizes else "."
+    if of_sizes:
+        text += ", or make it once in __init__ for the largest size and slice it"
+    text += "."
     edits = line_edits(file, scene.session.listings[file], memo.changes)
     return Candidate(
         text,
         tuple(dict.fromkeys(each.id for each in (*of_table, *of_sizes))),
-        Trial(edits=edits) if edits else None,
+        trial_of(edits),
         worth=86,
         short=f"compute `{shortened(memo.table)}[{shortened(memo.key)}]` in each call",
     )

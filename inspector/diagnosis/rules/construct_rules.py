@@ -11,14 +11,22 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.advice_edits import (
+    Change,
+    covers,
+    line_edits,
+    places_text,
+    shortened,
+    source_of,
+    statement_at,
+)
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, short_place
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import LineEdit, Trial
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _VARIABLE = "Variable"
 _MAKERS = frozenset(
@@ -50,9 +58,8 @@ def variables(scene: DiagnosisScene) -> Iterator[Candidate]:
         edits = line_edits(file, text, changes)
         first = next((new for _, each in mine for call, new in changes if covers(call, each.line)), "")
         if first and edits:
-            more = f" ({len(changes)} places)" if len(changes) > 1 else ""
             advice = (
-                f"{at_break(mine[0][1])}: remove Variable{more}, which Dynamo does not trace: write "
+                f"{at_break(mine[0][1])}: remove Variable{places_text(changes)}, which Dynamo does not trace: write "
                 f"`{shortened(first)}`{in_library(file)}. Since torch 0.4, Variable only returns its tensor, detached."
             )
             ids = tuple(dict.fromkeys(id_ for id_, _ in mine))
@@ -67,8 +74,9 @@ skips like other code below torch/jit."""
 def torchscript(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the module itself in place of one for TorchScript, which Dynamo does not trace."""
     causes = [each for each in scene.causes if any(_IN_TORCHSCRIPT & set(one.gb) for one in scene.breaks(each))]
-    files = [file for file in scene.session.listings if scene.is_users(file)] if causes else []
-    texts = {file: scene.session.listings[file] for file in files}
+    if not causes:
+        return
+    texts = {file: text for file, text in scene.session.listings.items() if scene.is_users(file)}
     changed = {file: sorted(_without_torchscript(text), key=_line_of) for file, text in texts.items()}
     edits = tuple(edit for file, changes in changed.items() for edit in _edits_of(scene, file, changes))
     if edits:
@@ -96,9 +104,10 @@ def _edits_of(scene: DiagnosisScene, file: str, changes: list[tuple[ast.expr, st
 
 def _without_torchscript(text: str) -> Iterator[tuple[ast.expr, str, str]]:
     """Yield what a file says for TorchScript, with its replacement (empty: a decorator to remove), and words for it."""
-    tree = parsed(text) if "torch.jit." in text else None
+    if "torch.jit." not in text:
+        return
     inner: set[ast.AST] = set()
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(parsed(text)):
         match node:
             case ast.Call(func=function, args=[_]) if node not in inner and _compiles(node):
                 module: ast.expr = node
@@ -161,8 +170,9 @@ def new_leaves(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
-    calls = _variables(text) if _VARIABLE in text else iter(())
-    call = next((call for call in calls if covers(call, broken.line)), None)
+    if _VARIABLE not in text:
+        return
+    call = next((call for call in _variables(text) if covers(call, broken.line)), None)
     match call:
         case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
             _tensor_of(text, call) or _has_no_gradient(tensor)
@@ -199,8 +209,9 @@ def made_with_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _without_gradient(broken: Break, text: str) -> Iterator[_Rewrite]:
-    statement = statement_at(text, broken.line) if _NEW_LEAF in broken.gb else None
-    for call in ast.walk(statement) if statement is not None else ():
+    if _NEW_LEAF not in broken.gb:
+        return
+    for call in nodes_of(statement_at(text, broken.line)):
         match call:
             case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
                 arguments = ", ".join(source_of(text, argument) for argument in (*call.args, *others))
@@ -223,7 +234,9 @@ def new_views(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
-    statement = statement_at(text, broken.line) if _SHAPE_IN_PLACE & {*broken.gb} else None
+    if not _SHAPE_IN_PLACE & {*broken.gb}:
+        return
+    statement = statement_at(text, broken.line)
     match statement:
         case ast.Assign(targets=[ast.Name(id=other)], value=ast.Call() as call):
             target = other
@@ -253,8 +266,9 @@ def old_reductions(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _with_reduction(broken: Break, text: str) -> Iterator[_Rewrite]:
-    statement = statement_at(text, broken.line) if _NO_TENSOR in broken.gb else None
-    for call in ast.walk(statement) if statement is not None else ():
+    if _NO_TENSOR not in broken.gb:
+        return
+    for call in nodes_of(statement_at(text, broken.line)):
         if not isinstance(call, ast.Call):
             continue
         old = [each for each in call.keywords if each.arg in _OLD_REDUCTIONS]
@@ -289,7 +303,7 @@ _OLD_REDUCTIONS = ("size_average", "reduce")
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)
-    nodes = list(ast.walk(tree)) if tree is not None else []
+    nodes = list(nodes_of(tree))
     names = {f"torch.autograd.{_VARIABLE}", *(name for node in nodes for name in _names_of(node))}
     for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
@@ -343,9 +357,11 @@ def symbolic_conditions(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             match = _NO_BOOL.search(f"{each.reason} {each.called}")
+            if match is None:
+                continue
             text = scene.session.listings.get(each.file, "")
-            value = _argument(text, each.line, match) if match is not None else None
-            if match is None or value is None:
+            value = _argument(text, each.line, match)
+            if value is None:
                 continue
             written = source_of(text, value)
             new = f"True if {written} else False"
@@ -361,15 +377,14 @@ def symbolic_conditions(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
     """Return what a call at a line passes for an argument."""
     statement = statement_at(text, line)
-    for node in ast.walk(statement) if statement is not None else ():
+    for node in nodes_of(statement):
         if isinstance(node, ast.Call) and covers(node, line):
             value = next((each.value for each in node.keywords if each.arg == match["name"]), None)
-            at = int(match["position"]) - 1 if match["position"] else -1
-            positional = node.args[at] if 0 <= at < len(node.args) else None
-            if value is not None or positional is not None:
-                if value is not None:
-                    return value
-                return positional
+            if value is not None:
+                return value
+            position = int(match["position"] or 0)  # from 1; 0: torch names the argument alone
+            if 0 < position <= len(node.args):
+                return node.args[position - 1]
     return None
 
 
@@ -406,10 +421,12 @@ def torchs_own(scene: DiagnosisScene) -> Iterator[Candidate]:
         breaks = [each for each in scene.breaks(cause) if each.owner is Owner.TORCH or _in_torch(each)]
         found = next((text for each in breaks for words, text in _KNOWN if _mentions(each, words)), None)
         if found is not None:
-            place = at(cause) if scene.is_users(cause.file) else ""
-            text = f"{place}: {found[:1].lower()}{found[1:]}" if place else found
-            blocks = tuple(_blocks_of_fsdp(scene)) if found.startswith(_BY_BLOCKS) else ()
-            yield Candidate(text, (cause.id,), Trial(parts=blocks) if blocks else None, worth=46)
+            text, trial = found, None
+            if scene.is_users(cause.file) and at(cause):
+                text = f"{at(cause)}: {found[:1].lower()}{found[1:]}"
+            if found.startswith(_BY_BLOCKS) and (blocks := tuple(_blocks_of_fsdp(scene))):
+                trial = Trial(parts=blocks)
+            yield Candidate(text, (cause.id,), trial, worth=46)
 
 
 def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:
@@ -420,7 +437,10 @@ def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:
     wrapped = [each for each in scene.session.parts if each.kind.startswith(("FSDP", "FullyShardedDataParallel"))]
     for each in wrapped:
         if not any(other.path.startswith(f"{each.path}.") for other in wrapped):
-            yield each.path if each.kind.startswith("FSDP") else f"{each.path}._fsdp_wrapped_module"
+            if each.kind.startswith("FSDP"):
+                yield each.path
+            else:
+                yield f"{each.path}._fsdp_wrapped_module"
 
 
 def _in_torch(each: Break) -> bool:

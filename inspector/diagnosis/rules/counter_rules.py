@@ -14,7 +14,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.source.number_errors import attribute_errors
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _PRESENCE = ("there", "missing")
 _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "list", "dict", "defaultdict", "OrderedDict"))
@@ -66,8 +66,12 @@ def open_integers(scene: DiagnosisScene) -> Iterator[Candidate]:
         shared = next((each.shared_by for each in scene.recompiles(cause) if each.shared_by), "")
         if shared:
             what = f"differs between {shared}"
-        other = "choose what depends on it outside of compiled code" if decides else _OTHERWISE[kind]
-        instead = f", or {other.replace('{source}', source)}" if is_users and other else in_library(cause.file or "")
+        other = _OTHERWISE[kind]
+        if decides:
+            other = "choose what depends on it outside of compiled code"
+        instead = in_library(cause.file or "")
+        if is_users and other:
+            instead = f", or {other.replace('{source}', source)}"
         text = (
             f"{at(cause)}: {guard.subject} {what}, and torch specializes on each value: set "
             f"torch._dynamo.config.allow_unspec_int_on_nn_module = True{instead}."
@@ -117,9 +121,11 @@ _OTHERWISE = {
 def _kind_of(scene: DiagnosisScene, cause: RootCause, owner: ast.ClassDef | None, name: str) -> tuple[_Kind, str]:
     """Return what an integer attribute holds, by the statements that assign it, and the source of what they assign."""
     text = scene.session.listings.get(cause.file or "", "")
-    where: ast.AST | None = owner if owner is not None and _is_counted_up(owner, name) else parsed(text)
+    where: ast.AST | None = parsed(text)
+    if owner is not None and _is_counted_up(owner, name):
+        where = owner
     kinds: dict[_Kind, str] = {}
-    for function in ast.walk(where) if where is not None else ():
+    for function in nodes_of(where):
         if not isinstance(function, _FUNCTIONS) or function.name == "__init__":
             continue
         for node in ast.walk(function):
@@ -134,7 +140,9 @@ def _kind(value: ast.expr, *, grows: bool) -> _Kind:
     sized = any(isinstance(each, ast.Attribute) and each.attr in ("shape", "size", "numel") for each in parts)
     counted = any(isinstance(each, ast.Call) and getattr(each.func, "id", "") == "len" for each in parts)
     if sized or counted:
-        return _Kind.LENGTH if grows else _Kind.SIZE
+        if grows:
+            return _Kind.LENGTH
+        return _Kind.SIZE
     steps = [each for each in parts if isinstance(each, ast.Constant) and type(each.value) is int]
     if grows and steps:
         return _Kind.COUNTER
@@ -166,14 +174,14 @@ def _is_of_module(guard: Cause, receiver: str) -> bool:
 def _receiver(scene: DiagnosisScene, cause: RootCause) -> str:
     """Return what the method around a cause's line calls its object."""
     functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
-    return _receiver_of(functions[0] if functions else None)
+    return _receiver_of(next(iter(functions), None))
 
 
 def _receiver_of(method: ast.FunctionDef | ast.AsyncFunctionDef | None) -> str:
     """Return the first parameter of a method, which is mostly `self`."""
-    parameters = [] if method is None else [*method.args.posonlyargs, *method.args.args]
-    if parameters:
-        return parameters[0].arg
+    if method is not None:
+        for parameter in (*method.args.posonlyargs, *method.args.args):
+            return parameter.arg
     return "self"
 
 
@@ -267,12 +275,15 @@ def _containers(owner: ast.ClassDef) -> set[str]:
     for node in ast.walk(owner):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=value):
-                made = value.func if isinstance(value, ast.Call) else None
-                if getattr(made, "attr", getattr(made, "id", "")) in _CONTAINERS or isinstance(
-                    value, ast.List | ast.Dict | ast.ListComp | ast.DictComp | ast.Tuple
-                ):
+                if _is_container(value):
                     found.add(attr)
     return found
+
+
+def _is_container(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return getattr(value.func, "attr", getattr(value.func, "id", "")) in _CONTAINERS
+    return isinstance(value, ast.List | ast.Dict | ast.ListComp | ast.DictComp | ast.Tuple)
 
 
 def _numbers_in(node: ast.AST) -> Iterator[ast.expr]:
@@ -308,7 +319,9 @@ def _assigns(node: ast.AST, name: str) -> bool:
 def _made_in_init(scene: DiagnosisScene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
     """Replace the number in __init__ with the buffer, or add the buffer after the call of super().__init__."""
     init = _init(owner)
-    body = init.body if init is not None else []
+    if init is None:
+        return None
+    body = init.body
     for node in body:
         text = scene.line(file, node.lineno)
         if node.lineno != node.end_lineno:

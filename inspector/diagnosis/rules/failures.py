@@ -7,7 +7,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.advice_edits import (
+    covers,
+    functions_at,
+    line_edits,
+    places_text,
+    shortened,
+    source_of,
+    statement_at,
+    trial_of,
+)
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind_of, place_ahead
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
@@ -17,8 +26,9 @@ from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.findings.graphs.attention_view import wrong
 from ctrace.inspector.knowledge.advice import advice_on_break
+from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.source.constructs import construct_at
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (DimPolicy.MARKED_DYNAMIC, DimPolicy.MARKED_UNBACKED)
@@ -51,9 +61,8 @@ def failures(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 
 def _in_eager(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> str:
-    name = _scenario(scene)
     subject = at(cause) or "The model"
-    called = f" (scenario {name})" if name else ""
+    called = framed(" (scenario ", _scenario(scene), ")")
     return f"{subject} raises {failure.type} without torch.compile, too{called}. Make it work in eager first."
 
 
@@ -72,11 +81,10 @@ def _violated_marks(scene: DiagnosisScene, cause: RootCause) -> Iterator[Candida
     for tensor, dim in _forbidden(scene):
         yield from _size_of_tensor(scene, tensor, dim, cause)
         marks = list(_marks(scene, tensor, dim))
-        places = [f"{_base(file)}:{number}" for file, number, _ in marks]
-        drop = f"drop the mark of {tensor.name}.size({dim.index})" + (f" ({', '.join(places)})" if places else "")
+        places = ", ".join(f"{_base(file)}:{number}" for file, number, _ in marks)
+        drop = f"drop the mark of {tensor.name}.size({dim.index}){framed(' (', places, ')')}"
         edits = tuple(LineEdit(file, number, _without(text), text.strip()) for file, number, text in marks)
-        trial = Trial(edits=edits) if edits else None
-        yield Candidate(_unmarked(tensor, dim, drop), (cause.id,), trial, worth=100)
+        yield Candidate(_unmarked(tensor, dim, drop), (cause.id,), trial_of(edits), worth=100)
 
 
 def _forbidden(scene: DiagnosisScene) -> Iterator[tuple[ShapedTensor, Dimension]]:
@@ -95,9 +103,12 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     fixed = dim.fixed or next(iter(dim.conditions), None)
     size = f"{tensor.name}.shape[{dim.index}]"
     if fixed is None or fixed.line is None:
-        why = "on which torch specializes after tracing" if dim.fixed else "which cannot take every size"
+        why = "which cannot take every size"
+        if dim.fixed:
+            why = "on which torch specializes after tracing"
         return f"{drop[:1].upper()}{drop[1:]}, {why}."
-    place, code = f"{_base(fixed.file or '')}:{fixed.line}", f"`{fixed.source}`" if fixed.source else "the line"
+    place = f"{_base(fixed.file or '')}:{fixed.line}"
+    code = framed("`", fixed.source, "`") or "the line"
     if fixed.kind is ConditionKind.NUMBER:
         return f"{place}: {code} uses this size as a Python number: {drop}, or change the line."
     if dim.kind is DimKind.SPECIALIZED:
@@ -114,7 +125,7 @@ def _size_of_tensor(
         return
     text = scene.session.listings.get(fixed.file, "")
     holders = functions_at(text, fixed.line)
-    known = {argument.arg for argument in holders[-1].args.args} if holders else set()
+    known = {argument.arg for holder in holders[-1:] for argument in holder.args.args}
     number = _number_at(text, fixed.line, dim)
     if number is None or tensor.name not in known:
         return
@@ -131,7 +142,7 @@ def _size_of_tensor(
 def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
     """Return the size that a reshape at a line uses for a dimension: a number, or an attribute that may be one."""
     statement = statement_at(text, line)
-    for node in ast.walk(statement) if statement is not None else ():
+    for node in nodes_of(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
                 sizes = arguments[0].elts if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple) else arguments
@@ -188,22 +199,28 @@ def _while_compiling(scene: DiagnosisScene, failure: Failure, cause: RootCause) 
     if kept_out is not None:
         yield kept_out
     yield from _kept_out_calls(scene, failure, cause)
-    line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
+    yield Candidate(_raises(scene, failure, cause, kept_out), (cause.id,), worth=90)
+
+
+def _raises(scene: DiagnosisScene, failure: Failure, cause: RootCause, kept_out: Candidate | None) -> str:
+    """Say what raises when it is compiled, and what to do unless the trial without its line raised as well."""
+    place, line = place_ahead(cause), ""
+    if cause.file and cause.line:
+        line = scene.line(cause.file, cause.line).strip()
     if line:
-        code = f"`{line}`"
+        subject = f"{place}`{line}`"
     elif place:
-        code = "the code"
+        subject = f"{place}the code"
     else:
-        code = "The code"
-    eager = "works in eager, but " if _worked_in_eager(scene) else ""
-    what = _original_error(failure)
-    tried = scene.tried(kept_out.trial) if kept_out is not None else None
-    is_refuted = tried is not None and tried.counts is None
+        subject = "The code"
+    if _worked_in_eager(scene):
+        subject += " works in eager, but"
     how = _keep_out(scene, cause)
-    if is_refuted:
-        how = "Not known what to change: it raises as well if this line is kept out of the graph."
-    text = f"{place}{code} {eager}raises {what} when it is compiled. {how}"
-    yield Candidate(text, (cause.id,), worth=90)
+    if kept_out is not None:
+        tried = scene.tried(kept_out.trial)
+        if tried is not None and tried.counts is None:
+            how = "Not known what to change: it raises as well if this line is kept out of the graph."
+    return f"{subject} raises {_original_error(failure)} when it is compiled. {how}"
 
 
 def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Candidate | None:
@@ -215,8 +232,9 @@ def _break_as_error(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     text = scene.session.listings.get(cause.file or "", "")
     construct = construct_at(text, cause.line or -1, None, branches=break_kind_of(id_) is RootKind.TENSOR_BRANCH)
     entry = advice_on_break((id_,), construct.kind)
-    fix = entry.about(construct.expression).fix if entry is not None else ""
-    instead = f"{fix} Or compile" if fix else "Rewrite the line, or compile"
+    instead = "Rewrite the line, or compile"
+    if entry is not None and (fix := entry.about(construct.expression).fix):
+        instead = f"{fix} Or compile"
     advice = f"{place}{instead} without fullgraph=True (or error_on_graph_break), which makes a graph break an error."
     return Candidate(advice, (cause.id,), worth=90)
 
@@ -232,7 +250,9 @@ def _original_error(failure: Failure) -> str:
 def _first_sentence(message: str) -> str:
     """Return the first sentence of an exception's message, and say where it is cut."""
     first = re.split(r"(?<=[^.])\.(?= |$)", message, maxsplit=1)[0]
-    return first if len(first) <= _LONG_MESSAGE else f"{first[: _LONG_MESSAGE - 1]}…"
+    if len(first) > _LONG_MESSAGE:
+        return f"{first[: _LONG_MESSAGE - 1]}…"
+    return first
 
 
 _LONG_MESSAGE = 140
@@ -292,8 +312,10 @@ def _kept_out(scene: DiagnosisScene, failure: Failure, cause: RootCause) -> Cand
     if not torch or statement is None or not scene.is_users(file) or any(map(_needs_frame, ast.walk(statement))):
         return None
     change = _in_eager_only(text, statement, torch)
-    edits = line_edits(file, text, [change]) if change is not None else ()
-    if change is None or not edits:
+    if change is None:
+        return None
+    edits = line_edits(file, text, [change])
+    if not edits:
         return None
     code = shortened(scene.line(file, cause.line or 0).strip())
     advice = (
@@ -313,21 +335,25 @@ def _kept_out_calls(scene: DiagnosisScene, failure: Failure, cause: RootCause) -
     for package in list(packages)[:_MOST_PACKAGES]:
         for file, text in scene.session.listings.items():
             torch = scene.torch_name(file)
-            statements = _statements_calling(scene, file, text, package) if torch and scene.is_users(file) else []
+            if not torch or not scene.is_users(file):
+                continue
+            statements = _statements_calling(scene, file, text, package)
             changes = [change for each in statements if (change := _in_eager_only(text, each, torch)) is not None]
-            edits = line_edits(file, text, changes) if changes else ()
+            edits = line_edits(file, text, changes)
             if not edits:
                 continue
-            more = f" ({len(changes)} places)" if len(changes) > 1 else ""
-            called = "this call" if _is_torch(package) else f"the call of {package}"
+            called = f"the call of {package}"
+            if _is_torch(package):
+                called = "this call"
             advice = (
-                f"{_base(file)}:{changes[0][0].lineno}: keep {called} out of the graph{more}: "
+                f"{_base(file)}:{changes[0][0].lineno}: keep {called} out of the graph{places_text(changes)}: "
                 f"`{changes[0][1]}`. It raises {_original_error(failure)} when it is compiled, and then runs eagerly."
             )
             yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=92, only_checked=True)
 
 
 _MOST_PACKAGES = 2
+"""Each package costs a trial: that of the line that raised, and the next one that failed."""
 
 
 def _is_torch(package: str) -> bool:
@@ -341,17 +367,19 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
     Of torch itself only calls of functions count: nearly all statements call one of its layers.
     """
     tree = parsed(text)
-    of_package = [each.path for each in scene.session.parts if package_of(each.file) == package]
-    modules = set() if _is_torch(package) else {each.rpartition(".")[2] for each in of_package}
-    imported = set(_imported(tree, package)) if tree is not None else set()
+    if tree is None:
+        return []
+    modules: set[str] = set()
+    if not _is_torch(package):
+        of_package = (each.path for each in scene.session.parts if package_of(each.file) == package)
+        modules = {each.rpartition(".")[2] for each in of_package}
+    imported = set(_imported(tree, package))
     ran = {each.line for each in scene.session.functions if each.file == file}
     found: dict[int, ast.stmt] = {}
-    for function in ast.walk(tree) if tree is not None else ():
+    for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
             continue
-        # The line of a code object is that of its first decorator.
-        first = function.decorator_list[0].lineno if function.decorator_list else function.lineno
-        if ran and first not in ran:
+        if ran and _first_line(function) not in ran:
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             match call.func:
@@ -365,6 +393,13 @@ def _statements_calling(scene: DiagnosisScene, file: str, text: str, package: st
             if statement is not None and not any(map(_needs_frame, ast.walk(statement))):
                 found.setdefault(statement.lineno, statement)
     return list(found.values())
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    """Return the line of a function's code object, which is that of its first decorator."""
+    if function.decorator_list:
+        return function.decorator_list[0].lineno
+    return function.lineno
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
@@ -385,7 +420,8 @@ def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt
             isinstance(node, ast.Slice) for node in ast.walk(index)
         ):
             key = source_of(text, index)
-            key = f"({key})" if isinstance(index, ast.Tuple) and not key.startswith("(") else key
+            if isinstance(index, ast.Tuple) and not key.startswith("("):
+                key = f"({key})"
             stored = f"{source_of(text, target)}.__setitem__({key}, {source_of(text, value)})"
             return statement, f"{torch}.compiler.disable(lambda: {stored})()"
         case (
@@ -419,11 +455,12 @@ def backend_failures(scene: DiagnosisScene) -> Iterator[Candidate]:
         if cause.kind is not RootKind.BACKEND or not found:
             continue
         each = found[0]
-        error = _exception(each.reason)
-        what = f"`{each.source}`" if each.source else "the graph"
-        text = f"{at(cause)}: The backend fails on {what}{f' ({error})' if error else ''}, so it runs eagerly."
-        how = " Rewrite it, or move it to a function with @torch.compiler.disable."
-        yield Candidate(text + (how if scene.is_users(each.file) else ""), (cause.id,), worth=10)
+        what = framed("`", each.source, "`") or "the graph"
+        error = framed(" (", _exception(each.reason), ")")
+        text = f"{at(cause)}: The backend fails on {what}{error}, so it runs eagerly."
+        if scene.is_users(each.file):
+            text += " Rewrite it, or move it to a function with @torch.compiler.disable."
+        yield Candidate(text, (cause.id,), worth=10)
 
 
 def _exception(reason: str) -> str:

@@ -19,7 +19,8 @@ from ctrace.inspector.facts.findings import Break, CauseKind, Owner
 from ctrace.inspector.facts.trial import Part, Trial
 from ctrace.inspector.findings.graphs.attention_view import answer_of
 from ctrace.inspector.findings.recompiles.recompile_view import telling
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.knowledge.counting import framed, named
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""
@@ -50,9 +51,9 @@ def known_fixes(scene: DiagnosisScene) -> Iterator[Candidate]:
         text = _known(scene, cause)
         if text:
             place = at(cause)
-            has_place = not place or text.startswith((place, "Nothing"))
-            prefix = "" if has_place else f"{place}: "
-            yield Candidate(f"{prefix}{text}", (cause.id,), general=not _is_about_this(scene, cause))
+            if place and not text.startswith((place, "Nothing")):
+                text = f"{place}: {text}"
+            yield Candidate(text, (cause.id,), general=not _is_about_this(scene, cause))
 
 
 def _known(scene: DiagnosisScene, cause: RootCause) -> str:
@@ -80,7 +81,7 @@ def _known(scene: DiagnosisScene, cause: RootCause) -> str:
 
 def _known_for_break(scene: DiagnosisScene, each: Break) -> str:
     if _OBSERVED in each.gb and _raises_nothing(scene, each):
-        what = f"`{each.expression}`" if each.expression else "this line"
+        what = framed("`", each.expression, "`") or "this line"
         return f"Not known what to change: Dynamo finds that {what} raises, and in eager it does not."
     if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
         return each.fix
@@ -96,7 +97,7 @@ def _raises_nothing(scene: DiagnosisScene, each: Break) -> bool:
     places = {(each.file, each.line), *((frame.file, frame.line) for frame in chain.from_iterable(each.paths))}
     for file, line in places:
         tree = parsed(scene.session.listings.get(file, ""))
-        found = [node for node in ast.walk(tree) if _is_at(node, line)] if tree is not None else []
+        found = [node for node in nodes_of(tree) if _is_at(node, line)]
         if not found or any(isinstance(node, ast.Raise | ast.Try | ast.With) for node in found):
             return False
     return True
@@ -134,12 +135,14 @@ _SLOW = frozenset((Finding.BREAK, Finding.RECOMPILE))
 
 
 def _for_break(cause: RootCause, each: Break) -> str:
-    hint = each.fix if each.torch_hint and not any(part in each.fix.lower() for part in _TO_TORCH) else ""
     place = place_ahead(cause)
-    what = f"`{each.expression}`" if each.expression else "this"
-    if each.owner is Owner.USER and hint:
-        return f"{place}{hint}"
-    why = "cannot trace it" if each.owner is Owner.USER else f"cannot trace the code of {_library(each)} that it runs"
+    what = framed("`", each.expression, "`") or "this"
+    if each.owner is not Owner.USER:
+        why = f"cannot trace the code of {_library(each)} that it runs"
+    elif each.torch_hint and each.fix and not any(part in each.fix.lower() for part in _TO_TORCH):
+        return f"{place}{each.fix}"
+    else:
+        why = "cannot trace it"
     return f"{place}Not known how to keep {what} in the graph: Dynamo {why}."
 
 
@@ -150,8 +153,9 @@ def _library(each: Break) -> str:
 
 def _for_recompile(scene: DiagnosisScene, cause: RootCause) -> str:
     place = place_ahead(cause)
-    package = package_of(cause.file) if cause.file and not scene.is_users(cause.file) else ""
-    code = f", in code of {package}" if package else ""
+    code = ""
+    if cause.file and not scene.is_users(cause.file):
+        code = framed(", in code of ", package_of(cause.file))
     return f"{place}Not known what to change: {cause.title[:1].lower()}{cause.title[1:]}{code}."
 
 
@@ -166,7 +170,9 @@ def other_places(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to compile only what runs without a break and without a recompilation; a trial decides."""
     causes = [each for each in scene.causes if not each.expected and _COSTLY & {one.what for one in each.symptoms}]
     parts = {each.path: each for each in scene.session.parts}
-    found = _largest_clean(parts, set(_places(scene, causes))) if causes and parts else []
+    if not causes or not parts:
+        return
+    found = _largest_clean(parts, set(_places(scene, causes)))
     if not found:
         return
     trial = Trial(parts=tuple(each.path for each in found))
@@ -175,10 +181,13 @@ def other_places(scene: DiagnosisScene) -> Iterator[Candidate]:
     statements = compile_statements([each.path for each in shown], parts)
     if not shown or len(statements) > _MOST:
         return
-    place = place_ahead(causes[0]) if scene.is_users(causes[0].file) else ""
-    whole = "model" if _MODEL in parts else "function"
+    start, whole = "Compile", "function"
+    if scene.is_users(causes[0].file) and (place := place_ahead(causes[0])):
+        start = f"{place}compile"
+    if _MODEL in parts:
+        whole = "model"
     text = (
-        f"{place}{'compile' if place else 'Compile'} {_joined(shown, parts)} instead of the whole {whole}: "
+        f"{start} {_joined(shown, parts)} instead of the whole {whole}: "
         f"{'; '.join(f'`{each}`' for each in statements)}. {_rest(scene, trial, shown)}"
     )
     change = Trial(parts=tuple(each.path for each in shown))
@@ -189,7 +198,7 @@ def _rest(scene: DiagnosisScene, trial: Trial, shown: list[Part]) -> str:
     """Say what runs eagerly, and on what the advice depends if few ops are left in graphs."""
     effect = scene.effect(trial)
     if effect is not None and not effect.keeps_most:
-        return f"That pays if {'it takes' if len(shown) == 1 else 'they take'} most of the time: the rest runs eagerly."
+        return f"That pays if {named(len(shown), 'it takes', 'they take')} most of the time: the rest runs eagerly."
     return "The rest runs eagerly, with what breaks or recompiles in it."
 
 

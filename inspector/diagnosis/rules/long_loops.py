@@ -16,7 +16,7 @@ from ctrace.inspector.diagnosis.attribute_changes import compile_statements
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _LONG = 16
 _MANY_OPS = 100
@@ -87,7 +87,7 @@ def _called_in(scene: DiagnosisScene, loop: Unrolled) -> list[str]:
     known = {each.path: each for each in scene.session.parts}
     tree = parsed(scene.session.listings.get(loop.file, ""))
     found: dict[str, None] = {}
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         if isinstance(node, ast.For | ast.While) and node.lineno == loop.line:
             for call in chain.from_iterable(map(ast.walk, node.body)):
                 match call:

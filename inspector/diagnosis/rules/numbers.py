@@ -12,7 +12,8 @@ from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.knowledge.counting import named
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _PYTHON = {
     "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "prod": "math.prod",
@@ -38,10 +39,15 @@ def numpy_on_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             every = sorted(_numpy_calls(text, _near(text, lines)), key=lambda call: call[0].lineno)
             # Those of the break alone, too: an array elsewhere, for which Python has no function, refutes all of them.
             broken = [call for call in every if any(covers(call[0], line) for line in lines)]
-            for worth, calls in ((86, every), (85, broken if broken != every else [])):
+            offers = [(86, every)]
+            if broken != every:
+                offers.append((85, broken))
+            for worth, calls in offers:
                 changes: list[Change] = [(call, new) for call, _, new in calls]
-                needs = "math" if any(new.startswith("math.") for _, new in changes) else ""
-                edits = line_edits(file, text, changes, needs=needs) if changes else ()
+                needs = ""
+                if any(new.startswith("math.") for _, new in changes):
+                    needs = "math"
+                edits = line_edits(file, text, changes, needs=needs)
                 if edits:
                     advice, short = _of_numpy(file, text, calls)
                     trial = Trial(edits=edits)
@@ -71,7 +77,7 @@ def limits_of_numpy(scene: DiagnosisScene) -> Iterator[Candidate]:
 def _limits_at(text: str, line: int) -> Iterator[tuple[ast.Call, str]]:
     """Yield calls of `np.finfo` or `np.iinfo` for the dtype of `x.numpy()` in a line, and the dtype of `x`."""
     numpy, tree = _numpy_names(text), parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=module), attr="finfo" | "iinfo"),
@@ -96,7 +102,9 @@ def _dtype_of(text: str, tensor: ast.expr) -> str:
 def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Say of a number that changes, and that torch takes only as a number, whether a dynamic one helps."""
     for cause in scene.causes:
-        use = number_use(scene, cause) if not cause.expected else None
+        if cause.expected:
+            continue
+        use = number_use(scene, cause)
         if use is None:
             continue
         place = place_ahead(cause)
@@ -104,7 +112,9 @@ def changing_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
         trial = Trial(dynamic=True)
         text = f"{place}compile with dynamic=True, which makes {use.subject} dynamic from the start: {what}."
         yield Candidate(text, (cause.id,), trial, worth=64, only_checked=True)
-        tried = " dynamic=True was tried and does not help." if scene.tried(trial) is not None else ""
+        tried = ""
+        if scene.tried(trial) is not None:
+            tried = " dynamic=True was tried and does not help."
         text = (
             f"{place}Not known how to change {use.subject} without a graph for each value: {what}, so a tensor does "
             f"not help.{tried} Fewer different values cost fewer graphs."
@@ -117,7 +127,10 @@ def random_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             called = _draw_at(scene.session.listings.get(each.file, ""), each.line)
-            if not called or not set(each.gb) & (_SKIPPED if called.startswith("random.") else _PYTHON_RESULT):
+            ids = _PYTHON_RESULT
+            if called.startswith("random."):
+                ids = _SKIPPED
+            if not called or not ids & {*each.gb}:
                 continue
             text = (
                 f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not "
@@ -141,8 +154,8 @@ def permutations(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
-            call = _permutation(text, each.line) if torch and scene.is_users(each.file) else None
-            if call is None:
+            call = _permutation(text, each.line)
+            if call is None or not torch or not scene.is_users(each.file):
                 continue
             drawn = f"{torch}.randperm({source_of(text, call.args[0])}).numpy()"
             edits = line_edits(each.file, text, [(call, drawn)])
@@ -154,7 +167,7 @@ def permutations(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _permutation(text: str, line: int) -> ast.Call | None:
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="permutation"), args=[_], keywords=[]) if node.lineno == line:
                 if _draw_at(text, line).endswith(".random.permutation()"):
@@ -166,7 +179,7 @@ def _permutation(text: str, line: int) -> ast.Call | None:
 def _draw_at(text: str, line: int) -> str:
     """Return the function of `random` or NumPy that a line calls, such as `random.random()`; empty if it calls none."""
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
                 return f"random.{name}()"
@@ -197,7 +210,7 @@ def _near(text: str, lines: list[int]) -> list[Function]:
     holding = [found[-1] for line in lines if (found := functions_at(text, line))]
     called = {_last_name(node.func) for each in holding for node in ast.walk(each) if isinstance(node, ast.Call)}
     tree = parsed(text)
-    every = [node for node in ast.walk(tree) if isinstance(node, Function)] if tree is not None else []
+    every = [node for node in nodes_of(tree) if isinstance(node, Function)]
     return [each for each in every if each in holding or each.name in called]
 
 
@@ -217,7 +230,7 @@ def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Cal
 
 def _numpy_names(text: str) -> set[str]:
     tree = parsed(text)
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)] if tree is not None else []
+    imports = [node for node in nodes_of(tree) if isinstance(node, ast.Import)]
     return {alias.asname or "numpy" for node in imports for alias in node.names if alias.name == "numpy"}
 
 
@@ -243,7 +256,7 @@ def _places(scene: DiagnosisScene, cause: RootCause) -> Iterator[tuple[str, int]
 def _of_buffers(scene: DiagnosisScene, file: str, name: str, ids: tuple[str, ...]) -> Iterator[Candidate]:
     text = scene.session.listings[file]
     tree = parsed(text)
-    every = ast.walk(tree) if tree is not None else iter(())
+    every = nodes_of(tree)
     owner = next(each for each in every if isinstance(each, ast.ClassDef) and each.name == name)
     buffers = {each.name: each for each in _buffers(text, owner) if _is_only_read(owner, each.name)}
     replaced = [each.change for each in buffers.values()]
@@ -252,11 +265,13 @@ def _of_buffers(scene: DiagnosisScene, file: str, name: str, ids: tuple[str, ...
     inner = dict.fromkeys(change for each in buffers.values() for change in each.inner)
     rounding = list(_rounded(text, owner, set(buffers)))
     initial = _initialized(tree or ast.Module([], []), name, set(buffers))
-    edits = line_edits(file, text, [*replaced, *inner, *rounding, *initial], needs="math" if rounding else "")
+    needs, rounds = "", ""
+    if rounding:
+        needs, rounds = "math", f", and round with {rounding[0][1].partition('(')[0]}"
+    edits = line_edits(file, text, [*replaced, *inner, *rounding, *initial], needs=needs)
     if edits:
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
-        rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
-        it, its = ("it", "its value") if len(buffers) == 1 else ("them", "their values")
+        it, its = named(len(buffers), "it", "them"), named(len(buffers), "its value", "their values")
         advice = (
             f"{_place(file, replaced[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
             f"{in_library(file)}: nothing changes {it}, and Python needs {its}."
@@ -266,8 +281,11 @@ def _of_buffers(scene: DiagnosisScene, file: str, name: str, ids: tuple[str, ...
 
 
 def _class_at(text: str, line: int) -> ast.ClassDef | None:
-    classes = [node for node in _classes(text) if covers(node, line)]
-    return classes[-1] if classes else None
+    innermost = None
+    for node in _classes(text):
+        if covers(node, line):
+            innermost = node
+    return innermost
 
 
 @lru_cache(maxsize=64)

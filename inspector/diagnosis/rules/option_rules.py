@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits
+from ctrace.inspector.diagnosis.advice_edits import covers, line_edits, nodes_around
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
@@ -65,10 +65,12 @@ def optional_statements(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
-            branch = _branch_at(text, each.line) if package and not scene.is_users(each.file) else None
-            option = _option(branch.test) if branch is not None else None
-            edits = line_edits(each.file, text, [(branch.test, "False")]) if branch is not None and option else ()
-            if edits:
+            branch = _branch_at(text, each.line)
+            if branch is None or not package or scene.is_users(each.file):
+                continue
+            option = _option(branch.test)
+            edits = line_edits(each.file, text, [(branch.test, "False")])
+            if option and edits:
                 change = f"pass {option} to the model or its config"
                 advice = (
                     f"{at_break(each)}: {change} if you do not need it: `{each.source}` of {package} then does not run."
@@ -80,8 +82,7 @@ def optional_statements(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def _branch_at(text: str, line: int) -> ast.If | None:
     """Return the innermost `if` without `else` that decides whether a line runs."""
-    holders = functions_at(text, line)
-    branches = [node for node in ast.walk(holders[-1]) if isinstance(node, ast.If)] if holders else []
+    branches = (node for node in nodes_around(text, line) if isinstance(node, ast.If))
     around = [node for node in branches if any(covers(each, line) for each in node.body)]
     if around and not around[-1].orelse:
         return around[-1]

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, nodes_around, source_of, statement_at
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.naming import at, break_kind, place_ahead
 from ctrace.inspector.diagnosis.rules.value_rules import at_break
@@ -11,6 +11,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.findings.breaks.break_fold import logger_method
+from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.source.constructs import is_clock_call
 from ctrace.inspector.source.text import parsed
 
@@ -25,10 +26,14 @@ def printing(scene: DiagnosisScene) -> Iterator[Candidate]:
         return
     breaks = [each for cause in causes for each in scene.breaks(cause)]
     edits = [edit for each in breaks for edit in [_edit(scene, each)] if edit is not None]
-    trial = Trial(edits=tuple(dict.fromkeys(edits))) if len(edits) == len(breaks) else None
-    others = ", ".join(at(cause) for cause in causes[1:_NAMED])
-    more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
-    what, also = _written(scene, causes[0]), f" The same at {others}{more}." if others else ""
+    trial = None
+    if len(edits) == len(breaks):
+        trial = Trial(edits=tuple(dict.fromkeys(edits)))
+    more = ""
+    if len(causes) > _NAMED:
+        more = f" and {len(causes) - _NAMED} more"
+    what, others = _written(scene, causes[0]), ", ".join(at(cause) for cause in causes[1:_NAMED])
+    also = framed(" The same at ", others, f"{more}.")
     text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
     short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
     yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
@@ -42,14 +47,16 @@ def clocks(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
-            calls = _clocks_around(text, each.line) if torch and each.construct == "clock" else []
-            if not calls or not scene.is_users(each.file):
+            if not torch or each.construct != "clock" or not scene.is_users(each.file):
+                continue
+            calls = _clocks_around(text, each.line)
+            if not calls:
                 continue
             guard = f"0.0 if {torch}.compiler.is_compiling() else "
             changes: list[Change] = [(call, f"({guard}{source_of(text, call)})") for call in calls]
             edits = line_edits(each.file, text, changes)
             others = [str(line) for line in dict.fromkeys(call.lineno for call in calls) if line != each.line]
-            also = f", also at line {' and '.join(others)}" if others else ""
+            also = framed(", also at line ", " and ".join(others))
             shown = f"`{guard}{source_of(text, calls[0])}`"
             advice = f"{at(cause)}: remove the clock, or read it in eager only{also}: {shown}."
             if edits:
@@ -65,8 +72,10 @@ def counters(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             text = scene.session.listings.get(each.file, "")
-            statement = statement_at(text, each.line) if scene.is_users(each.file) else None
-            edit = _guarded(scene, each, statement) if statement is not None and _counts(statement) else None
+            statement = statement_at(text, each.line)
+            if statement is None or not scene.is_users(each.file) or not _counts(statement):
+                continue
+            edit = _guarded(scene, each, statement)
             if edit is None:
                 continue
             advice = (
@@ -86,8 +95,7 @@ def _counts(statement: ast.stmt) -> bool:
 
 def _clocks_around(text: str, line: int) -> list[ast.Call]:
     """Return the calls that read a clock, of the innermost function around a line that reads one; none if none is."""
-    functions = functions_at(text, line)
-    inside = ast.walk(functions[-1]) if functions else iter(())
+    inside = nodes_around(text, line)
     calls = [node for node in inside if isinstance(node, ast.Call) and is_clock_call(node)]
     if any(covers(call, line) for call in calls):
         return calls
@@ -105,11 +113,12 @@ def _written(scene: DiagnosisScene, cause: RootCause) -> str:
 def loggers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer the setting that drops a logger's methods from compiled code, for lines outside of the user's code."""
     found: dict[str, list[RootCause]] = {}
-    for cause in scene.causes if not _all_users(scene) else ():
-        for each in scene.breaks(cause) if cause.kind is RootKind.OUTPUT else ():
-            name = logger_method(each.called)
-            if name and not scene.is_users(each.file):
-                found.setdefault(name, []).append(cause)
+    if _all_users(scene):
+        return
+    for cause, each in scene.breaks_of((RootKind.OUTPUT,)):
+        name = logger_method(each.called)
+        if name and not scene.is_users(each.file):
+            found.setdefault(name, []).append(cause)
     for name, causes in found.items():
         text = (
             f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "

@@ -10,6 +10,7 @@ from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.knowledge.counting import first_of, named
 from ctrace.inspector.source.text import any_keywords
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
@@ -21,6 +22,8 @@ _NAME = re.compile(r"'[A-Za-z_]\w*'")
 """A string such as `'mean'`, which may name a choice."""
 _CHOICE = re.compile(rf"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|{_NAME.pattern}")
 """A flag, a member of an enum, a dtype, or a name."""
+_NAMED = 4
+"""How many modules a sentence names: the first ones show which part of the model switches."""
 _FEW = 3
 """The most values that count as choices of a program, not as data."""
 
@@ -55,7 +58,7 @@ def settled_state(scene: DiagnosisScene) -> Iterator[Candidate]:
         is_of_recompiles = all(each.what is Finding.RECOMPILE for each in cause.symptoms)
         if cause.kind not in _KEPT or cause.expected or not is_of_recompiles or not all(each.call for each in mine):
             continue
-        number = "one more graph" if len(mine) == 1 else f"{len(mine)} more graphs"
+        number = named(len(mine), "one more graph", f"{len(mine)} more graphs")
         text = (
             f"Nothing to change: {cause.title}. The first calls compile {number} for it, and calls "
             f"{scene.session.calls + 1} to {later.calls} compiled none."
@@ -80,8 +83,7 @@ def _switched(scene: DiagnosisScene, cause: RootCause) -> str:
     found = [
         each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind is CauseKind.TRAINING_MODE
     ]
-    names = list(dict.fromkeys(found))
-    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    return first_of(list(dict.fromkeys(found)), _NAMED)
 
 
 def flags(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -96,7 +98,9 @@ def flags(scene: DiagnosisScene) -> Iterator[Candidate]:
         if not guards or cause.expected or len(values) > _FEW or not all(map(_CHOICE.fullmatch, values)):
             continue
         names = list(dict.fromkeys(plain_name(each.subject) for each in guards))
-        number = "both" if len(values) < _FEW else "all"
+        number = "all"
+        if len(values) < _FEW:
+            number = "both"
         text = (
             f"Nothing to change if you need {number} values of {', '.join(names[:3])}: each costs one graph, compiled "
             "once. Otherwise always pass the same value."
@@ -120,9 +124,11 @@ def extra_keywords(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         name = found[0][0]
         counts = dict.fromkeys(value for _, guard in found for value in (guard.was, guard.now) if value is not None)
-        place = f"{at(cause)}: pass" if at(cause) and scene.is_users(cause.file) else "Pass"
+        start = "Pass"
+        if at(cause) and scene.is_users(cause.file):
+            start = f"{at(cause)}: pass"
         text = (
-            f"{place} the same keyword arguments in each call: calls with {' and '.join(counts)} of them in **{name} "
+            f"{start} the same keyword arguments in each call: calls with {' and '.join(counts)} of them in **{name} "
             "need separate graphs. Nothing to change if you need both."
         )
         yield Candidate(text, (cause.id,), worth=55)
@@ -151,10 +157,13 @@ def optional_arguments(scene: DiagnosisScene) -> Iterator[Candidate]:
             )
             yield Candidate(text, (cause.id,), worth=30)
             continue
-        neutral = "one that masks nothing if there is none" if "mask" in name else "a neutral value if there is none"
-        place = place_ahead(cause) if scene.is_users(cause.file) else ""
-        always = f"{place}always pass" if place else "Always pass"
-        text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
+        neutral = "a neutral value if there is none"
+        if "mask" in name:
+            neutral = "one that masks nothing if there is none"
+        start = "Always pass"
+        if scene.is_users(cause.file) and (place := place_ahead(cause)):
+            start = f"{place}always pass"
+        text = f"{start} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)
 
 

@@ -20,9 +20,9 @@ from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind
 from ctrace.inspector.facts.trial import Marked, Trial
 from ctrace.inspector.findings.shape_view import by_function
 from ctrace.inspector.findings.shapes_document import marks
-from ctrace.inspector.knowledge.counting import count
+from ctrace.inspector.knowledge.counting import count, framed
 from ctrace.inspector.source.chosen_elements import reduces_chosen
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
 _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"
@@ -80,14 +80,14 @@ _INSTEAD = {
 def _called_at(scene: DiagnosisScene, each: Break) -> set[str]:
     """Return the names of the functions that the statement of a break calls on its line."""
     statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement is not None else []
+    calls = [node for node in nodes_of(statement) if isinstance(node, ast.Call)]
     named = [node.func for node in calls if covers(node, each.line)]
     return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in named}
 
 
 def _patch(scene: DiagnosisScene, cause: RootCause) -> str:
     """Name the function to replace in a package's code; empty for a user's file."""
-    package = package_of(cause.file) if cause.file else ""
+    package = package_of(cause.file or "")
     if not package:
         return ""
     name = qualified_name(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
@@ -98,16 +98,19 @@ def _patch(scene: DiagnosisScene, cause: RootCause) -> str:
 
 def _routes(text: str, line: int) -> bool:
     """Whether the function at a line routes rows to experts: a loop calls its variable, or an item at that index."""
-    holders = functions_at(text, line)
-    for node in ast.walk(holders[-1]) if holders else ():
-        if isinstance(node, ast.For | ast.comprehension) and _calls_one_of(holders[-1], node):
-            return True
+    for function in functions_at(text, line)[-1:]:
+        for node in ast.walk(function):
+            if isinstance(node, ast.For) and _calls_one_of(node, node.target):
+                return True
+            # A comprehension's parts are beside it, below an expression that the walk has passed already.
+            if isinstance(node, ast.comprehension) and _calls_one_of(function, node.target):
+                return True
     return False
 
 
-def _calls_one_of(function: ast.AST, loop: ast.For | ast.comprehension) -> bool:
-    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    for node in ast.walk(loop if isinstance(loop, ast.For) else function):
+def _calls_one_of(where: ast.AST, target: ast.expr) -> bool:
+    names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+    for node in ast.walk(where):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in names:
                 return True
@@ -143,7 +146,7 @@ def _is_decorated(text: str, line: int) -> bool:
     if _DECORATOR not in text:
         return False
     tree = parsed(text)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(tree):
         if isinstance(node, ast.ClassDef) and covers(node, line):
             return any(_DECORATOR in ast.unparse(each) for each in node.decorator_list)
     return False
@@ -165,10 +168,12 @@ def unrolled_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
         place = place_ahead(cause)
-        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
+        loop = framed("`", fixed.fixed.source.rstrip(":"), "`") or "the loop"
         pad = f"pad {plain_name(guard.subject)} to a few lengths"
-        own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
-        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is library code"
+        if scene.is_users(fixed.fixed.file):
+            how = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
+        else:
+            how = f"{pad}, since {loop} is library code"
         text = f"{place}{how}: Dynamo unrolls it for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         yield Candidate(text, (cause.id,), worth=70)
 
@@ -180,7 +185,7 @@ def _is_loop(scene: DiagnosisScene, dim: Dimension) -> bool:
     if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
         return True
     tree = parsed(scene.session.listings.get(dim.fixed.file or "", ""))
-    nodes = ast.walk(tree) if tree is not None else ()
+    nodes = nodes_of(tree)
     return any(isinstance(node, (ast.For, ast.While)) and node.lineno == dim.fixed.line for node in nodes)
 
 
@@ -213,7 +218,9 @@ def narrow_graphs(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
         first = next((each for each in dim.conditions if each.line is not None), None)
-        where = f" (first in {re.split(r'[/]', first.file or '')[-1]}:{first.line})" if first is not None else ""
+        where = ""
+        if first is not None:
+            where = f" (first in {(first.file or '').rpartition('/')[2]}:{first.line})"
         conditions = f"{count(len(dim.conditions), 'condition')} on {plain_name(guard.subject)}{where}"
         text = (
             f"Pad to a few lengths: {conditions} limit a graph to few sizes ({_took(scene, cause)}); "
@@ -227,7 +234,9 @@ def _open(scene: DiagnosisScene, cause: RootCause) -> Iterator[Dimension]:
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
-        for tensor in shaped.tensors if shaped.compilation in compiled else ():
+        if shaped.compilation not in compiled:
+            continue
+        for tensor in shaped.tensors:
             yield from (
                 dim
                 for dim in tensor.dims

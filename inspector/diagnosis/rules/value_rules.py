@@ -4,16 +4,26 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of
+from ctrace.inspector.diagnosis.advice_edits import (
+    covers,
+    functions_at,
+    line_edits,
+    nodes_around,
+    shortened,
+    source_of,
+    statement_at,
+    trial_of,
+)
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library, package_of, short_place
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.knowledge.counting import framed
 from ctrace.inspector.source.constructs import is_index
 from ctrace.inspector.source.number_errors import NumberErrors, number_errors
 from ctrace.inspector.source.source_names import RESULT
-from ctrace.inspector.source.text import parsed
+from ctrace.inspector.source.text import nodes_of, parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
 _CASTS = frozenset(("int", "float", "bool", "complex"))
@@ -35,21 +45,21 @@ def numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     ]
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
-        mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
+        mask = framed("; or keep all positions and mask with torch.arange(size) < ", bound)
         switch = "set torch._dynamo.config.capture_scalar_outputs = True"
-        moved = _moved(scene, SCALARS)
-        stays = f"the graph then breaks at {moved} instead" if moved else "the number then stays in the graph"
+        stays = _moved(scene, SCALARS) or "the number then stays in the graph"
         ids = tuple(cause.id for cause in found)
         text = " ".join((f"{named(found)} {switch}: {stays}{mask}.", *scalar_questions(scene)))
         yield Candidate(text, ids, SCALARS, worth=70, only_checked=True, short=switch)
 
 
 def _moved(scene: DiagnosisScene, trial: Trial) -> str:
-    """Return where the graph breaks in a trial and did not before, such as `net.py:8`; empty if nowhere."""
+    """Say where the graph breaks in a trial and did not before, such as at `net.py:8`; empty if nowhere."""
     tried = scene.tried(trial)
-    places = scene.new_breaks(tried) if tried is not None else ()
-    if places:
-        return places[0].replace("\\", "/").rpartition("/")[2]
+    if tried is None:
+        return ""
+    for place in scene.new_breaks(tried):
+        return f"the graph then breaks at {short_place(place)} instead"
     return ""
 
 
@@ -63,7 +73,9 @@ def indexing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
                     what = "the parameters of its modules"
                 else:
                     what = "what it holds, if it is tensors,"
-                line = f" (line {container.line})" if container.line != each.line else ""
+                line = ""
+                if container.line != each.line:
+                    line = f" (line {container.line})"
                 text = (
                     f"{at_break(each)}: the number indexes `{container.name}`{line}, which Python does, not a tensor: "
                     f"stack {what} with torch.stack and choose with torch.index_select, or compute all results and "
@@ -86,14 +98,19 @@ def _container_of(scene: DiagnosisScene, each: Break) -> _Container | None:
     """Return the list that the number of a break indexes, as far as the code shows that it is one."""
     text = scene.session.listings.get(each.file, "")
     statement, holders, tree = statement_at(text, each.line), functions_at(text, each.line), parsed(text)
-    read = _read_of(statement, each.line) if statement is not None else None
-    if statement is None or read is None or not holders or tree is None:
+    if statement is None or not holders or tree is None:
+        return None
+    read = _read_of(statement, each.line)
+    if read is None:
         return None
     owners = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, each.line)]
-    attributes = {name: kind for name, kind in _lists(owners[-1] if owners else tree).items() if "." in name}
+    owner = [tree, *owners][-1]
+    attributes = {name: kind for name, kind in _lists(owner).items() if "." in name}
     taken = {each.arg for each in ast.walk(holders[-1]) if isinstance(each, ast.arg)}
     lists = {**attributes, **{name: kind for name, kind in _lists(holders[-1]).items() if name not in taken}}
-    names = _assigned(statement) if getattr(statement, "value", None) is read[0] else set()
+    names: set[str] = set()
+    if getattr(statement, "value", None) is read[0]:
+        names = _assigned(statement)
     for node in ast.walk(holders[-1]):
         match node:
             case ast.Subscript(value=value, slice=index, ctx=ast.Load()) if node.lineno >= each.line:
@@ -153,7 +170,7 @@ def kept_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
                 f"{at_break(each)}: store the tensor, `{kept}`, and convert it to a number after the compiled call."
             )
             edits = line_edits(each.file, text, [(call[0], kept)])
-        yield Candidate(advice, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
+        yield Candidate(advice, (cause.id,), trial_of(edits), worth=78)
 
 
 def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -164,14 +181,16 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             continue
         text = scene.session.listings[each.file]
         edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
-        tensor = source_of(text, call[1])
-        moved = _moved(scene, Trial(edits=edits)) if edits else ""
-        why = f"the graph then breaks at {moved} instead" if moved else "nothing here needs the number"
-        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: {why}."
-        if edits:
-            # What the number is returned in may need it: there, the setting comes first, which keeps it.
-            worth = 72 if _computes_with(statement, call[0]) else 62
-            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=worth, only_checked=True)
+        if not edits:
+            continue
+        trial = Trial(edits=edits)
+        why = _moved(scene, trial) or "nothing here needs the number"
+        advice = f"{at_break(each)}: compute with the tensor, `{source_of(text, call[1])}`: {why}."
+        # What the number is returned in may need it: there, the setting comes first, which keeps it.
+        worth = 62
+        if _computes_with(statement, call[0]):
+            worth = 72
+        yield Candidate(advice, (cause.id,), trial, worth=worth, only_checked=True)
 
 
 def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
@@ -223,7 +242,9 @@ def _constant(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) -
     """Offer to replace a library's check of all values, such as `mask.any().item()`, by False."""
     text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
     statement = statement_at(text, each.line)
-    call = _read_of(statement, each.line) if statement is not None and package else None
+    if statement is None or not package:
+        return
+    call = _read_of(statement, each.line)
     if call is None or not _checks_all(call[1]):
         return
     edits = line_edits(each.file, text, [(call[0], "False")])
@@ -245,9 +266,11 @@ def _checks_all(tensor: ast.expr) -> bool:
 
 def _of_branch(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) -> str:
     text = scene.session.listings.get(each.file, "")
-    where = "the same line" if line == each.line else f"line {line}"
+    where = f"line {line}"
+    if line == each.line:
+        where = "the same line"
     package = package_of(each.file)
-    value = f"`{shortened(each.expression)}`" if each.expression else "this value"
+    value = framed("`", shortened(each.expression), "`") or "this value"
     if package:
         return (
             f"{at_break(each)}: {package} branches on {value} ({where}), so the break is needed as long as both "
@@ -271,7 +294,9 @@ def _of_branch(scene: DiagnosisScene, cause: RootCause, each: Break, line: int) 
 
 def _decides(scene: DiagnosisScene, each: Break) -> bool:
     """Whether Python branches on the number that a break reads, and does more on one side than to raise."""
-    line = branch_on(scene, each) if _is_number(each) else None
+    if not _is_number(each):
+        return False
+    line = branch_on(scene, each)
     return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
 
 
@@ -298,8 +323,12 @@ def scalar_questions(scene: DiagnosisScene) -> tuple[str, ...]:
 def division_questions(errors: Iterable[NumberErrors]) -> list[str]:
     """Return what the author has to allow where numbers of a graph divide."""
     found = list(errors)
-    asked = [_DIVIDES] if any(each.divides for each in found) else []
-    return [*asked, _DIVIDES_WHOLE] if any(each.divides_whole for each in found) else asked
+    asked = []
+    if any(each.divides for each in found):
+        asked.append(_DIVIDES)
+    if any(each.divides_whole for each in found):
+        asked.append(_DIVIDES_WHOLE)
+    return asked
 
 
 _ASSERTS = "May an assertion that fails raise RuntimeError instead of AssertionError when compiled?"
@@ -326,19 +355,20 @@ def _is_asserted(scene: DiagnosisScene, each: Break) -> bool:
 
     With the number in the graph, an op of the graph checks it, which raises RuntimeError (symbolic_convert.py, 2.13).
     """
-    line = branch_on(scene, each) if _is_number(each) else None
+    if not _is_number(each):
+        return False
+    line = branch_on(scene, each)
     return line is not None and _has_assert(scene.session.listings.get(each.file, ""), line)
 
 
 def _has_assert(text: str, line: int) -> bool:
-    tree = parsed(text)
-    return any(isinstance(node, ast.Assert) and covers(node.test, line) for node in (ast.walk(tree) if tree else ()))
+    return any(isinstance(node, ast.Assert) and covers(node.test, line) for node in nodes_of(parsed(text)))
 
 
 def _only_raises(text: str, line: int) -> bool:
     """Whether the `if` whose condition is at a line does nothing but raise, or is an `assert`."""
     tree = parsed(text)
-    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
+    branches = [node for node in nodes_of(tree) if isinstance(node, ast.If) and covers(node.test, line)]
     return _has_assert(text, line) or any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
@@ -351,9 +381,8 @@ def branch_on(scene: DiagnosisScene, each: Break) -> int | None:
     if _indexes(each.expression):
         return None  # the statement assigns the item, not the number
     names = _assigned(statement)
-    holders = functions_at(text, each.line)
-    tests = (test for test in _conditions(holders[-1]) if test.lineno > each.line) if holders and names else iter(())
-    found = min((test.lineno for test in tests if _uses(test, names)), default=None)
+    tests = (test for holder in functions_at(text, each.line)[-1:] for test in _conditions(holder))
+    found = min((test.lineno for test in tests if test.lineno > each.line and _uses(test, names)), default=None)
     if found is None:
         found = _range_after(scene, each)
     if found is not None:
@@ -379,8 +408,10 @@ def _indexes(expression: str) -> bool:
 def _break_after(scene: DiagnosisScene, each: Break) -> int | None:
     """Return the line with a condition, in the same file, at which the trial that keeps numbers in the graph broke."""
     tried = scene.tried(SCALARS)
+    if tried is None:
+        return None
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
-    new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
+    new = [place for place in tried.breaks if place not in before]
     lines = [int(place.rpartition(":")[2]) for place in new if place.rpartition(":")[0] == each.file]
     text = scene.session.listings.get(each.file, "")
     tests = (line for line in lines if line > each.line and (found := statement_at(text, line)) and _tests(found, line))
@@ -447,9 +478,10 @@ def recurrent_layers(scene: DiagnosisScene) -> Iterator[Candidate]:
 
 def named(causes: list[RootCause]) -> str:
     """Write the place of the first cause, and the number of other places."""
-    place = at(causes[0])
-    more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
-    return f"{place}{more}:" if place else ""
+    place, others = at(causes[0]), len(causes) - 1
+    if place and others:
+        return f"{place} and {others} more:"
+    return framed("", place, ":")
 
 
 def at_break(each: Break) -> str:
@@ -476,7 +508,9 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
                 found.append((node, tensor))
             case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in _CASTS and covers(node, line):
                 found.append((node, tensor))
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1:
+        return found[0]
+    return None
 
 
 def _detached(text: str, tensor: ast.expr) -> str:
@@ -535,6 +569,5 @@ def _uses(node: ast.AST, names: set[str]) -> bool:
 
 def _leaves_loop(text: str, line: int, branch: int) -> bool:
     """Whether both lines are in the same loop."""
-    holders = functions_at(text, line)
-    loops = [node for node in ast.walk(holders[-1]) if isinstance(node, _LOOPS)] if holders else []
+    loops = (node for node in nodes_around(text, line) if isinstance(node, _LOOPS))
     return any(covers(loop, line) and covers(loop, branch) for loop in loops)

@@ -208,6 +208,7 @@ _LONGEST = 300
 _DIGITS = 18
 """The most digits that a size may have; a longer number is damaged text."""
 _MOST_POWER, _MOST_BASE = 8, 10**6
+"""The text comes from a log: `9**9**9` would keep Python computing. The largest power has 48 digits."""
 
 
 class Memory(Struct, frozen=True):

@@ -39,7 +39,7 @@ from ctrace.inspector.knowledge.version_differences import DEFERRED_CONSTANTS
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.owners import owner_of, user_frame
 from ctrace.inspector.source.source_names import argument_name, optimizer_name, user_name
-from ctrace.inspector.source.text import any_keywords, parsed
+from ctrace.inspector.source.text import any_keywords, nodes_of, parsed
 
 
 def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> FixedSize | None:
@@ -123,7 +123,7 @@ def _function_at(text: str, line: int) -> ast.AST | None:
     tree = parsed(text)
     found = [
         node
-        for node in (ast.walk(tree) if tree else ())
+        for node in nodes_of(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(found, key=lambda node: node.lineno, default=None)

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from ctrace.inspector.knowledge.counting import count, named
+from ctrace.inspector.knowledge.counting import count, first_of, named
 from tests.support.places import ROOT
 
 HAND_MADE = re.compile(r"""["'](?:s|es|ies)["'] if |else ["'](?:s|es|ies)["']""")
@@ -30,3 +30,8 @@ def test_nobody_else_makes_plurals(folder: str) -> None:
     files = [file for file in (ROOT / folder).rglob("*.py") if file.name != "counting.py"]
     found = {str(file): HAND_MADE.findall(ast.unparse(ast.parse(file.read_text()))) for file in files}
     assert {file: each for file, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize(("most", "text"), [(1, "a, …"), (2, "a, b"), (3, "a, b")])
+def test_the_first_names_show_that_there_are_more(most: int, text: str) -> None:
+    assert first_of(["a", "b"], most) == text

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.source.text import as_program, parsed, text_around
+from ctrace.inspector.source.text import as_program, nodes_of, parsed, text_around
 
 
 @pytest.mark.parametrize("text", ["def f(:", "x = \0", "(" * 1000 + ")" * 1000])
@@ -33,3 +33,8 @@ def test_a_line_stands_in_its_file_or_alone() -> None:
     frame = Frame("m.py", 7, "forward", "if x:")
     assert text_around({"m.py": "text"}, frame) == ("text", 7)
     assert text_around({"other.py": "text"}, frame) == ("if x:\n    pass", 1)
+
+
+def test_a_missing_tree_has_no_nodes() -> None:
+    assert list(nodes_of(parsed("def f(:"))) == []
+    assert len(list(nodes_of(parsed("x")))) == 4  # the module, its statement, the name and how it is used
