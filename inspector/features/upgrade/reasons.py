@@ -199,8 +199,8 @@ def _dumped(node: _Function) -> str:
     AssertionError` where 2.13 has `assert x` in most of torch/_inductor, which would be hundreds of functions to try.
     """
     is_text = ast.get_docstring(node, clean=False) is not None
-    copied = copy.deepcopy(ast.Module(node.body[is_text:], []))
-    return ast.dump(_Plain().visit(copied)) + ast.dump(node.args)
+    parts = copy.deepcopy((ast.Module(node.body[is_text:], []), node.args))
+    return "".join(ast.dump(_Plain().visit(each)) for each in parts)
 
 
 class _Plain(ast.NodeTransformer):

@@ -369,7 +369,7 @@ def test_assertions_and_annotations_are_no_difference(tmp_path: Path):
         ("before", "def f(x):\n    assert x, 'no'\n    y = x\n    return y\ndef g(x):\n    return x\n"),
         (
             "after",
-            "def f(x):\n    if not x:\n        raise AssertionError('no')\n    y: int = x\n    return y\n"
+            "def f(x: int):\n    if not x:\n        raise AssertionError('no')\n    y: int = x\n    return y\n"
             "def g(x):\n    if x:\n        raise ValueError\n    return x\n",
         ),
     ):
