@@ -39,8 +39,7 @@ from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.gate_model import EXITS, CheckedJob, CheckOutcome, GateFinding
 from ctrace.inspector.features.check.policy_model import Allow, Count
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.gate.gate_words import VERDICTS, lock_name, near, own_spot, policy_name, site_spot
-from ctrace.reports.json.printer import or_null
+from ctrace.reports.gate.gate_words import VERDICTS, near, own_spot, site_spot
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
@@ -52,14 +51,16 @@ def render_check_json(outcome: CheckOutcome) -> Document:
 
 
 def _data(outcome: CheckOutcome) -> dict[str, Any]:
+    policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
+    lock = near(outcome.lock.file, outcome) if outcome.lock.file else None
     return {
         "schema": SCHEMA,
         "verdict": VERDICTS[outcome.exit],
         "exit": int(outcome.exit),
         "inductor_guards": outcome.inductor_guards,
         "torch": outcome.torch or None,
-        "policy": policy_name(outcome),
-        "lock": lock_name(outcome),
+        "policy": policy,
+        "lock": lock,
         "jobs": [_job(one, outcome) for one in outcome.checked],
         "findings": [_finding(each, outcome) for each in outcome.findings],
         "notes": list(outcome.notes),
@@ -68,11 +69,11 @@ def _data(outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
-    not_lowered = counts = coverage = sites = None
-    if state := one.state:
-        not_lowered, coverage = state.not_lowered, state.coverage
-        counts = {str(count): state.counts.get(count) for count in Count}
-        sites = [_site(each, outcome) for each in state.sites]
+    state = one.state
+    not_lowered = state.not_lowered if state else None
+    counts = {str(count): state.counts.get(count) for count in Count} if state else None
+    coverage = state.coverage if state else None
+    sites = [_site(each, outcome) for each in state.sites] if state else None
     return {
         "model": one.job.model,
         "scenario": one.job.scenario,
@@ -96,18 +97,23 @@ def _job(one: CheckedJob, outcome: CheckOutcome) -> dict[str, Any]:
 
 def _finding(finding: GateFinding, outcome: CheckOutcome) -> dict[str, Any]:
     at = own_spot(finding, outcome)
+    file = at.file if at else None
+    line = at.line if at else None
+    count = str(finding.count) if finding.count else None
+    site = _site(finding.site, outcome) if finding.site else None
+    suggestion = _suggestion(finding.suggestion, outcome) if finding.suggestion else None
     return {
         "kind": str(finding.kind),
         "exit": int(EXITS[finding.kind]),
         "what": finding.what,
         "todo": finding.todo,
-        "count": or_null(finding.count, str),
+        "count": count,
         "was": finding.was,
         "now": finding.now,
-        "file": or_null(at, lambda spot: spot.file),
-        "line": or_null(at, lambda spot: spot.line),
-        "site": or_null(finding.site, lambda site: _site(site, outcome)),
-        "suggestion": or_null(finding.suggestion, lambda found: _suggestion(found, outcome)),
+        "file": file,
+        "line": line,
+        "site": site,
+        "suggestion": suggestion,
     }
 
 
@@ -140,6 +146,9 @@ def _replacement(each: Replacement, outcome: CheckOutcome) -> dict[str, Any]:
 
 def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
     at = site_spot(site, outcome)
+    file = at.file if at else None
+    line = at.line if at else None
+    columns = list(at.columns) if at and at.columns else None
     return {
         "kind": str(site.key.kind),
         "causes": list(site.key.causes),
@@ -147,9 +156,9 @@ def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
         "place": site.key.place,
         "text": site.key.text,
         "times": site.times,
-        "file": or_null(at, lambda spot: spot.file),
-        "line": or_null(at, lambda spot: spot.line),
-        "columns": or_null(at, lambda spot: or_null(spot.columns, list)),
+        "file": file,
+        "line": line,
+        "columns": columns,
         "source": site.source or None,
         "reason": site.reason,
         "fix": site.fix,
@@ -158,5 +167,5 @@ def _site(site: Site, outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def _allowed(site: Site, allow: Allow, outcome: CheckOutcome) -> dict[str, Any]:
-    expires = or_null(allow.expires, lambda day: day.isoformat())
+    expires = allow.expires.isoformat() if allow.expires else None
     return {"site": _site(site, outcome), "reason": allow.reason, "expires": expires, "line": allow.line or None}

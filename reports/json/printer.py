@@ -17,7 +17,7 @@ Names are fixed: new ones may come, old ones never change.
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,7 +25,6 @@ from ctrace.inspector.source.source_names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 
-_Known = TypeVar("_Known")
 SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
 ALL = "*"
@@ -38,13 +37,6 @@ class JsonField(Struct, frozen=True):
     name: str
     path: tuple[str, ...]
     form: str = ""
-
-
-def or_null(value: _Known | None, write: Callable[[_Known], Any]) -> Any:
-    """Return what JSON says of a value; None of one that is not there."""
-    if value is None:
-        return None
-    return write(value)
 
 
 @cache

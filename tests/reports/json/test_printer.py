@@ -9,7 +9,7 @@ import schemas
 import shapes
 from msgspec import Struct
 
-from ctrace.reports.json.printer import or_null, plain, render
+from ctrace.reports.json.printer import plain, render
 
 
 class Color(StrEnum):
@@ -116,7 +116,3 @@ def test_every_named_definition_is_used() -> None:
     for command in schemas.COMMANDS:
         used |= set(schemas.schema_of(command).get("$defs", {}))
     assert set(schemas.NAMED.values()) <= used
-
-
-def test_what_is_not_there_is_null() -> None:
-    assert [or_null(value, str) for value in (None, 0, 3)] == [None, "0", "3"]
