@@ -23,9 +23,8 @@ _BLOCK = re.compile(r"(<!-- upgrade: (?P<name>[^>]+) -->\n).*?(<!-- end of upgra
 def table_of(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the table."""
     models = [model for answer in answers for model in answer["models"]]
-    # A call that ended early names the models that it did not reach; another answer may have them.
-    compared = {_name(model) for model in models if model["error"] is None}
-    models = [model for model in models if model["error"] is None or _name(model) not in compared]
+    # A call that ended early names the models that it did not reach: nothing is known of them.
+    models = [model for model in models if model["error"] is None or model["error"]["phase"] != "interrupt"]
     counts: dict[tuple[str, str, str], dict[str, Counter[str]]] = {}
     for model in models:
         for each in model["changes"]:
@@ -37,13 +36,9 @@ def table_of(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield _row(*reason, "; ".join(_changed(changed)))
     if equal := [_name(model) for model in models if model["error"] is None and not model["changes"]]:
         yield _row("no change", "", "", ", ".join(equal))
-    failed: dict[str, dict[str, None]] = {}
     for model in models:
         if (error := model["error"]) is not None:
-            where = "" if error["phase"] == "interrupt" else f"{error['environment']}, "
-            failed.setdefault(f"not compared: {where}{error['message']}", {})[_name(model)] = None
-    for text, names in failed.items():
-        yield _row(text, "", "", ", ".join(names))
+            yield _row(f"not compared: {error['environment']}, {error['message']}", "", "", _name(model))
 
 
 def _name(model: dict[str, Any]) -> str:
