@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.places import ROOT
-from tests.support.warm import BUILDS, WarmServer
+from tests.support.warm import WarmServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,7 +55,7 @@ class Command:
         done = subprocess.run(
             [sys.executable, "-c", boot, *words],
             cwd=self.folder,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": self._caches(), **warm, **environment},
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **warm, **environment},
             pass_fds=() if self.server is None else self.server.inherited,
             input=stdin,
             capture_output=True,
@@ -68,7 +67,7 @@ class Command:
 
     def python(self, *words: str, timeout: float = 280, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run `python FILE WORD...` without `ctrace`, in the folder; with a server, it is a fork of it."""
-        variables = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": self._caches(), **environment}
+        variables = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **environment}
         if self.server is not None and (done := self.server.run(words, self.folder, variables, timeout)) is not None:
             return done
         return subprocess.run(
@@ -80,14 +79,6 @@ class Command:
             timeout=timeout,
             check=False,
         )
-
-    def _caches(self) -> str:
-        """Return torch's folder of caches for this test; in it is what each new process would build for 14 seconds."""
-        folder = self.folder / "cache"
-        if self.server is not None and not folder.exists():
-            ignored = shutil.ignore_patterns("locks")
-            shutil.copytree(BUILDS, folder, ignore=ignored)
-        return str(folder)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file into the folder."""

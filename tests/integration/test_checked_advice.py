@@ -182,7 +182,7 @@ def test_trials_draw_the_numbers_of_the_run(ctrace: Command, other: str):
 
 def drawn_in(ctrace: Command) -> list[list[str]]:
     """Explain the model; return what each process drew in each call, where an eager call draws what it is compared with."""
-    assert ctrace("explain", "net.py", "--backend", "eager", "--json").code == 0
+    assert ctrace("explain", "net.py", "--json").code == 0
     file = ctrace.folder / "drawn.txt"
     lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
     file.unlink()

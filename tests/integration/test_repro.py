@@ -149,8 +149,7 @@ def test_a_small_program_shows_the_same_finding(ctrace: Command, case: str):
     else:
         assert ran.returncode
     eager = "import torch\ntorch.compiler.set_stance('force_eager')\n"
-    ctrace.write("eager.py", eager + program)
-    assert ctrace.python("eager.py").returncode == 0
+    assert in_plain_python(ctrace.folder, eager + program).returncode == 0
 
 
 def test_a_finding_of_the_last_run_by_its_line(ctrace: Command):

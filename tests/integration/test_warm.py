@@ -69,36 +69,3 @@ def test_a_warm_capture_records_what_a_new_process_does(
     warm, new = recorded(ctrace, *options), recorded(Command(tmp_path / "new"), *options)
     assert warm["artifact ctrace_kernel"] > 1
     assert warm == new
-
-
-BRANCH = """
-import torch
-
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        if x.sum() > 0:
-            return x * 2
-        return x * 3
-
-
-model = Net()
-
-
-def inputs():
-    return (torch.randn(6, 4),)
-"""
-
-
-def test_each_trial_of_advice_is_a_fork(ctrace: Command) -> None:
-    """A new process takes 12 seconds for what a fork does in two."""
-    ctrace.write("net.py", BRANCH)
-    report = ctrace("explain", "net.py", "--json", CTRACE_TEST_ONLY_FORKS="1").report
-    assert report["problems"] == []
-    assert report["advice"][0]["checked"]
-
-
-def test_each_run_of_a_proof_is_a_fork(ctrace: Command) -> None:
-    ctrace.write("net.py", BRANCH)
-    ran = ctrace("fix", "net.py", "--no-build", "--only", "tensor_branch", "--json", CTRACE_TEST_ONLY_FORKS="1")
-    assert ran.report["repairs"][0]["proved"], ran.err

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
@@ -32,8 +32,6 @@ from ctrace.inspector.runs.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
-_ONLY_FORKS = "CTRACE_TEST_ONLY_FORKS"
-"""A variable with which a command fails where it would start a new process."""
 _LATE: tuple[str, ...] = (
     "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "GROUP_", "KINETO_LOG_LEVEL", "LINES", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
     "MASTER_", "NO_COLOR", "PYTEST_", "RANK", "ROLE_", "TERM", "TORCHELASTIC_", "WORLD_SIZE", "TORCHINDUCTOR_AUTOGRAD_",
@@ -44,12 +42,6 @@ _LOGS = ("TORCH_LOGS", "TORCH_TRACE")
 """Variables that `warm_server.py` applies to programs."""
 _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH")
 """Variables that `warm_server.py` applies where the server itself started without them."""
-_HASHING = "PYTHONHASHSEED"
-"""The order of sets of strings, which is that of all forks: as good as any for a command that does not set it."""
-_CACHES = "TORCHINDUCTOR_CACHE_DIR"
-BUILDS = Path(gettempdir()) / f"ctrace_tests_{os.getuid()}" / "builds"
-"""Where the server keeps what Inductor builds to learn what this CPU can do. Torch names each build after the compiler
-and its flags, and locks it, so all workers share them, and later sessions."""
 Completed = subprocess.CompletedProcess[str]
 CAPTURE = "ctrace.inspector.capture.child_main"
 _MEASURING = "ctrace.inspector.features.time.child.timing_main"
@@ -74,8 +66,7 @@ class WarmServer:
         command[at] = command[at].replace(call, f"import runpy; runpy.run_path({str(server)!r})['serve'](loaded)\n")
         self._process = subprocess.Popen(
             command,
-            # As measurements and proofs set them; read while torch is imported, and when Python starts.
-            env={**os.environ, "KINETO_LOG_LEVEL": "99", _HASHING: os.environ.get(_HASHING, "0"), _CACHES: str(BUILDS)},
+            env={**os.environ, "KINETO_LOG_LEVEL": "99"},  # as measurements set it; read while torch is imported
             stdin=subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
@@ -144,12 +135,14 @@ def use() -> None:
         return
     names = (
         "ctrace.inspector.runs.capture",
+        "ctrace.inspector.features.fix.repairs.trial_runs",
         "ctrace.inspector.features.time.measuring",
+        "ctrace.inspector.features.check.pool",
         "ctrace.inspector.runs.tasks",
         "ctrace.inspector.features.fix.reduction.reduction_trials",
     )
     modules = [cast(Any, import_module(name)) for name in names]
-    capture, measuring, tasks, trying = modules
+    capture, running, measuring, pool, tasks, trying = modules
     number, pid = map(int, variable.split())
     os.set_inheritable(number, False)
     server = _Client(socket.socket(fileno=number), _environment_of(pid))
@@ -170,33 +163,14 @@ def use() -> None:
             yield has_started
         child.has_terminal = had_terminal
 
+    def fork_server(environment: Mapping[str, str]) -> Any:
+        return server if server.suits(environment) else ForkServer(environment)
+
     capture.launch = launch_warm
     ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
-    _fork_from(server)
+    running.ForkServer = pool.ForkServer = fork_server
     measuring.ChildProcess = tasks.ChildProcess = _task_of(server)
     trying.started = _started_by(server, trying.started)
-    if os.environ.get(_ONLY_FORKS):
-        for name in ("ctrace.inspector.runs.child", "ctrace.inspector.runs.fork_client"):
-            cast(Any, import_module(name)).started = _refuse
-
-
-def _refuse(command: Sequence[str], *_words: Any, **_options: Any) -> Process:
-    raise RuntimeError(f"no fork but a new process: {command}")
-
-
-def _fork_from(server: "_Client") -> None:
-    """Let each `ForkServer` fork from the warm one, whatever module makes it, unless it has another Python.
-
-    A list of the modules that make one is soon too short: the trials of advice then take 12 seconds each.
-    """
-    fork_cold = ForkServer.fork
-
-    def fork(cold: ForkServer, request: CaptureRequest, *words: Any, **options: Any) -> Process | None:
-        if cold._interpreter is None and (forked := server.fork(request, *words, **options)) is not None:
-            return forked
-        return fork_cold(cold, request, *words, **options)
-
-    ForkServer.fork = fork  # type: ignore[method-assign,assignment]
 
 
 def _task_of(server: "_Client") -> type[ChildProcess]:
@@ -265,8 +239,6 @@ class _Client:
     def suits(self, environment: Mapping[str, str]) -> bool:
         """Whether torch would be imported the same way with these variables."""
         names = {*environment, *self._environment}
-        if _HASHING not in environment:
-            names.discard(_HASHING)
         changed = (name for name in names if environment.get(name) != self._environment.get(name))
         added = {each for each in _ADDED if each not in self._environment}
         return all(name.startswith(_LATE) or name in added for name in changed)
