@@ -11,7 +11,7 @@ may cost.
 
 Below the packages, what existed at the start is counted apart from each capability added since: every feature except
 those of `FIRST_FEATURES`, and what serves it alone elsewhere (see `capabilities`). What a capability added to modules
-that others use, too, cannot be told apart, and is counted as existing.
+that others use, too, cannot be separated, and is counted as existing.
 """
 
 import argparse

@@ -50,7 +50,7 @@ def put_back(source: TorchSource) -> None:
 
 
 def _import_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
-    """Give a module the names that it imported in the earlier release and no longer does: earlier code reads them."""
+    """Import into a module what it imported in the earlier release and no longer does: earlier code reads it."""
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for each in node.names:
