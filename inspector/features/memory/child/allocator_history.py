@@ -34,6 +34,10 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
 _BLOCK = 512
 _MOST_ENTRIES = 1_000_000
 """Of a step; the allocator forgets the oldest beyond (2.13, `max_entries`), and a peak of a part would be wrong."""
+COPIES = "copies of inputs for CUDA graphs"
+_RECORDS = "/torch/_inductor/cudagraph_trees.py"
+"""Records CUDA graphs; what it allocates itself, and no wrapper below it, are copies of inputs (2.13,
+`_allocate_and_copy_recording_inputs`)."""
 _BUFFER = re.compile(r"^\s*(?:(?P<made>\w+) = |.*\bout=(?P<out>\w+))")
 _CALL = re.compile(r"(?:^|= )\s*(?P<name>[\w.\[\]]+)\(")
 
@@ -49,8 +53,8 @@ class Allocation(Struct, frozen=True):
 class AllocatorPeak(Struct, frozen=True):
     """The moment of a step with the most memory."""
 
-    grown: int
-    """The bytes beyond those before the step."""
+    released: int
+    """The bytes that were allocated before the step, and freed in it before this moment."""
     alive: tuple[Allocation, ...]
 
 
@@ -74,13 +78,14 @@ def allocator_peak(trace: Sequence[Mapping[str, Any]]) -> AllocatorPeak | None:
         if now > most:
             most, until = now, index + 1
     alive: dict[int, Allocation] = {}
+    released = 0
     for entry in trace[:until]:
         if entry["action"] == "alloc":
             frames = tuple((each["filename"], each["line"], each["name"]) for each in entry.get("frames", ()))
             alive[entry["addr"]] = Allocation(_counted(entry["size"]), frames)
-        elif entry["action"] == "free_requested":
-            alive.pop(entry["addr"], None)
-    return AllocatorPeak(most, tuple(alive.values()))
+        elif entry["action"] == "free_requested" and alive.pop(entry["addr"], None) is None:
+            released += _counted(entry["size"])
+    return AllocatorPeak(released, tuple(alive.values()))
 
 
 def _change(entry: Mapping[str, Any]) -> int:
@@ -175,6 +180,8 @@ class AllocatorHistory:
                 twins = known.get((buffer.name, size), ()) if buffer.name else ()
                 twin = next((each for each in twins if origin in (each.origin, NOWHERE)), None)
                 return _like(twin, size) if twin is not None else _inside(size, origin, buffer.by)
+            if file.endswith(_RECORDS):
+                return TrackedStorage(size, "cuda", NOWHERE, COPIES, (), "", {"graph_pool"})
             if is_users(file):
                 twin = next(iter(known.get((file, line, size), ())), None)
                 return _like(twin, size) if twin is not None else _inside(size, CodeOrigin(file, line, function), "")

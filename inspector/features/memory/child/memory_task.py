@@ -42,7 +42,7 @@ from ctrace.inspector.facts.memory_facts import (
 from ctrace.inspector.facts.outcome import ENDED_WELL, Failure
 from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
-from ctrace.inspector.features.memory.child.allocator_history import AllocatorHistory
+from ctrace.inspector.features.memory.child.allocator_history import COPIES, AllocatorHistory
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
 from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
@@ -225,7 +225,6 @@ class SizeSearch:
 _EXPLAINED = 0.02
 """The share of a measured peak that may belong to no line."""
 _LIBRARIES = "kept by libraries"
-_COPIES = "copies of inputs for CUDA graphs"
 _LEFT_OUT = (
     "the rounding of the allocator",
     "workspaces that libraries allocate and free inside of one operator",
@@ -457,7 +456,7 @@ class _ModelMemory(_Memory):
         copies = [
             AliveMemory(
                 graph.copied_at(found.peak.part), "graph_pool", *graph.function, None, "", 1,
-                source_line(graph.function.file, graph.function.line), _COPIES,
+                source_line(graph.function.file, graph.function.line), COPIES,
             )
             for graph in self._graphs.graphs
             if graph.calls and graph.copied_at(found.peak.part)
@@ -484,7 +483,7 @@ class _ModelMemory(_Memory):
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
         is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
-        history = AllocatorHistory() if found.device == "cuda" and not is_recorded else None
+        history = AllocatorHistory() if found.device == "cuda" else None
         with nullcontext() if history is None else history.of_built_code():
             peak = self._compiled_peak(found.device, history)
         if eager is None or peak is None or found.eager_peak is None:
@@ -511,7 +510,8 @@ class _ModelMemory(_Memory):
         if unknown <= _EXPLAINED * peak.bytes or history.peak is None:
             return alive
         recorded = history.alive(self._before, self._ledger, self._calls.tracked.lines.is_users)
-        recorded = _with_libraries(recorded, peak.others)
+        # A recording first frees the workspaces of cuBLAS, which are nobody's tensors.
+        recorded = _with_libraries(recorded, max(peak.others - history.peak.released, 0))
         is_better = abs(peak.bytes - sum(each.bytes for each in recorded)) < unknown
         return recorded if is_better else alive
 
