@@ -162,7 +162,7 @@ class ModelObserver:
                     return
                 seed()
                 entry = Entry(name, index, is_scenario=is_asked)
-                began = time.monotonic()
+                began = time.thread_time()
                 seen = observe(
                     self._model,
                     call,
@@ -173,7 +173,7 @@ class ModelObserver:
                     backward=self._request.gradients and way.backward(),
                     rounding=self.rounding,
                 )
-                self._slowest = max(self._slowest, time.monotonic() - began)
+                self._slowest = max(self._slowest, time.thread_time() - began)
                 yield seen
 
     def _probes(self, pristine: Any) -> Iterator[SeenCall]:

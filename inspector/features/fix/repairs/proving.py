@@ -122,7 +122,7 @@ _ALIKE = re.compile(r"0x[0-9a-f]+|\d+")
 INDUCTOR = "inductor_equal"
 """The check that compiling with Inductor works, and that its results are those of eager."""
 PROBE_SECONDS = 120.0
-"""Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
+"""Processor time for the odd inputs of one observation; a target that needs more proves nothing."""
 
 
 class ChangeToProve(Struct, frozen=True):
