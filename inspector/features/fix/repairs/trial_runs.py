@@ -29,7 +29,7 @@ from ctrace.inspector.runs.target import ProgramTarget, Resolved
 _LEAST_SECONDS = 0.1
 """A run needs a time limit above zero; one that has so little only ends."""
 _WAITS = 5
-"""By the clock, a proof may take this many times the processor time of its odd inputs: other work may share the cores."""
+"""A proof may take this many times the processor time of its odd inputs by the clock: others may use the cores."""
 
 
 class InterruptedTrialError(Exception):
