@@ -106,8 +106,10 @@ def _counted(size: int) -> int:
 class AllocatorHistory:
     """Records what a GPU allocates, and knows the buffers of the code that was built meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
+        """Follow the GPU of this number."""
         self.peak: AllocatorPeak | None = None
+        self._index = index
         self._facts: dict[str, dict[str, BufferFact]] = {}
 
     @contextmanager
@@ -133,7 +135,7 @@ class AllocatorHistory:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record what the current GPU allocates in the block."""
+        """Record what the GPU allocates in the block."""
         import torch
 
         memory: Any = torch.cuda.memory
@@ -143,7 +145,7 @@ class AllocatorHistory:
             traces = memory._snapshot()["device_traces"]
         finally:
             memory._record_memory_history(None)
-        self.peak = allocator_peak(traces[torch.cuda.current_device()])
+        self.peak = allocator_peak(traces[self._index])
 
     def alive(
         self, before: Mapping[TrackedStorage, int], ledger: Ledger, is_users: Callable[[str], bool]
