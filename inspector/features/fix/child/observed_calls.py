@@ -304,7 +304,10 @@ def _named(subject: Any) -> Iterator[tuple[str, Any]]:
 
 def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
     """Run a backward pass from all outputs; return the gradients by name. None: no output has a gradient."""
-    return _collected(call, leaves_of(subject), _backward(outputs))
+    failed = _backward(outputs)
+    if failed is None:
+        return None  # before the state is searched, which takes as long as the call of a small model
+    return _collected(call, leaves_of(subject), failed)
 
 
 def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
