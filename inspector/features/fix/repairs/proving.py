@@ -123,6 +123,8 @@ INDUCTOR = "inductor_equal"
 """The check that compiling with Inductor works, and that its results are those of eager."""
 PROBE_SECONDS = 120.0
 """Processor time for the odd inputs of one observation; a target that needs more proves nothing."""
+_REFERENCES = 4
+"""How often a call is made whose values are references: as it is, in float64, and twice with random rounding."""
 
 
 class ChangeToProve(Struct, frozen=True):
@@ -367,7 +369,10 @@ class Prover:
         if set(change.conditions) <= set(self._conditions) and not folder:
             sides = tuple(each for each in before.sides if each.condition in change.conditions)
             return replace(before, sides=sides), None
-        watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
+        request = replace(self._request, conditions=change.conditions, values=folder)
+        if folder:
+            request = replace(request, seconds=PROBE_SECONDS * _REFERENCES)
+        watched = self._runner.observe(Trial(), request)
         if watched.left_out:
             return watched, ProofCheck("probes", False, watched.left_out)
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}
