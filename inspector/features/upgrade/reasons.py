@@ -263,6 +263,9 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
+MOST_PAIR_TRIALS = 6
+"""How many of them one pair of functions may take: the two, each alone, and without each."""
+_MOST_PARTNERS = 3
 MOST_FILE_TRIALS = 16
 """How many of them may look among the functions that share no word with a change, file by file."""
 MOST_TRIALS_OF_FILE = 8
@@ -317,6 +320,11 @@ def new_options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[D
             advice = f"{name} = {_shown(other)} keeps the old behavior"
             reason = Reason(ReasonKind.CONFIG, name, None, _shown(now), after.lines.get(name), note, advice)
             yield Difference(reason, TorchSetting(name, other))
+
+
+def partners_of(known: Iterable[Difference]) -> list[Difference]:
+    """Return functions of torch that explained changes of earlier models, to be put back together with another one."""
+    return [each for each in known if each.function is not None][:_MOST_PARTNERS]
 
 
 def earlier_function(found: TorchFunction, before: EnvironmentFacts, after: EnvironmentFacts) -> Difference:

@@ -25,6 +25,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     MOST_FUNCTION_TRIALS,
     MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
+    MOST_PAIR_TRIALS,
     MOST_TRIALS,
     MOST_TRIALS_OF_FILE,
     STAGE_FOLDERS,
@@ -42,6 +43,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     located_in_torch,
     mentioned_names,
     new_options,
+    partners_of,
     reason_of,
     remaining_reason,
     still_there,
@@ -242,6 +244,9 @@ class _ModelComparison:
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
             search.more({each.key for each in found}, new[:1], 1)
             search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+            for partner in partners_of(both.known):
+                # A change may be of two functions, and one that explained another model's may be the second one.
+                search.more({each.key for each in left()}, [partner, *functions[:1]], MOST_PAIR_TRIALS)
             start = search.trials
             for group in likely_files(left(), differing):
                 most = min(MOST_TRIALS_OF_FILE, MOST_FILE_TRIALS - (search.trials - start))
