@@ -266,6 +266,7 @@ MOST_FUNCTION_TRIALS = 8
 MOST_PAIR_TRIALS = 6
 """How many of them one pair of functions may take: the two, each alone, and without each."""
 _MOST_PARTNERS = 3
+"""Each costs a run where it explains nothing."""
 MOST_FILE_TRIALS = 16
 """How many of them may look among the functions that share no word with a change, file by file."""
 MOST_TRIALS_OF_FILE = 8
@@ -273,8 +274,11 @@ MOST_TRIALS_OF_FILE = 8
 MOST_KNOWN_TRIALS = 8
 """How many of them may look among what explained changes of earlier models."""
 _MOST_FUNCTIONS = 8
+"""The likeliest functions that are tried, by the words that they share with a change."""
 _MOST_FILES = 4000
+"""Files of a package that are compared: transformers has nearly 3,000."""
 _LONGEST = 200
+"""Characters of a line of code that a reason shows."""
 _OF_TORCH = re.compile(r"torch|torchgen|functorch|triton|pytorch-triton|nvidia-.*|cuda-.*|intel-.*|mkl|tbb")
 """Packages that are torch, or that each torch brings along."""
 _OURS = frozenset(("ctrace", "msgspec", "libcst", "pip", "setuptools", "wheel", "uv"))

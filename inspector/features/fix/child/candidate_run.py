@@ -25,6 +25,7 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.run_events import Ended
 
 _RAISED = 1
+"""The exit code of Python after an exception."""
 
 
 def run(request: dict[str, Any]) -> int:

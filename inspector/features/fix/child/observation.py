@@ -238,6 +238,7 @@ def _options(way: Way) -> str:
 _MOST_CALLS = 30
 """Observed calls of one function; a program may make thousands."""
 _MOST_SUBJECTS = 6
+"""Functions of a program whose first call is repeated with odd inputs; each takes some hundred calls."""
 
 
 class _First(Struct, frozen=True):

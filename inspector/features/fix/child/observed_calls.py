@@ -32,6 +32,7 @@ from ctrace.inspector.features.fix.child.observed_effects import noting_effects,
 from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, leaves_of
 
 _NOISY = 2
+"""Runs with random rounding: with one alone, a rounding that happens to be exact would leave no room."""
 _MOST_STATES = 16
 """States whose references are kept for calls that begin with an equal one: each holds a fact for every item."""
 Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
@@ -147,6 +148,7 @@ def _judged(one: Any, other: Any, exact: list[Any], every: list[Any]) -> str:
 
 Running = Callable[[], AbstractContextManager[Any]]
 _GRADIENT_STEP = 0.37
+"""Makes seven different weights, so that a swapped or dropped gradient changes the sum."""
 _MOST_STORED = 16
 """Tensors in the state from which a backward pass starts."""
 

@@ -56,7 +56,9 @@ _SHORTEST = "model in bfloat16"
 _OTHER_VALUES = ("negated", "positive", "small", "shifted up", "one value", "random 1", "random 2", "random 3")
 """Inputs beside tensors of float64: of one product, about two in five are rounded otherwise in float32."""
 _LEAST_SECONDS = 5.0
+"""A probe may take this long, however short the scenarios: a first call may import something."""
 _LEAST_SECONDS_COMPILED = 60.0
+"""A compiled probe is compiled first."""
 _TIMES_AS_LONG = 20.0
 """A probe may take this many times the slowest scenario; some make sizes or loops larger."""
 _AGAIN = 3.0
@@ -64,6 +66,8 @@ _AGAIN = 3.0
 _WAITS = 5.0
 """By the clock, a call may take this many times its processor time: it may wait, and a busy machine is no reason."""
 _MOST_UNENDED = 4
+"""Probes that may run into the limit before a subject is left: a loop that does not end with one odd input seldom
+ends with others."""
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
 _MOST_CROSSED = 66
@@ -73,8 +77,11 @@ _REDRAWN = range(1, 4)
 _SEARCHED = range(4, 36)
 """More of them, for a side that no call has reached yet: one that is drawn once in ten is then missed once in 30."""
 _TIMED_SECONDS = 0.04
+"""Calls are repeated for so long, in seconds: the fastest of many short ones is no accident."""
 _LEAST_TIMED = 5
+"""Calls that are timed at least, however long one takes."""
 _MOST_TIMED = 6
+"""Inputs with which a call is timed: the scenarios, and one for each side of a condition."""
 _EXTREMES = ("small", "large")
 """Inputs for which a loop may end at once that goes on for long with a scenario's: a loop of a fixed number of rounds
 makes all of them."""
@@ -349,6 +356,7 @@ def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> 
 
 
 _REPEAT_SECONDS = 1.0
+"""How often a limit that was missed or caught is looked at again."""
 
 
 class CallTooLongError(BaseException):

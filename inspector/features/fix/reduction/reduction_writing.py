@@ -7,6 +7,7 @@ from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.features.fix.reduction.finding import Sought
 
 _LONGEST = 96
+"""Characters of a comment, which stands after two columns of indentation."""
 _ARROWS = {
     Finding.BREAK: "graph break",
     Finding.RECOMPILE: "recompiled",

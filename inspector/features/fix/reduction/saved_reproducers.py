@@ -43,6 +43,7 @@ class Reproducer(Struct, frozen=True):
 FOLDER = "repros"
 _ID = re.compile(r"[\w-]{1,100}")
 _LONGEST = 100_000
+"""Bytes of a saved program: larger files are none of ours."""
 
 
 def save(root: Path, made: Reproducer) -> None:

@@ -18,6 +18,7 @@ from ctrace.inspector.source.attribute_writes import FUNCTIONS, is_none, is_self
 _DEEPEST = 3
 """Names that are followed back to the attributes that they were computed from."""
 _MOST_OF_CALLERS = 4
+"""Attributes that are tried; each doubles the values of a probe."""
 _KEEPING_DTYPE = frozenset(("as_tensor", "asarray", "from_numpy", "tensor"))
 """Functions that make a tensor of what they get, in its dtype."""
 

@@ -61,6 +61,7 @@ _SUBCLASS = ", subclass"
 _NO_COPY = "implementation of __deepcopy__()"
 """Part of torch's message for a subclass without `new_empty` (_tensor.py, 2.13)."""
 _LONG = 120
+"""Characters of a value that a difference shows."""
 
 
 class CallDifference(Struct, frozen=True):

@@ -20,11 +20,14 @@ from ctrace.inspector.source.attribute_writes import family, writes
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _MOST_CONSTANTS = 6
+"""Numbers of the code around which sizes and values are tried; each costs several calls."""
 _MOST_FURTHER = 10
 """Numbers that stand in no comparison decide less often, so each gets fewer probes (child/probes.py)."""
 _LARGEST = 1 << 31
 _MOST_TEXTS = 4
+"""Strings of the code that are passed for options."""
 _MOST_ATTRIBUTES = 8
+"""Attributes that are set to other values."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _COPIES = frozenset(("deepcopy", "copy"))

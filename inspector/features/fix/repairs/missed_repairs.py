@@ -8,6 +8,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.missed_fusions import alike, not_fused
 
 _MOST = 10
+"""Pairs of kernels for which a repair is looked for, the largest first."""
 
 
 class MissedFinding(Struct, frozen=True):

@@ -59,6 +59,7 @@ _OF_VALUES = (
 _MOST_RAISING = 3
 """Probes that raise and are also compiled: their state is compared."""
 _SAME_COVERAGE = 0.5
+"""Percentage points that the share of compiled operations may fall: a removed operation shifts it a little."""
 _SLOWER = 1.5
 """Eager calls that take more times as long are left to the author."""
 _NOTICED, _MUCH_SLOWER = 1e-4, 3.0

@@ -32,6 +32,7 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
 )
 
 _BLOCK = 512
+"""Bytes of the smallest block of the allocator, `kMinBlockSize`."""
 _MOST_ENTRIES = 1_000_000
 """Of a step; the allocator forgets the oldest beyond (2.13, `max_entries`), and a peak of a part would be wrong."""
 COPIES = "copies of inputs for CUDA graphs"

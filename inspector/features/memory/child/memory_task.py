@@ -111,6 +111,7 @@ def as_rank(options: Options, when: When, *, is_program: bool) -> Iterator[RankR
 
 _MOST_SIZE = 1 << 24
 _FAR = 64
+"""Sizes apart, below which the line through two points finds the limit in a run or two."""
 
 
 def sized(call: Call, what: str, size: int) -> Call:
