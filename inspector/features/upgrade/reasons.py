@@ -88,8 +88,8 @@ def differing_functions(
         if len(trees) == 1:
             continue
         one, other = (dict(_defined(each, "")) for each in trees)
-        # What the earlier module imports at its top comes with the earlier code (`earlier_functions.put_back`).
-        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0])}
+        # What the earlier module imports or defines at its top comes with the code (`earlier_functions.put_back`).
+        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0]), *_helpers(trees[0])}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
             # The quick comparison first: most functions are equal as they are.
@@ -175,6 +175,11 @@ def _bound(tree: ast.Module) -> Iterator[str]:
             case _:
                 pass
         todo += ast.iter_child_nodes(node)
+
+
+def _helpers(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of plain functions at the top of a module."""
+    yield from (each.name for each in tree.body if isinstance(each, ast.FunctionDef) and not each.decorator_list)
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

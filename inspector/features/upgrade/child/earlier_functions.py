@@ -32,7 +32,7 @@ def put_back(source: TorchSource) -> None:
     file = str(module.__file__)
     tree = ast.parse(Path(source.path).read_bytes(), file)
     codes = dict(_codes(compile(tree, file, "exec")))
-    _import_missing(tree, module, file)
+    _add_missing(tree, module, file)
     functions: dict[str, list[FunctionType]] = {}
     gc.unfreeze()  # in a fork, all that was imported before it is frozen, and not among the objects
     for each in gc.get_objects():
@@ -49,15 +49,25 @@ def put_back(source: TorchSource) -> None:
                     _replaced(each, codes[nested])
 
 
-def _import_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
-    """Import into a module what it imported in the earlier release and no longer does: earlier code reads it."""
+def _add_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
+    """Add to a module what its top had in the earlier release and no longer has, since earlier code reads it.
+
+    That are imports and plain functions, such as a helper that another one has replaced.
+    """
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for each in node.names:
                 if (each.asname or each.name.partition(".")[0]) not in vars(module):
                     one = ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), "names": [each]}), node)
                     with suppress(ImportError):  # gone from torch: code that needs it raises NameError in the trial
-                        exec(compile(ast.Module([one], []), file, "exec"), vars(module))
+                        _run(one, module, file)
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in vars(module):
+            with suppress(NameError):  # a default or an annotation of a type that is gone, likewise
+                _run(node, module, file)
+
+
+def _run(node: ast.stmt, module: ModuleType, file: str) -> None:
+    exec(compile(ast.Module([node], []), file, "exec"), vars(module))
 
 
 def _replaced(function: FunctionType, code: CodeType) -> bool:

@@ -77,6 +77,15 @@ def test_functions_get_the_earlier_code_and_stay_the_same_objects(later: ModuleT
     assert (held(1), later.Pass().apply(1), later.made(1), later.maker(5)(1)) == (2, 2, 12, 7)
 
 
+def test_a_helper_that_is_gone_comes_with_the_code(later: ModuleType, tmp_path: Path):
+    """As `decltype_promoted` of Inductor's C++, which `arith_promoted` has replaced in 2.14."""
+    helper = "\n\ndef promoted(x):\n    return x - 1\n"
+    text = EARLIER.replace("def plain(x):\n    return x + 1", "def plain(x):\n    return promoted(x)")
+    (tmp_path / "earlier.py").write_text(text + helper)
+    put_back(source(tmp_path, "plain"))
+    assert later.TABLE[0](5) == 4
+
+
 def test_a_proxy_whose_object_is_gone_is_passed_over(later: ModuleType, tmp_path: Path):
     gone = [weakref.proxy(later.Pass())]
     put_back(source(tmp_path, "plain"))
