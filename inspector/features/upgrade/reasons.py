@@ -572,7 +572,15 @@ class ReasonSearch:
         other.is_complete, other.is_cut = self.is_complete, self.is_cut
         return other
 
-    def more(self, keys: Collection[Key], differences: Sequence[Difference], most: int, *, alone: bool = False) -> None:
+    def more(
+        self,
+        keys: Collection[Key],
+        differences: Sequence[Difference],
+        most: int,
+        *,
+        alone: bool = False,
+        works: bool = False,
+    ) -> None:
         """Search on, in a few runs, among differences whose effect the search can do without.
 
         Args:
@@ -581,11 +589,16 @@ class ReasonSearch:
             most: How many runs to make.
             alone: Whether a run says something only if nothing else changes in it: to turn over a switch is not to put
                 it back, and may hide a change behind another one.
+            works: Whether a run says something only if as much compiles in it: earlier code may not work with the rest
+                of the later release, and a change is gone, too, where nothing is compiled any more.
         """
 
         def changes_with(among: tuple[Difference, ...]) -> set[Key] | None:
             left = self._changes_with(among)
-            if alone and left is not None and left - self._seen:
+            if left is None:
+                return None
+            new = left - self._seen
+            if (alone and new) or (works and any(key[0] in _LESS_COMPILED for key in new)):
                 return None
             return left
 
@@ -656,6 +669,8 @@ def still_there(changes: Collection[Key], found: set[Key]) -> set[Key]:
     return found | {key for key in changes if key[:3:2] in places}
 
 
+_LESS_COMPILED = frozenset(("verdict", "break", "skip", "coverage", "eager"))
+"""Kinds of changes that show that code put back does not work."""
 _ALONE = "put back alone, the change is gone"
 
 

@@ -237,7 +237,9 @@ class _ModelComparison:
         if keys := {each.key for each in left()}:
             search.more(keys, [each for each in both.known if each in options], MOST_KNOWN_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
-            search.more(keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS)
+            search.more(
+                keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS, works=True
+            )
         called = runs.called() if left() else {}
         if called and (keys := {each.key for each in left()}):
             # An option that only the later torch has can matter only where called code names it.
@@ -250,18 +252,18 @@ class _ModelComparison:
             functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, differing)]
             new = [each for each in functions if each not in both.known]
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
-            search.more({each.key for each in found}, new[:1], 1)
-            search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+            search.more({each.key for each in found}, new[:1], 1, works=True)
+            search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS, works=True)
             for partner in partners_of(both.known):
                 # A change may be of two functions, and one that explained another model's may be the second one.
-                search.more({each.key for each in left()}, [partner, *functions[:1]], MOST_PAIR_TRIALS)
+                search.more({each.key for each in left()}, [partner, *functions[:1]], MOST_PAIR_TRIALS, works=True)
             start = search.trials
             for group in likely_files(left(), differing):
                 most = min(MOST_TRIALS_OF_FILE, MOST_FILE_TRIALS - (search.trials - start))
                 keys = {each.key for each in left()}
                 if not keys or most <= 0:
                     break
-                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most)
+                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most, works=True)
 
     def _worse(self, change: UpgradeChange) -> bool | None:
         return worse(change, self._moved)

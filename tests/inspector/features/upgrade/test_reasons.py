@@ -289,6 +289,14 @@ def test_a_switch_turned_over_says_nothing_if_something_else_changes():
     assert found(search) == {KEYS[0]: {"switch"}}
 
 
+@pytest.mark.parametrize(("kind", "counts"), [("break", False), ("skip", False), ("guard", True), ("kernel", True)])
+def test_a_function_whose_earlier_code_breaks_graphs_explains_nothing(kind: str, counts: bool):
+    """Where nothing is compiled any more, every guard is gone."""
+    search = ReasonSearch(lambda _among: {(kind, "added", "net.py:9", "new")}, 100)
+    search.more(KEYS[:1], [option("function")], 8, works=True)
+    assert bool(search.explained) is counts
+
+
 def test_a_function_of_torch_is_named_with_both_places(tmp_path: Path):
     before, after = facts(tmp_path / "a", SOURCE, "1.0"), facts(tmp_path / "b", SOURCE, "1.0", torch="2.15.0")
     found = earlier_function(TorchFunction("_inductor/graph.py", "Graph.run", 3, 5), before, after)
