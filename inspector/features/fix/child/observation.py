@@ -180,7 +180,7 @@ class ModelObserver:
         probing = Probing(self._request, self._watch, self.rounding, self._slowest)
         for name, way in self._probed_ways():
             yield from probing.run(name, partial(self._fresh, pristine, way), way)
-        self._probed += probing.run_names
+        self._probed += probing.ended_names()
         self.left_out = probing.left_out
         if pristine is not None and not self._request.compiled:
             asked = {each: way for each, way in self._ways.items() if way.kind is not ScenarioKind.PROVOKED}
@@ -297,7 +297,7 @@ class ProgramObserver:
         return Observed(
             tuple(self._entries),
             self._watch.result(),
-            tuple(probing.run_names),
+            tuple(probing.ended_names()),
             left_out=probing.left_out,
             times=tuple(times),
         )

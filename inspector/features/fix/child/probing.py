@@ -100,7 +100,8 @@ class Probing:
         self._limit = max(least, _TIMES_AS_LONG * slowest)
         if request.probes is not None and not request.compiled:
             self._limit *= _AGAIN
-        self._unended = 0
+        self.unended: set[str] = set()
+        """The calls that were ended: they show nothing, and would take three times as long in each later run."""
         self._followed = 0
         self._watch = watch
         self._rounding = rounding
@@ -112,6 +113,10 @@ class Probing:
         self.run_names: list[str] = []
         self.left_out = ""
         self._outside = Outside(request.values)
+
+    def ended_names(self) -> list[str]:
+        """Return the probes that a later run repeats."""
+        return [each for each in self.run_names if each not in self.unended]
 
     def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[SeenCall]:
         """Call a fresh subject once for each probe."""
@@ -134,8 +139,8 @@ class Probing:
             if self._outside.deed:
                 self.left_out = f"a call with odd inputs would {self._outside.deed}"
                 return
-            if self._unended >= _MOST_UNENDED and asked is None:
-                self.left_out = f"{self._unended} calls with odd inputs did not end within {self._limit:g} s"
+            if len(self.unended) >= _MOST_UNENDED and asked is None:
+                self.left_out = f"{len(self.unended)} calls with odd inputs did not end within {self._limit:g} s"
                 return
         if asked is None:
             yield from self._other_sides(subject_name, fresh, way)
@@ -266,7 +271,7 @@ class Probing:
                     notes_needed=name.rpartition(", ")[2].partition(ON)[0] == NEEDED,
                 )
         except CallTooLongError:
-            self._unended += 1
+            self.unended.add(name)
             return SeenCall(Entry(name, unended=self._limit))
 
     # Times

@@ -96,7 +96,7 @@ def differences(
         other = later.pop((one.name, one.call), None)
         if other is not None and (gradients or PENALTY not in one.name):
             found += _of_entry(one, other, rounded=rounded, gradients=gradients)
-        elif other is None and not (one.call and one.name in raising):
+        elif other is None and not one.unended and not (one.call and one.name in raising):
             found.append(CallDifference(one.name, one.call, "raised", "this call is missing"))
     new = ((name, call) for name, call in later if not (call and name in raising))
     found += [CallDifference(name, call, "raised", "this call is new") for name, call in new]
