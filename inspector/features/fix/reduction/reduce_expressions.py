@@ -6,8 +6,7 @@ Make numbers and strings smaller: sizes, counts, names.
 import ast
 from collections.abc import Callable, Iterator
 
-from ctrace.inspector.features.fix.reduction.reduce_nodes import numbered, on, replacing
-from ctrace.inspector.features.fix.reduction.reduced_program import Edit, is_pinned
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, is_pinned, numbered, on, replacing
 
 
 def simplify(tree: ast.Module) -> Iterator[Edit]:

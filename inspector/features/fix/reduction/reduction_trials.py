@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.fix.reduction import dead_code, inlining, reduce_expressions, reduce_statements
+from ctrace.inspector.features.fix.reduction import inlining, reduce_expressions, reduce_statements
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
 from ctrace.inspector.files.scratch import delete, new_scratch_folder
 from ctrace.inspector.files.writing import write_text
@@ -209,18 +209,18 @@ class Reducer:
 
     def _round(self) -> None:
         self._all_or_each(reduce_statements.strip)
-        self._each(dead_code.unused)
+        self._each(reduce_statements.unused)
         self._drop_statements()
-        self._each(dead_code.unused)
+        self._each(reduce_statements.unused)
         self._each(reduce_statements.unwrap)
         self._each(inlining.inline)
-        self._each(dead_code.unused)
+        self._each(reduce_statements.unused)
         self._drop_statements()
         self._each(inlining.drop)
         self._each(reduce_expressions.simplify)
         self._each(reduce_expressions.shrink)
         self._each(inlining.inline)
-        self._each(dead_code.unused)
+        self._each(reduce_statements.unused)
 
     # Kinds of passes
 

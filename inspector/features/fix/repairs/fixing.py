@@ -26,11 +26,17 @@ from ctrace.inspector.features.fix.repairs.finding_differences import (
     scene_of,
 )
 from ctrace.inspector.features.fix.repairs.mining import mined, runs_hooks
-from ctrace.inspector.features.fix.repairs.missed_repairs import missed_findings
 from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
 from ctrace.inspector.features.fix.repairs.proving import INDUCTOR, Attempt, ChangeToProve, Prover, refused, trial_with
-from ctrace.inspector.features.fix.repairs.repair_result import Combined, CombinedStep, Fixes, ProofOutcome, TriedRepair
+from ctrace.inspector.features.fix.repairs.repair_result import (
+    Combined,
+    CombinedStep,
+    Fixes,
+    ProofOutcome,
+    TriedRepair,
+    missed_findings,
+)
 from ctrace.inspector.features.fix.repairs.repair_texts import changed_lines, merged_files, patch_of
 from ctrace.inspector.features.fix.repairs.trial_runs import (
     FailedTrialError,
