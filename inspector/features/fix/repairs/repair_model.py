@@ -16,14 +16,8 @@ class RepairPlace(Struct, frozen=True):
     """Text of the whole file."""
     line: int
     """The user's line of the finding, 1-based."""
-    end_line: int | None
     function: str
     """Qualified name of the function, or ""."""
-    kind: str
-    """Kind of the root cause, or of the finding."""
-    gb_id: str
-    reason: str
-    """torch's own text."""
     names: tuple[str, ...] = ()
     """Attributes and variables that the finding names."""
 
