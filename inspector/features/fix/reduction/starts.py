@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.features.fix.reduction.finding import DIFFERS, Sought
-from ctrace.inspector.features.fix.reduction.mentions import without_all
-from ctrace.inspector.features.fix.reduction.reduce_statements import drop_unused
+from ctrace.inspector.features.fix.reduction.reduce_statements import drop_unused, without_all
 from ctrace.inspector.features.fix.reduction.reduced_program import (
     Program,
     blocks,

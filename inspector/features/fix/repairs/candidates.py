@@ -15,8 +15,7 @@ from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.features.fix.repairs.neighbor_files import read_neighbors
 from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
-from ctrace.inspector.features.fix.repairs.setting import Setting
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Setting, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.source.open_questions import open_questions
