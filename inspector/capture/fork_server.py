@@ -45,6 +45,7 @@ _MODULES = (
 # Ours: a request has paths and options. `recv_fds` needs a bound of both.
 _MOST_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 16
+"""Descriptors in one message; a request has a few streams and pipes."""
 _NOT_FLUSHED = 120
 """Python's exit code if it cannot write its last output (Python/pylifecycle.c, 3.11)."""
 _HIGH = 200

@@ -31,6 +31,7 @@ from ctrace.inspector.runs.capture_request import Options
 CALLS = 2
 """The second call shows what recompiles although nothing changed."""
 _TIMED = 3
+"""Calls that are timed once nothing is compiled any more: the fastest of three is no outlier."""
 _LEFT_OUT = "the request left the comparison with eager out"
 _NO_VALUES = "without weights, there are no values to compare"
 

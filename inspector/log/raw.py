@@ -125,6 +125,7 @@ MOST_PROBLEMS = 1_000
 # The names come from the log: beyond these, and beyond `_LONGEST` letters, they would cost memory and say nothing.
 _MOST_KINDS = 1_000
 _LONGEST = 300
+"""Letters of the name of a kind."""
 _OTHERS = "others"
 
 

@@ -34,6 +34,7 @@ _NEW_LISTENER, _SPEC_ALLOW, _WAIT_KILLABLE = 1 << 3, 1 << 2, 1 << 5  # SECCOMP_F
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104  # SECCOMP_IOCTL_NOTIF_*
 _SYNC_WAKE_UP = 1  # SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, since 6.6: almost halves the time of a notification
 _CONTINUE = 1
+"""`SECCOMP_USER_NOTIF_FLAG_CONTINUE` of Linux: let the call go on."""
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000  # SECCOMP_RET_*
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06  # linux/bpf_common.h
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16  # struct seccomp_data
@@ -54,6 +55,7 @@ _UNSTEADY = ("/proc/", "/dev/fd", "/dev/std", "/dev/pts", "/dev/tty")
 """What lies here depends on the process that asks."""
 _INTERNET = {2: "the internet", 10: "the internet"}  # AF_INET, AF_INET6
 _UNIX = 1
+"""`AF_UNIX` of Linux."""
 _NAME_SERVICES = ("/nscd/", "/systemd/", "/dev/log")
 """Sockets that the C library asks for users and hosts, or writes its log to."""
 

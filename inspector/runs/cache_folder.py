@@ -71,6 +71,7 @@ def cache_environment(kind: str | None, folder: str) -> dict[str, str | None]:
 
 _KEYS = "keys.json"
 _SCHEMA = 1
+"""Raised when the file's fields change: an older file is then read as none."""
 _COMPARED = ("aot_autograd", "fx_graph")
 """Caches whose keys have components."""
 _MOST_KEYS = 64

@@ -83,6 +83,7 @@ def _quoted(text: str) -> Iterator[Place]:
 
 _T = TypeVar("_T")
 _LONG = 600
+"""Characters of a message: one line of a screen, not the tensors that some errors print."""
 
 
 def answer(kind: type[_T], work: Callable[[_T], Struct]) -> None:

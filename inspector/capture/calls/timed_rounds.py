@@ -71,9 +71,11 @@ _BLOCK_SECONDS = {"cpu": 0.002, "gpu": 0.01}
 """Minimum length of a block: far longer than the clock's resolution and the wait for a GPU. On a CPU, blocks are short,
 so that another process that takes the core for some milliseconds disturbs fewer of them."""
 _MOST_IN_BLOCK = 5000
+"""Calls of a block: below a microsecond each, more calls would not time a call better."""
 _ROUND_SECONDS = 0.04
 """Total length of one side's blocks in a round, if calls are short."""
 _MOST_BLOCKS = 16
+"""Blocks of a round, so that a drift of the clock shows between rounds and not inside of one."""
 _LONGEST = 30.0
 """After this many seconds, a part gets only the rounds that a confidence interval needs (`_LEAST`)."""
 _MOST_UNCLEAN = 10

@@ -275,6 +275,7 @@ _SAME_STEP = "results of an earlier graph of the same step are alive, and torch 
 # Chosen, as is the next one: the log keeps what a screen can show, and torch's reasons may quote a whole stack.
 _MOST_SIZES = 400
 _MOST_REASON = 2000
+"""Characters of torch's reason, which may list every input."""
 
 
 class CudaGraphCalls:

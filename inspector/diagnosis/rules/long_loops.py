@@ -19,7 +19,9 @@ from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import nodes_of, parsed
 
 _LONG = 16
+"""Rounds below which an unrolled loop costs little to compile."""
 _MANY_OPS = 100
+"""Operations below which an unrolled loop costs little to compile, whatever its rounds."""
 _SHARE = 0.5
 """From so many passes, ops, and so large a share of its graph on, a loop is named: compile time grows with each op."""
 _IN_TORCH = "/torch/nn/"

@@ -24,6 +24,7 @@ _MODULE = "ctrace.inspector.features.accuracy.child.door"
 # Chosen: two minutes for the start and for small models, and a quarter of an hour at most.
 _LEAST_SECONDS = 120.0
 _MOST_SECONDS = 900.0
+"""A comparison takes a few times as long as the run; a quarter of an hour is more than anyone waits unasked."""
 _TIMES_AS_LONG = 6
 """A comparison may take this many times as long as the run: each part of a graph is compiled by itself."""
 

@@ -140,6 +140,7 @@ def _number(value: object, what: str, least: int) -> int:
 
 NAME = "ctrace.lock"
 _FORMAT = 1
+"""Raised when the file's layout changes, so that an older ctrace refuses it rather than misreads it."""
 _HEADER = (
     f"# {NAME} {_FORMAT}: what torch.compile left out of each model, by torch version; ctrace check allows no more.",
     "# Written by ctrace check --update; with --only-improve, nothing in it gets looser.",

@@ -106,6 +106,7 @@ def _gb(node: YamlNode) -> str:
 
 NAMES = ("ctrace.yaml", "ctrace.yml")
 _VERSION = 1
+"""Raised when a key changes its meaning, so that an older ctrace refuses the file."""
 _KEYS = (
     "version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards", "accuracy",
     "memory",

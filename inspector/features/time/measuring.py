@@ -369,6 +369,7 @@ _ROUNDS = 9
 # Chosen: twice the compile time of the run and a minute for the start, but never more than five minutes.
 _LEAST_SECONDS = 60.0
 _MOST_SECONDS = 300.0
+"""The longest that a measurement may take unasked."""
 
 
 def with_speed(

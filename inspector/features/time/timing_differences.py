@@ -15,6 +15,7 @@ from ctrace.inspector.knowledge.counting import count
 # Chosen, as is the next one: a reason is one sentence.
 _SHOWN_KERNELS = 3
 _LONG_NAME = 60
+"""Characters of a kernel's name in a table; names of templates have hundreds."""
 _SMALL = 0.02
 """Omit differences below this share of the gap between two calls."""
 

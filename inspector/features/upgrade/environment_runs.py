@@ -41,9 +41,11 @@ _ADDED = {"PYTHONDONTWRITEBYTECODE": "1"}
 """The environment is the user's."""
 _CHILD = "ctrace.inspector.features.upgrade.child"
 _ENVIRONMENT_SECONDS = 300.0
+"""Looking at an environment imports its torch, which takes a minute where no file is cached."""
 _TOLERANCES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4}
 """By how much of its norm a result may differ between two correct ways to round it; half precision has 8 to 11 bits."""
 _HALF = 0.03
+"""The relative difference within which results of two releases count as equal in half precision."""
 
 
 class ModelRun(Struct, frozen=True):
@@ -234,15 +236,19 @@ def _is_finite(number: complex) -> bool:
 
 
 _COST_FACTOR = 2.0
+"""Guards that cost less than twice as much are within what two runs differ by."""
 _COST_MICROSECONDS = 10.0
 """Guards count as slower or faster by this factor and this much: a busy machine changes the cost of cheap ones."""
 
 
-def guard_cost_changes(before: "Session", after: "Session") -> Iterator[UpgradeChange]:
-    """Yield the measured cost of all guards of a call, if it differs by far."""
-    was, now = _guard_cost(before), _guard_cost(after)
-    if was is None or now is None:
-        return
+def guard_cost_changes(before: Sequence["Session"], after: Sequence["Session"]) -> Iterator[UpgradeChange]:
+    """Yield the measured cost of all guards of a call, if it differs by far; of several runs, the least cost counts."""
+    was, now = ([cost for each in runs if (cost := _guard_cost(each)) is not None] for runs in (before, after))
+    if was and now:
+        yield from _cost_changes(min(was), min(now))
+
+
+def _cost_changes(was: float, now: float) -> Iterator[UpgradeChange]:
     low, high = sorted((was, now))
     if high - low > _COST_MICROSECONDS and high > _COST_FACTOR * low:
         yield UpgradeChange("guard cost", "changed", "run", f"{was:.1f} us", f"{now:.1f} us")

@@ -99,6 +99,7 @@ _PACKAGES = "site-packages"
 _TEMPORARY = "tmp"
 """Where pip unpacks: on the disk of the environment, so that packages are moved and not copied, and removed with it."""
 _POLL_SECONDS = 0.1
+"""How often the installation's output is looked at for its progress."""
 # The size is only a help before the question whether to install: an index that does not answer must not delay it.
 _SIZE_SECONDS = 10.0
 _DRY_RUN = """\

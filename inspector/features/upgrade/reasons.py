@@ -88,8 +88,8 @@ def differing_functions(
         if len(trees) == 1:
             continue
         one, other = (dict(_defined(each, "")) for each in trees)
-        # What the earlier module imports at its top comes with the earlier code (`earlier_functions.put_back`).
-        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0])}
+        # What the earlier module imports or defines at its top comes with the code (`earlier_functions.put_back`).
+        bound = {*_bound(trees[1]), *dir(builtins), *_imported(trees[0]), *_helpers(trees[0])}
         for name in sorted({name.partition(_LOCAL)[0] for name in names} & one.keys() & other.keys()):
             old, new = (_without_annotations(each[name]) for each in (one, other))
             # The quick comparison first: most functions are equal as they are.
@@ -175,6 +175,11 @@ def _bound(tree: ast.Module) -> Iterator[str]:
             case _:
                 pass
         todo += ast.iter_child_nodes(node)
+
+
+def _helpers(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of plain functions at the top of a module."""
+    yield from (each.name for each in tree.body if isinstance(each, ast.FunctionDef) and not each.decorator_list)
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
@@ -263,6 +268,10 @@ MOST_OPTION_TRIALS = 12
 """How many of them may look among the options that only the later torch has."""
 MOST_FUNCTION_TRIALS = 8
 """How many of them may look among torch's functions."""
+MOST_PAIR_TRIALS = 6
+"""How many of them one pair of functions may take: the two, each alone, and without each."""
+_MOST_PARTNERS = 3
+"""Each costs a run where it explains nothing."""
 MOST_FILE_TRIALS = 16
 """How many of them may look among the functions that share no word with a change, file by file."""
 MOST_TRIALS_OF_FILE = 8
@@ -270,8 +279,11 @@ MOST_TRIALS_OF_FILE = 8
 MOST_KNOWN_TRIALS = 8
 """How many of them may look among what explained changes of earlier models."""
 _MOST_FUNCTIONS = 8
+"""The likeliest functions that are tried, by the words that they share with a change."""
 _MOST_FILES = 4000
+"""Files of a package that are compared: transformers has nearly 3,000."""
 _LONGEST = 200
+"""Characters of a line of code that a reason shows."""
 _OF_TORCH = re.compile(r"torch|torchgen|functorch|triton|pytorch-triton|nvidia-.*|cuda-.*|intel-.*|mkl|tbb")
 """Packages that are torch, or that each torch brings along."""
 _OURS = frozenset(("ctrace", "msgspec", "libcst", "pip", "setuptools", "wheel", "uv"))
@@ -317,6 +329,11 @@ def new_options(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterator[D
             advice = f"{name} = {_shown(other)} keeps the old behavior"
             reason = Reason(ReasonKind.CONFIG, name, None, _shown(now), after.lines.get(name), note, advice)
             yield Difference(reason, TorchSetting(name, other))
+
+
+def partners_of(known: Iterable[Difference]) -> list[Difference]:
+    """Return functions of torch that explained changes of earlier models, to be put back together with another one."""
+    return [each for each in known if each.function is not None][:_MOST_PARTNERS]
 
 
 def earlier_function(found: TorchFunction, before: EnvironmentFacts, after: EnvironmentFacts) -> Difference:
@@ -555,7 +572,15 @@ class ReasonSearch:
         other.is_complete, other.is_cut = self.is_complete, self.is_cut
         return other
 
-    def more(self, keys: Collection[Key], differences: Sequence[Difference], most: int, *, alone: bool = False) -> None:
+    def more(
+        self,
+        keys: Collection[Key],
+        differences: Sequence[Difference],
+        most: int,
+        *,
+        alone: bool = False,
+        works: bool = False,
+    ) -> None:
         """Search on, in a few runs, among differences whose effect the search can do without.
 
         Args:
@@ -564,11 +589,16 @@ class ReasonSearch:
             most: How many runs to make.
             alone: Whether a run says something only if nothing else changes in it: to turn over a switch is not to put
                 it back, and may hide a change behind another one.
+            works: Whether a run says something only if as much compiles in it: earlier code may not work with the rest
+                of the later release, and a change is gone, too, where nothing is compiled any more.
         """
 
         def changes_with(among: tuple[Difference, ...]) -> set[Key] | None:
             left = self._changes_with(among)
-            if alone and left is not None and left - self._seen:
+            if left is None:
+                return None
+            new = left - self._seen
+            if (alone and new) or (works and any(key[0] in _LESS_COMPILED for key in new)):
                 return None
             return left
 
@@ -639,6 +669,8 @@ def still_there(changes: Collection[Key], found: set[Key]) -> set[Key]:
     return found | {key for key in changes if key[:3:2] in places}
 
 
+_LESS_COMPILED = frozenset(("verdict", "break", "skip", "coverage", "eager"))
+"""Kinds of changes that show that code put back does not work."""
 _ALONE = "put back alone, the change is gone"
 
 

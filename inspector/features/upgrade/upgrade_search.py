@@ -25,6 +25,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     MOST_FUNCTION_TRIALS,
     MOST_KNOWN_TRIALS,
     MOST_OPTION_TRIALS,
+    MOST_PAIR_TRIALS,
     MOST_TRIALS,
     MOST_TRIALS_OF_FILE,
     STAGE_FOLDERS,
@@ -42,6 +43,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     located_in_torch,
     mentioned_names,
     new_options,
+    partners_of,
     reason_of,
     remaining_reason,
     still_there,
@@ -126,6 +128,7 @@ class _ModelComparison:
         self._before: ModelRun
         self._eager_before: EagerFacts | None = None
         self._moved: tuple[int, int] | None = None
+        self._measured = replace(options, guard_cost=isinstance(target, ModelTarget), guard_parts=False)
 
     def compared(self) -> UpgradedModel:
         """Compare, and find the reasons.
@@ -133,7 +136,7 @@ class _ModelComparison:
         Raises:
             _StoppedError: the model does not run in one of the environments.
         """
-        measured = replace(self._options, guard_cost=isinstance(self._target, ModelTarget), guard_parts=False)
+        measured = self._measured
         both = self._both
         both.say(f"{self._name} before")
         self._before = self._ran(both.before, measured)
@@ -183,7 +186,14 @@ class _ModelComparison:
         if eager is not None and self._eager_before is not None:
             yield from eager_changes(self._eager_before, eager)
         yield from self._both.compare(self._before.session, after.session)
-        yield from guard_cost_changes(self._before.session, after.session)
+        yield from self._guard_costs(after)
+
+    def _guard_costs(self, after: ModelRun) -> Iterator[UpgradeChange]:
+        """Yield the cost of guards if it differs in a second run of both sides, too: other work may slow one run."""
+        both = self._both
+        if list(guard_cost_changes([self._before.session], [after.session])):
+            again = [self._ran(side, self._measured).session for side in (both.before, both.after)]
+            yield from guard_cost_changes([self._before.session, again[0]], [after.session, again[1]])
 
     def _searched(
         self, changes: Sequence[UpgradeChange], imported: set[str]
@@ -227,7 +237,9 @@ class _ModelComparison:
         if keys := {each.key for each in left()}:
             search.more(keys, [each for each in both.known if each in options], MOST_KNOWN_TRIALS, alone=True)
         if keys := {each.key for each in left()}:
-            search.more(keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS)
+            search.more(
+                keys, [each for each in both.known if each.function is not None], MOST_FUNCTION_TRIALS, works=True
+            )
         called = runs.called() if left() else {}
         if called and (keys := {each.key for each in left()}):
             # An option that only the later torch has can matter only where called code names it.
@@ -240,15 +252,18 @@ class _ModelComparison:
             functions = [earlier_function(each, both.was, both.now) for each in likely_functions(found, differing)]
             new = [each for each in functions if each not in both.known]
             # The likeliest one alone: several at once often do not run, as they lack what else the later torch changed.
-            search.more({each.key for each in found}, new[:1], 1)
-            search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS)
+            search.more({each.key for each in found}, new[:1], 1, works=True)
+            search.more({each.key for each in left()}, new[1:], MOST_FUNCTION_TRIALS, works=True)
+            for partner in partners_of(both.known):
+                # A change may be of two functions, and one that explained another model's may be the second one.
+                search.more({each.key for each in left()}, [partner, *functions[:1]], MOST_PAIR_TRIALS, works=True)
             start = search.trials
             for group in likely_files(left(), differing):
                 most = min(MOST_TRIALS_OF_FILE, MOST_FILE_TRIALS - (search.trials - start))
                 keys = {each.key for each in left()}
                 if not keys or most <= 0:
                     break
-                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most)
+                search.more(keys, [earlier_function(each, both.was, both.now) for each in group], most, works=True)
 
     def _worse(self, change: UpgradeChange) -> bool | None:
         return worse(change, self._moved)
@@ -368,7 +383,7 @@ class _Trials:
         self, before: ModelRun, after: ModelRun, eager_before: EagerFacts | None, eager: EagerFacts | None
     ) -> set[Key]:
         changes = list(self._both.compare(before.session, after.session))
-        changes += guard_cost_changes(before.session, after.session)
+        changes += guard_cost_changes([before.session], [after.session])
         if eager is not None and eager_before is not None:
             changes += eager_changes(eager_before, eager)
         return still_there(self._changes, {each.key for each in changes})

@@ -12,6 +12,7 @@ from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
 
 _ONE_GRID = 1
+"""All configurations of a kernel run with the same one."""
 
 
 class UserKernelNote(Struct, frozen=True):

@@ -21,6 +21,7 @@ from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom, Stopped
 from ctrace.inspector.runs.options import Assumption
 
 _LONGEST = 200
+"""Characters of a line of code that is shown."""
 _NO_ADDRESS = "Cannot access data pointer of Tensor"
 """What torch says to code that asks for the memory of a tensor that has none (2.13, a text of libc10)."""
 READS_MEMORY = (

@@ -226,7 +226,9 @@ _OF_DIFFUSERS = "diffusion_pytorch_"
 _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 64 << 20
 _TOKENS = 512
+"""The length of a prompt where the config allows more: enough for attention to matter."""
 _DECODED = 8
+"""The tokens of a decoder's input, which is short when it begins."""
 _PROMPT_TOKENS = 512
 """Tokens of a prompt: FLUX's and Stable Diffusion 3's pipelines take that many at most."""
 # The length that CLIP was trained with, to which pipelines of Stable Diffusion pad each prompt.

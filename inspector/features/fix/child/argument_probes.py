@@ -19,6 +19,7 @@ _MANY = 1203
 UNEVEN = 257
 """The least count that bfloat16 rounds: halfway between two of its numbers, where rounding changes most."""
 _MOST_COUNTS = 3
+"""Arguments that are varied alone; each costs a call."""
 _MOST_ELEMENTS = 1 << 20
 ROWS = {"": 1.0, " beside small inputs": 1e-4, " beside large inputs": 1e4}
 """Factors of the inputs where numbers become tensors with a dimension more: which side of a branch is taken decides

@@ -27,8 +27,11 @@ from ctrace.inspector.install_folders import INSPECTOR
 from ctrace.inspector.runs.capture_request import CaptureRequest
 
 _MOST_ITEMS = 40
+"""Items of a list that a reproducer spells out."""
 _LONGEST = 200
+"""Characters of a string that a reproducer spells out."""
 _FEW_VALUES = 8
+"""Elements of a tensor that a reproducer spells out; a larger one is drawn at random."""
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -204,6 +207,7 @@ def _is_package(value: Any) -> bool:
 _CALLS = 2
 """Calls per scenario, as in a capture."""
 _MOST_CALLS = 12
+"""Calls of one function that are described: later ones seldom differ."""
 _INNER = ("<lambda>", "<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<module>")
 
 

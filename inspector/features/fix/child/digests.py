@@ -13,7 +13,9 @@ from ctrace.inspector.features.fix.child.call_values import attributes_of
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _DEEP = 8
+"""Levels of containers: objects may lead to the whole program."""
 _MOST_ITEMS = 100_000
+"""Items of a container; beyond them, only a part is compared."""
 
 
 class Storages:

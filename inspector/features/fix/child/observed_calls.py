@@ -32,6 +32,9 @@ from ctrace.inspector.features.fix.child.observed_effects import noting_effects,
 from ctrace.inspector.features.fix.child.observed_state import StateCheckpoint, leaves_of
 
 _NOISY = 2
+"""Runs with random rounding: with one alone, a rounding that happens to be exact would leave no room."""
+_MOST_STATES = 16
+"""States whose references are kept for calls that begin with an equal one: each holds a fact for every item."""
 Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
 
 
@@ -63,21 +66,29 @@ def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str,
 class Reference:
     """Writes the values that a later run compares with."""
 
-    def __init__(self, folder: str, subject: Any, call: Call) -> None:
-        self._folder = Path(folder)
+    def __init__(self, file: Path, subject: Any, call: Call, twin: Path | None) -> None:
+        """Take the file to write, and that of an earlier call with the same state, arguments and random numbers."""
+        self._file = file
+        self._twin = twin
         self._random = RandomStates()
         self._before: tuple[Any, Call] | None = None
         """The subject and the arguments before the call; None: they cannot be copied."""
-        with suppress(Exception):  # only equal values pass then
-            self._before = copy.deepcopy(subject), copied(call)
+        if twin is None:
+            with suppress(Exception):  # only equal values pass then
+                self._before = copy.deepcopy(subject), copied(call)
 
-    def write(self, name: str, values: Values, gradients: Gradients) -> None:
+    def write(self, values: Values, gradients: Gradients) -> None:
         """Write the values of a call, of the same call in float64, and of calls that are rounded at random."""
         import torch
 
-        others = [self._again(Float64(), gradients), *(self._again(Noisy(seed), gradients) for seed in range(_NOISY))]
-        kept = [None if each is None else [each.outputs, each.gradients] for each in others]
-        torch.save([[values.outputs, values.gradients], kept], self._folder / name)
+        if self._twin is not None:
+            _, kept = torch.load(self._twin, weights_only=True)
+        else:
+            others = [
+                self._again(Float64(), gradients), *(self._again(Noisy(seed), gradients) for seed in range(_NOISY))
+            ]  # fmt: skip
+            kept = [None if each is None else [each.outputs, each.gradients] for each in others]
+        torch.save([[values.outputs, values.gradients], kept], self._file)
 
     def _again(self, arithmetic: WatchedArithmetic, gradients: Gradients) -> Values | None:
         """Call a copy with different arithmetic; None: that is impossible."""
@@ -137,6 +148,7 @@ def _judged(one: Any, other: Any, exact: list[Any], every: list[Any]) -> str:
 
 Running = Callable[[], AbstractContextManager[Any]]
 _GRADIENT_STEP = 0.37
+"""Makes seven different weights, so that a swapped or dropped gradient changes the sum."""
 _MOST_STORED = 16
 """Tensors in the state from which a backward pass starts."""
 
@@ -184,7 +196,7 @@ def observe(
     own = [leaf for _, leaf in leaves_of(subject, before)]
     if backward:
         _clear_gradients(*own, *leaves)
-    reference = None if rounding is None else rounding.reference(subject, call)
+    reference = None if rounding is None else rounding.reference(entry, subject, call, before, backward=backward)
     raised, outputs, described, failed = "", None, None, None
     gradients: list[tuple[str, Any]] | None = None
     needed: set[str] = set()
@@ -241,20 +253,50 @@ class Rounding:
         self.compared = 0
         self.unexplained: list[str] = []
         """Calls that differ by more than rounding."""
+        self._known: list[tuple[Any, dict[str, Path]]] = []
+        """The states that calls began with, each with the files of references by what else the call depends on."""
 
-    def reference(self, subject: Any, call: Call) -> Reference | None:
-        """Return the writer for the values of a call; create it before the call."""
-        return Reference(self._values, subject, call) if self._values else None
+    def reference(
+        self, entry: Entry, subject: Any, call: Call, state: StateCheckpoint, *, backward: bool
+    ) -> Reference | None:
+        """Return the writer for the values of a call; create it before the call.
+
+        A reference takes three calls in modes, so calls that begin alike share one: many observers call a method before
+        or after the model that changes nothing.
+        """
+        if not self._values:
+            return None
+        file = Path(self._values) / _file_of(entry)
+        storages = Storages()
+        arguments = [describe(each, storages, name=f"{at}") for at, each in enumerate((*call.args, call.kwargs))]
+        return Reference(file, subject, call, self._twin(file, state, f"{arguments} {random_digest()} {backward}"))
+
+    def _twin(self, file: Path, state: StateCheckpoint, other: str) -> Path | None:
+        """Return the file of an earlier call that began alike; if there is none, this one is it for later calls."""
+        files = next((files for facts, files in self._known if facts == state.facts), None)
+        if files is None:
+            if len(self._known) >= _MOST_STATES:
+                return None
+            files = {}
+            self._known.append((state.facts, files))
+        found = files.get(digest_of((other,)))
+        if found is not None and found.exists():  # a call that raised has written none
+            return found
+        files[digest_of((other,))] = file
+        return None
 
     def finish(self, entry: Entry, reference: Reference | None, values: Values, gradients: Any) -> None:
         """Write or compare the values of a call."""
-        name = f"{digest_of((entry.name, str(entry.call)))}.pt"
         if reference is not None:
-            reference.write(name, values, gradients)
+            reference.write(values, gradients)
         if self._against:
             self.compared += 1
-            why = unexplained(self._against, name, values)
+            why = unexplained(self._against, _file_of(entry), values)
             self.unexplained += [f"{entry.name}: {why}"] if why else []
+
+
+def _file_of(entry: Entry) -> str:
+    return f"{digest_of((entry.name, str(entry.call)))}.pt"
 
 
 def _moved(was: dict[str, str], now: dict[str, str]) -> list[Any]:
@@ -304,7 +346,10 @@ def _named(subject: Any) -> Iterator[tuple[str, Any]]:
 
 def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
     """Run a backward pass from all outputs; return the gradients by name. None: no output has a gradient."""
-    return _collected(call, leaves_of(subject), _backward(outputs))
+    failed = _backward(outputs)
+    if failed is None:
+        return None  # before the state is searched, which takes as long as the call of a small model
+    return _collected(call, leaves_of(subject), failed)
 
 
 def _backward(outputs: Any, running: Running = nullcontext) -> str | None:

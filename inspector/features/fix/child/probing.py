@@ -55,10 +55,18 @@ _SHORTEST = "model in bfloat16"
 _OTHER_VALUES = ("negated", "positive", "small", "shifted up", "one value", "random 1", "random 2", "random 3")
 """Inputs beside tensors of float64: of one product, about two in five are rounded otherwise in float32."""
 _LEAST_SECONDS = 5.0
+"""A probe may take this long, however short the scenarios: a first call may import something."""
 _LEAST_SECONDS_COMPILED = 60.0
+"""A compiled probe is compiled first."""
 _TIMES_AS_LONG = 20.0
 """A probe may take this many times the slowest scenario; some make sizes or loops larger."""
+_AGAIN = 3.0
+"""What ended in one run may take this many times as long in the next: one that ends just in time must not decide."""
+_WAITS = 5.0
+"""By the clock, a call may take this many times its processor time: it may wait, and a busy machine is no reason."""
 _MOST_UNENDED = 4
+"""Probes that may run into the limit before a subject is left: a loop that does not end with one odd input seldom
+ends with others."""
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
 _MOST_CROSSED = 66
@@ -68,8 +76,11 @@ _REDRAWN = range(1, 4)
 _SEARCHED = range(4, 36)
 """More of them, for a side that no call has reached yet: one that is drawn once in ten is then missed once in 30."""
 _TIMED_SECONDS = 0.04
+"""Calls are repeated for so long, in seconds: the fastest of many short ones is no accident."""
 _LEAST_TIMED = 5
+"""Calls that are timed at least, however long one takes."""
 _MOST_TIMED = 6
+"""Inputs with which a call is timed: the scenarios, and one for each side of a condition."""
 _EXTREMES = ("small", "large")
 """Inputs for which a loop may end at once that goes on for long with a scenario's: a loop of a fixed number of rounds
 makes all of them."""
@@ -82,17 +93,19 @@ class Probing:
     def __init__(
         self, request: ProofRequest, watch: SideWatch, rounding: Rounding | None = None, slowest: float = 0.0
     ) -> None:
-        """Run the probes of a request; `slowest` is the time of the slowest scenario, in seconds."""
+        """Run the probes of a request; `slowest` is the processor time of the slowest scenario, in seconds."""
         self._request = request
         least = _LEAST_SECONDS_COMPILED if request.compiled else _LEAST_SECONDS
         self._limit = max(least, _TIMES_AS_LONG * slowest)
+        if request.probes is not None and not request.compiled:
+            self._limit *= _AGAIN
         self._unended = 0
         self._followed = 0
         self._watch = watch
         self._rounding = rounding
         self._draws = False
         """Whether a call has drawn random numbers."""
-        self._ends = time.monotonic() + request.seconds
+        self._ends = time.thread_time() + request.seconds
         self._kinds = frozenset(other_kinds(spelled_out(None)))
         self._of_one_tensor = frozenset((*emptied(), *broadcast()))
         self.run_names: list[str] = []
@@ -106,13 +119,13 @@ class Probing:
         more = {name for name in {**searches(), **redrawn(_SEARCHED)} if name not in named}
         for name, observer in self._observers(fresh()).items():
             full = f"{subject_name}, {name}"
-            is_late = asked is None and time.monotonic() > self._ends
+            is_late = asked is None and time.thread_time() > self._ends
             if asked is None and name in more and (is_late or not self._watch.missing()):
                 continue
             if asked is None and observer.draws and not self._draws:
                 continue
             if is_late:
-                self.left_out = f"probes took longer than {self._request.seconds:g} s"
+                self.left_out = f"probes took longer than {self._request.seconds:g} s of processor time"
                 return
             if asked is not None and full not in asked:
                 continue
@@ -135,8 +148,8 @@ class Probing:
         """
         known = self._observers(fresh())
         for missed, inputs in self._missed(subject_name, known):
-            if time.monotonic() > self._ends:
-                self.left_out = f"probes took longer than {self._request.seconds:g} s"
+            if time.thread_time() > self._ends:
+                self.left_out = f"probes took longer than {self._request.seconds:g} s of processor time"
                 return
             name = f"{missed}{ON}{inputs}"
             if f"{subject_name}, {name}" not in self.run_names:
@@ -342,6 +355,7 @@ def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> 
 
 
 _REPEAT_SECONDS = 1.0
+"""How often a limit that was missed or caught is looked at again."""
 
 
 class CallTooLongError(BaseException):
@@ -350,10 +364,11 @@ class CallTooLongError(BaseException):
 
 @contextmanager
 def ending_after(seconds: float) -> Iterator[None]:
-    """Raise in the block after a time, where the system has timers that send a signal (not on Windows).
+    """Raise in the block after so much processor time, where the system has timers that send a signal (not on Windows).
 
-    The signal comes again each second: a bare `except` of the program may catch one. A single call into C++ that never
-    returns is not interrupted; the time limit of the whole process ends it.
+    A call that waits, such as one that sleeps, is ended by the clock, later. The signal comes again each second: a bare
+    `except` of the program may catch one. A single call into C++ that never returns is not interrupted; the time limit
+    of the whole process ends it.
 
     Raises:
         CallTooLongError: the block took too long.
@@ -362,9 +377,11 @@ def ending_after(seconds: float) -> Iterator[None]:
         yield
         return
     is_active = True
+    worked, began = time.thread_time(), time.monotonic()
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        if is_active:
+        is_late = time.thread_time() - worked >= seconds or time.monotonic() - began >= seconds * _WAITS
+        if is_active and is_late:
             raise CallTooLongError
 
     before = signal.signal(signal.SIGALRM, end)

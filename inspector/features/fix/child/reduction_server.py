@@ -35,10 +35,15 @@ from ctrace.inspector.facts.run_events import Ended
 
 _MODULES = ("torch", "torch._dynamo", "torch._export.db.logging", "torch.fx.experimental.validator")
 _POLL_SECONDS = 0.002
+"""A candidate takes milliseconds, so a longer sleep would double its time."""
 _NOT_RUN = 70
+"""The exit code of a fork that ended before the candidate; Python's own are 0 to 2, and shells use those from 126."""
 _TEACHERS = 4
+"""Candidates whose imports are learned; later ones import what these did."""
 _PIPE_BYTES = 60_000
+"""Less than the 64 KiB of a pipe, so that writing does not wait for a reader."""
 _RAISED = 1
+"""The exit code of Python after an exception."""
 
 
 def main(_loaded: frozenset[str]) -> None:

@@ -31,7 +31,9 @@ from ctrace.inspector.session.build import build
 NAME = "repro.py"
 _NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
 _START_SECONDS = 180.0
+"""Importing torch and the program's packages may take a minute on a busy machine."""
 _GRACE = 10.0
+"""How much later than its limit a candidate's answer may come; then the server is taken for dead."""
 
 
 class Try(Struct, frozen=True):
@@ -167,6 +169,7 @@ class Tries:
 Shows = Callable[[Program], bool]
 Say = Callable[[str], None]
 _MOST_ROUNDS = 6
+"""Rounds of shortening; after six, one more seldom finds anything."""
 
 
 class SpentError(Exception):

@@ -53,9 +53,13 @@ from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 Say = Callable[[str], None]
 _FIRST_SECONDS = 60.0
+"""The first run has no time to go by; a small program that compiles once takes seconds."""
 _LEAST_SECONDS = 5.0
+"""The least limit of a candidate: it may compile what the original does not."""
 _LEAST_FIRST_SECONDS = 20.0
+"""What the first run gets where the budget is nearly spent: less could not import torch."""
 _TIMES_AS_LONG = 5.0
+"""A candidate that takes this many times the original's time has become another program."""
 
 
 class Reproduction:
@@ -278,6 +282,7 @@ def _counting(tree: ast.Module) -> bool:
 
 _RAISED = re.compile(r"(?:\w+\.)*(\w+): ?(.*)")
 _LONGEST = 20_000
+"""Characters of a program's output that are kept, the last ones: the error is at the end."""
 
 
 class FreshRun(Struct, frozen=True):

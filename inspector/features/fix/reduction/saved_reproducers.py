@@ -15,6 +15,7 @@ from ctrace.inspector.features.fix.reduction.finding import Sought
 from ctrace.inspector.files.writing import write_text
 
 _LONGEST_LINE = 96
+"""Characters of a comment, which stands after two columns of indentation."""
 _ARROWS = {
     Finding.BREAK: "graph break",
     Finding.RECOMPILE: "recompiled",
@@ -53,6 +54,7 @@ class Reproducer(Struct, frozen=True):
 FOLDER = "repros"
 _ID = re.compile(r"[\w-]{1,100}")
 _LONGEST = 100_000
+"""Bytes of a saved program: larger files are none of ours."""
 
 
 def save(root: Path, made: Reproducer) -> None:

@@ -61,6 +61,7 @@ _SUBCLASS = ", subclass"
 _NO_COPY = "implementation of __deepcopy__()"
 """Part of torch's message for a subclass without `new_empty` (_tensor.py, 2.13)."""
 _LONG = 120
+"""Characters of a value that a difference shows."""
 
 
 class CallDifference(Struct, frozen=True):
@@ -103,11 +104,11 @@ def differences(
 
 
 def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> Iterator[CallDifference]:
-    if one.unended or other.unended:
-        if not (one.unended and other.unended):
-            limit, when = (one.unended, "before") if one.unended else (other.unended, "after")
-            detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
-            yield CallDifference(one.name, one.call, "raised", detail)
+    if one.unended:
+        return  # it shows nothing, whether the other one ends or not: see `ended_check`
+    if other.unended:
+        detail = f"did not end within {other.unended:.3g} s after, ended before"
+        yield CallDifference(one.name, one.call, "raised", detail)
         return
     skipped = set() if gradients else {*_OF_BACKWARD}
     if bool(one.raised) != bool(other.raised):

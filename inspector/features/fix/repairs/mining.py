@@ -30,11 +30,14 @@ from ctrace.inspector.source.attribute_writes import (
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _MOST_CONSTANTS = 6
+"""Numbers of the code around which sizes and values are tried; each costs several calls."""
 _MOST_FURTHER = 10
 """Numbers that stand in no comparison decide less often, so each gets fewer probes (child/probes.py)."""
 _LARGEST = 1 << 31
 _MOST_TEXTS = 4
+"""Strings of the code that are passed for options."""
 _MOST_ATTRIBUTES = 8
+"""Attributes that are set to other values."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _COPIES = frozenset(("deepcopy", "copy"))
@@ -50,6 +53,7 @@ _TOO_COMMON = frozenset(("forward", "step", "update", "reset", "close", "get", "
 _DEEPEST = 3
 """Names that are followed back to the attributes that they were computed from."""
 _MOST_OF_CALLERS = 4
+"""Attributes that are tried; each doubles the values of a probe."""
 _KEEPING_DTYPE = frozenset(("as_tensor", "asarray", "from_numpy", "tensor"))
 """Functions that make a tensor of what they get, in its dtype."""
 

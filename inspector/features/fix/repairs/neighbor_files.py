@@ -26,9 +26,11 @@ from ctrace.inspector.source.text import parsed, replaced_lines
 
 _NOT_OF_PROJECT = frozenset(("site-packages", "node_modules", "__pycache__", "build", "dist"))
 _MOST_FILES = 500
+"""Files beside the model's that are read; beyond them, the rest is named as not read."""
 _DEEPEST = 4
 """Folders below the one of the project that are looked at."""
 _MOST_NAMED = 3
+"""Files that a question names."""
 _MOST_CHARACTERS = 120_000
 """Of files that are read whole: about 3,000 lines take a second."""
 _LINE = re.compile(r"\b([Ll])ine (\d+)")

@@ -59,6 +59,7 @@ _OF_VALUES = (
 _MOST_RAISING = 3
 """Probes that raise and are also compiled: their state is compared."""
 _SAME_COVERAGE = 0.5
+"""Percentage points that the share of compiled operations may fall: a removed operation shifts it a little."""
 _SLOWER = 1.5
 """Eager calls that take more times as long are left to the author."""
 _NOTICED, _MUCH_SLOWER = 1e-4, 3.0
@@ -122,7 +123,9 @@ _ALIKE = re.compile(r"0x[0-9a-f]+|\d+")
 INDUCTOR = "inductor_equal"
 """The check that compiling with Inductor works, and that its results are those of eager."""
 PROBE_SECONDS = 120.0
-"""Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
+"""Processor time for the odd inputs of one observation; a target that needs more proves nothing."""
+_REFERENCES = 4
+"""How often a call is made whose values are references: as it is, in float64, and twice with random rounding."""
 
 
 def scene_of(session: Session) -> DiagnosisScene:
@@ -447,7 +450,10 @@ class Prover:
         if set(change.conditions) <= set(self._conditions) and not folder:
             sides = tuple(each for each in before.sides if each.condition in change.conditions)
             return replace(before, sides=sides), None
-        watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
+        request = replace(self._request, conditions=change.conditions, values=folder)
+        if folder:
+            request = replace(request, seconds=PROBE_SECONDS * _REFERENCES)
+        watched = self._runner.observe(Trial(), request)
         if watched.left_out:
             return watched, ProofCheck("probes", False, watched.left_out)
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}

@@ -12,6 +12,7 @@ from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.findings.missed_fusions import alike, not_fused
 
 _MOST_MISSED = 10
+"""Pairs of kernels for which a repair is looked for, the largest first."""
 
 
 class MissedFinding(Struct, frozen=True):

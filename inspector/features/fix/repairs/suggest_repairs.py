@@ -30,7 +30,9 @@ from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import resolve
 
 _TIMES_AS_LONG = 5.0
+"""A trial may take this many times the run that it changes: it may compile more."""
 _LEAST_LIMIT = 60.0
+"""Seconds of a trial, however short the run: a new process imports torch."""
 _NO_TIME = "no time was left to look for a repair"
 INTERRUPTED = "the search was interrupted"
 """Why there is no repair after Ctrl-C."""

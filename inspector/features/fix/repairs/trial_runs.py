@@ -28,6 +28,8 @@ from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 _LEAST_SECONDS = 0.1
 """A run needs a time limit above zero; one that has so little only ends."""
+_WAITS = 5
+"""A proof may take this many times the processor time of its odd inputs by the clock: others may use the cores."""
 
 
 class InterruptedTrialError(Exception):
@@ -176,7 +178,7 @@ class Runner:
 
     def _run(self, options: Options, trial: Trial, proof: ProofRequest | None, calls: int = 0) -> Session:
         self.runs += 1
-        own = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
+        own = self._limit if proof is None else max(self._limit, _WAITS * proof.seconds)
         limit = self._budget.within(own) or own
         child = ChildProcess(
             environment=_hashing(), server=self._server, records_files=proof is not None and self.evidence is None

@@ -33,6 +33,7 @@ _LANGUAGES = {
     "CUTLASSTemplateCaller": "cutlass",
 }
 _SHOWN = 3
+"""Shapes that the name of a choice has; more would not fit in a column."""
 
 
 def candidate(choice: Any) -> TimedCandidate:

@@ -273,7 +273,9 @@ _BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[SdpaCall], bool],
 
 
 _FLASH_ALIGNMENT = 8
+"""Elements: flash attention pads the head's width to a multiple of it."""
 _MASK_ALIGNMENT = 8
+"""Elements: strides of a mask that the fused kernels take."""
 _CUDNN_LOWEST = -65504.0
 """The value that cuDNN gets instead of minus infinity."""
 

@@ -24,6 +24,7 @@ from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 120
+"""Characters of an expression that a message shows whole; a longer one is left out."""
 
 
 class DeviceQuestions:

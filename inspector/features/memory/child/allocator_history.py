@@ -32,6 +32,7 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
 )
 
 _BLOCK = 512
+"""Bytes of the smallest block of the allocator, `kMinBlockSize`."""
 _MOST_ENTRIES = 1_000_000
 """Of a step; the allocator forgets the oldest beyond (2.13, `max_entries`), and a peak of a part would be wrong."""
 COPIES = "copies of inputs for CUDA graphs"
@@ -106,8 +107,10 @@ def _counted(size: int) -> int:
 class AllocatorHistory:
     """Records what a GPU allocates, and knows the buffers of the code that was built meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
+        """Follow the GPU of this number."""
         self.peak: AllocatorPeak | None = None
+        self._index = index
         self._facts: dict[str, dict[str, BufferFact]] = {}
 
     @contextmanager
@@ -133,7 +136,7 @@ class AllocatorHistory:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record what the current GPU allocates in the block."""
+        """Record what the GPU allocates in the block."""
         import torch
 
         memory: Any = torch.cuda.memory
@@ -143,7 +146,7 @@ class AllocatorHistory:
             traces = memory._snapshot()["device_traces"]
         finally:
             memory._record_memory_history(None)
-        self.peak = allocator_peak(traces[torch.cuda.current_device()])
+        self.peak = allocator_peak(traces[self._index])
 
     def alive(
         self, before: Mapping[TrackedStorage, int], ledger: Ledger, is_users: Callable[[str], bool]

@@ -24,6 +24,7 @@ from ctrace.inspector.features.memory.child.tracked_calls import OperatorLines, 
 _MOST_OBJECTS = 300_000
 """The most objects to look at: a search in a large program ends."""
 _MOST_DEPTH = 12
+"""Steps from a name of the user's to what holds a tensor; a longer path says nothing to a reader."""
 _ADDS = ("append", "add", "extend", "insert", "update", "setdefault", "appendleft", "put")
 
 
@@ -264,7 +265,9 @@ def names_on_stack(frame: FrameType | None, is_users: Callable[[str], bool]) -> 
 
 _STATM = Path("/proc/self/statm")
 _MOST_HELD = 50
+"""Holders that are listed, the largest first."""
 _MOST_CALLS = 200
+"""Points of a curve of calls: about as many as a page has columns."""
 _MOST_SIZES = 7
 """The calls before the last one whose lines are compared with each other."""
 _FIRST = 8

@@ -44,7 +44,15 @@ from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.memory.child.allocator_history import COPIES, AllocatorHistory
 from ctrace.inspector.features.memory.child.call_growth import GrowingCalls
-from ctrace.inspector.features.memory.child.model_calls import MeasuredPeak, ModelCalls, measured_peak, stopped
+from ctrace.inspector.features.memory.child.model_calls import (
+    MeasuredPeak,
+    ModelCalls,
+    gpu_index,
+    keeps_counts,
+    keeps_history,
+    measured_peak,
+    stopped,
+)
 from ctrace.inspector.features.memory.child.planned_graphs import PlannedGraphs
 from ctrace.inspector.features.memory.child.saved_outputs import CountedProducts, saved_memory
 from ctrace.inspector.features.memory.child.storage_ledger import (
@@ -103,6 +111,7 @@ def as_rank(options: Options, when: When, *, is_program: bool) -> Iterator[RankR
 
 _MOST_SIZE = 1 << 24
 _FAR = 64
+"""Sizes apart, below which the line through two points finds the limit in a run or two."""
 
 
 def sized(call: Call, what: str, size: int) -> Call:
@@ -222,6 +231,8 @@ class SizeSearch:
         return peak <= self._limit
 
 
+_NOTHING_MEASURES = {"cpu": "torch's profiler recorded no allocations"}
+_NO_COUNTS = "the allocator of the GPU is none of torch's, and keeps no counts"
 _EXPLAINED = 0.02
 """The share of a measured peak that may belong to no line."""
 _LIBRARIES = "kept by libraries"
@@ -300,10 +311,11 @@ class _Memory:
         """
         import torch
 
-        if device != "cuda":
+        index = gpu_index(device)
+        if index is None or not keeps_counts():
             return 0
         known = sum(size for stored, size in self._ledger.alive().items() if stored.device == device)
-        return max(int(torch.cuda.memory_allocated()) - known, 0)
+        return max(int(torch.cuda.memory_allocated(index)) - known, 0)
 
     def _kept(self, tracked: Tracked) -> tuple[HeldMemory, ...]:
         """Say what settings and calls keep, rather than a name: graphs of autograd, and of each of many inputs."""
@@ -443,7 +455,7 @@ class _ModelMemory(_Memory):
 
     def _records_graphs(self) -> bool:
         """Whether built code would record CUDA graphs."""
-        return self._ledger.device() == "cuda" and enables_cuda_graphs(None, self._options.mode, {})
+        return gpu_index(self._ledger.device()) is not None and enables_cuda_graphs(None, self._options.mode, {})
 
     def _with_cuda_graphs(self, found: FoundMemory) -> FoundMemory:
         """Add what CUDA graphs keep: copies of inputs, in their pools, and no workspace of a thread that waits.
@@ -483,11 +495,12 @@ class _ModelMemory(_Memory):
         torch._dynamo.reset()
         eager = self._peak_measured(self._calls.model, found.device)
         is_recorded = self._records_graphs()  # then nothing is kept before a step, and one workspace is while it runs
-        history = AllocatorHistory() if found.device == "cuda" else None
+        index = gpu_index(found.device)
+        history = None if index is None or not keeps_history() else AllocatorHistory(index)
         with nullcontext() if history is None else history.of_built_code():
             peak = self._compiled_peak(found.device, history)
         if eager is None or peak is None or found.eager_peak is None:
-            why = "torch's profiler recorded no allocations: the peaks are computed"
+            why = f"{_NOTHING_MEASURES.get(found.device, _NO_COUNTS)}: the peaks are computed"
             return replace(found, problems=(*found.problems, why))
         alive = found.alive if is_recorded else _with_libraries(found.alive, peak.others)
         if history is not None:
@@ -654,16 +667,24 @@ def _measured_program(request: MemoryRequest, preloaded: Preloaded) -> RunMemory
         raise TaskError(f"the run with built kernels ended with {ended}", "first run it in plain Python")
     peak = profiled.bytes if request.measures == "cpu" else _gpu_peak()
     if peak is None:
-        nothing = {"cpu": "torch's profiler recorded no allocations"}
-        why = nothing.get(request.measures, "it uses several GPUs, and each has its peak at another time")
+        why = _NOTHING_MEASURES.get(request.measures) or _no_gpu_peak()
         raise TaskError(why, "drop --build")
     return RunMemory(FoundMemory(MemoryPeak(peak, measured=True, part="program", at=""), None))
 
 
+def _no_gpu_peak() -> str:
+    """Say why a program on GPUs has no measured peak."""
+    if not keeps_counts():
+        return _NO_COUNTS
+    return "it uses several GPUs, and each has its peak at another time"
+
+
 def _gpu_peak() -> int | None:
-    """Return the peak of the one GPU that a program used; None: it used several, whose peaks are at different times."""
+    """Return the peak of the one GPU that a program used; None: it used several, or their allocator has no counts."""
     import torch
 
+    if not keeps_counts():
+        return None
     peaks = [torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count())]
     used = [each for each in peaks if each]
     return used[0] if len(used) == 1 else None

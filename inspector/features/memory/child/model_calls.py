@@ -341,29 +341,58 @@ def measured_peak(
 
     Args:
         run: takes the step.
-        device: the type of device that counts.
+        device: the device that counts.
         before: what is alive before the step, as the ledger has it.
         recorded: records what a GPU allocates; None: nothing does.
     """
     import torch
 
     gc.collect()
-    if device != "cuda":
+    index = gpu_index(device)
+    if index is None:
         grown = cpu_peak(run)
         if grown is None:
             return None
         return MeasuredPeak(before + grown)
-    torch.cuda.synchronize()
-    others = max(int(torch.cuda.memory_allocated()) - before, 0)
-    torch.cuda.reset_peak_memory_stats()
+    if not keeps_counts():
+        return None
+    torch.cuda.synchronize(index)
+    others = max(int(torch.cuda.memory_allocated(index)) - before, 0)
+    torch.cuda.reset_peak_memory_stats(index)
     with recorded or nullcontext():
         run()
-    torch.cuda.synchronize()
-    return MeasuredPeak(int(torch.cuda.max_memory_allocated()), others, _pool_bytes())
+    torch.cuda.synchronize(index)
+    return MeasuredPeak(int(torch.cuda.max_memory_allocated(index)), others, _pool_bytes(index))
 
 
-def _pool_bytes() -> int:
+def keeps_counts() -> bool:
+    """Whether the GPU's allocator counts what it allocates: one that a program plugs in does not.
+
+    Such a one may take unified memory, too. It raises for `getDeviceStats` (2.11 and 2.14, libtorch_cuda.so).
+    """
+    return _allocator() in ("native", "cudaMallocAsync")
+
+
+def keeps_history() -> bool:
+    """Whether the GPU's allocator records a history: that of CUDA raises for `recordHistory` (2.11 and 2.14)."""
+    return _allocator() == "native"
+
+
+def _allocator() -> str:
+    import torch
+
+    return str(torch.cuda.memory.get_allocator_backend())
+
+
+def gpu_index(device: str) -> int | None:
+    """Return the number of a GPU that torch.cuda drives, as the ledger names it: 1 for `cuda:1`; None: it is none."""
+    kind, _, number = device.partition(":")
+    return int(number or 0) if kind == "cuda" else None
+
+
+def _pool_bytes(index: int) -> int:
     import torch
 
     segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()
-    return sum(int(each["total_size"]) for each in segments if tuple(each.get("segment_pool_id", (0, 0))) != (0, 0))
+    pools = [each for each in segments if tuple(each.get("segment_pool_id", (0, 0))) != (0, 0)]
+    return sum(int(each["total_size"]) for each in pools if each.get("device", index) == index)

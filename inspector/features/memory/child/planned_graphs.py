@@ -23,6 +23,7 @@ from ctrace.inspector.features.memory.child.storage_ledger import (
     CodeOrigin,
     Ledger,
     TrackedStorage,
+    device_name,
     storage_of,
 )
 from ctrace.inspector.features.memory.child.wrapper_plan import (
@@ -413,7 +414,7 @@ def facts_of(graph: Any) -> Iterator[tuple[str, BufferFact]]:
                 layout.dtype.itemsize,
                 aliases=aliases,
                 op=op,
-                device=layout.device.type,
+                device=device_name(layout.device),
             ),
         )
 

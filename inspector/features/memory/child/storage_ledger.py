@@ -130,7 +130,7 @@ class Ledger:
             self.resize(stored, storage.nbytes())
             return stored
         stored = TrackedStorage(
-            0, storage.device.type, origin, op, tuple(map(int, tensor.shape)), str(tensor.dtype)[6:], set(kinds)
+            0, device_name(storage.device), origin, op, tuple(map(int, tensor.shape)), str(tensor.dtype)[6:], set(kinds)
         )
         stored.part = self.part
         self._follow(storage, stored)
@@ -240,7 +240,7 @@ class Ledger:
         self._base = self.alive()
 
     def peak(self, device: str | None = None) -> AliveMoment:
-        """Return the moment with the most bytes since `begin`, of one type of device or of all."""
+        """Return the moment with the most bytes since `begin`, of one device or of all."""
         latest = self._peak(device)
         if self._earlier is not None and self._earlier.bytes > latest.bytes:
             return self._earlier
@@ -302,14 +302,14 @@ class Ledger:
         self.changes.clear()
 
     def device(self) -> str:
-        """Return the type of device with the most memory: a GPU if anything lies on one."""
-        total: dict[str, int] = {}
-        for stored in (*self._base, *(each.stored for each in self.changes)):
-            total[stored.device] = total.get(stored.device, 0) + 1
-        return next((each for each in total if each != "cpu"), "cpu")
+        """Return the device that counts: a GPU if anything lies on one, of several the one with the highest peak."""
+        gpus = sorted(self.devices() - {"cpu"})
+        if len(gpus) > 1:
+            return max(gpus, key=lambda each: self._peak(each).bytes)
+        return next(iter(gpus), "cpu")
 
     def devices(self) -> set[str]:
-        """Return the types of devices that anything lies on."""
+        """Return the devices that anything lies on."""
         return {each.device for each in (*self._base, *(change.stored for change in self.changes))}
 
     def mark(self, tensors: Iterable[Any], kind: str) -> None:
@@ -324,6 +324,11 @@ class Ledger:
         stored = self._found(storage)
         if stored is not None and not self.is_closed:
             self.resize(stored, storage.nbytes())
+
+
+def device_name(device: Any) -> str:
+    """Return a device as the ledger has it: the first GPU as `cuda`, another one as `cuda:1`."""
+    return f"{device.type}:{device.index}" if device.index else str(device.type)
 
 
 def plain_tensors(tensors: Iterable[Any]) -> Iterator[Any]:

@@ -31,6 +31,7 @@ from ctrace.inspector.features.memory.child.saved_outputs import flops_of
 from ctrace.inspector.features.memory.child.storage_ledger import AliveMoment
 
 CHUNKS = 8
+"""Parts of the rows: logits an eighth as large, and few enough calls to cost no time."""
 VOCABULARY = 32_000
 """The fewest classes for which it is tried: below, the logits are rarely the largest tensors."""
 
@@ -88,6 +89,7 @@ def chunked_cross_entropy(used: list[int]) -> Iterator[None]:
 
 _BUDGETS = (0.8, 0.5, 0.3, 0.1)
 _MOST_GROUPS = 2
+"""Lists of equal modules that are checkpointed, the largest first; each costs a step."""
 _AMPLIFIES = 1
 """How many times larger logits have to be than the hidden states and weights that they are made of, to be chunked.
 Inductor's own limit is 8 (2.13, _inductor/config.py), which the head of a large language model does not reach."""
@@ -96,6 +98,7 @@ _LITTLE = 0.01
 _LARGE = 1 << 20
 """The least bytes of a saved tensor that is worth a smaller dtype: sums and norms of rows, which are smaller, stay."""
 _MOST_NAMES = 3
+"""Names that one line of advice has."""
 _MOST_MEASURED = 3
 """Changes that are built, until one lowers the measured peak: each takes a whole compilation."""
 

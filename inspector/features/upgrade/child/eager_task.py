@@ -16,7 +16,9 @@ from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.features.upgrade.upgrade_model import EagerFacts, EagerOutputs, EagerRequest, EagerTensor
 
 _SAMPLE = 64
+"""Elements of a tensor that are compared one by one; its norm stands for the rest."""
 _MOST_TENSORS = 64
+"""Results of a call that are compared."""
 
 
 def main(loaded: frozenset[str], start: ProcessStart = NEW) -> None:

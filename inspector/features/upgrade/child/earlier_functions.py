@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
@@ -26,13 +27,13 @@ def put_back(source: TorchSource) -> None:
     The functions stay the same objects, so that all who hold them, such as tables of lowerings, get the other code.
 
     Raises:
-        TargetError: a function is not there, or closes over other variables.
+        TargetError: a function is not there, closes over other variables, or shares its name with another one.
     """
     module = importlib.import_module(source.module)
     file = str(module.__file__)
     tree = ast.parse(Path(source.path).read_bytes(), file)
-    codes = dict(_codes(compile(tree, file, "exec")))
-    _import_missing(tree, module, file)
+    codes = dict(_unique(_codes(compile(tree, file, "exec"))))
+    _add_missing(tree, module, file)
     functions: dict[str, list[FunctionType]] = {}
     gc.unfreeze()  # in a fork, all that was imported before it is frozen, and not among the objects
     for each in gc.get_objects():
@@ -41,23 +42,33 @@ def put_back(source: TorchSource) -> None:
             functions.setdefault(each.__code__.co_qualname, []).append(each)
     for name in source.functions:
         found = functions.get(name, [])
-        if name not in codes or not any(_replaced(each, codes[name]) for each in found):
+        if name not in codes or _is_shared(found) or not any(_replaced(each, codes[name]) for each in found):
             raise TargetError(f"{source.module}.{name} cannot be put back", "leave it as it is")
         for nested, others in functions.items():  # closures that it has made until now
-            if nested.startswith(f"{name}{_NESTED}") and nested in codes:
+            if nested.startswith(f"{name}{_NESTED}") and nested in codes and not _is_shared(others):
                 for each in others:
                     _replaced(each, codes[nested])
 
 
-def _import_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
-    """Import into a module what it imported in the earlier release and no longer does: earlier code reads it."""
+def _add_missing(tree: ast.Module, module: ModuleType, file: str) -> None:
+    """Add to a module what its top had in the earlier release and no longer has, since earlier code reads it.
+
+    That are imports and plain functions, such as a helper that another one has replaced.
+    """
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for each in node.names:
                 if (each.asname or each.name.partition(".")[0]) not in vars(module):
                     one = ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), "names": [each]}), node)
                     with suppress(ImportError):  # gone from torch: code that needs it raises NameError in the trial
-                        exec(compile(ast.Module([one], []), file, "exec"), vars(module))
+                        _run(one, module, file)
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in vars(module):
+            with suppress(NameError):  # a default or an annotation of a type that is gone, likewise
+                _run(node, module, file)
+
+
+def _run(node: ast.stmt, module: ModuleType, file: str) -> None:
+    exec(compile(ast.Module([node], []), file, "exec"), vars(module))
 
 
 def _replaced(function: FunctionType, code: CodeType) -> bool:
@@ -72,6 +83,21 @@ def _signature(code: CodeType) -> tuple[object, ...]:
     arguments = code.co_argcount + code.co_kwonlyargcount
     shape = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS
     return *shape, code.co_varnames[:arguments], code.co_freevars
+
+
+def _is_shared(functions: Iterable[FunctionType]) -> bool:
+    """Whether functions of one name are several, and not one that was made several times."""
+    return len({each.__code__ for each in functions}) > 1
+
+
+def _unique(codes: Iterable[tuple[str, CodeType]]) -> Iterator[tuple[str, CodeType]]:
+    """Yield the code of each name that one function alone has.
+
+    A property has two of one name, and a function that makes a table may have fifty lambdas: nothing tells them apart.
+    """
+    every = list(codes)
+    times = Counter(name for name, _ in every)
+    yield from ((name, code) for name, code in every if times[name] == 1)
 
 
 def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:

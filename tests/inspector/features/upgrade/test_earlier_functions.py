@@ -77,6 +77,28 @@ def test_functions_get_the_earlier_code_and_stay_the_same_objects(later: ModuleT
     assert (held(1), later.Pass().apply(1), later.made(1), later.maker(5)(1)) == (2, 2, 12, 7)
 
 
+def test_functions_of_one_name_keep_their_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As the lambdas in `SourcelessBuilder.make_type_handlers` of 2.15: all got the code of the last one."""
+    text = "def table():\n    return [lambda x: x + 2, lambda x: x * 10]\n\n\nmade = table()\n"
+    (tmp_path / "torch_with_lambdas.py").write_text(text)
+    (tmp_path / "earlier.py").write_text(text.replace("+ 2", "+ 1"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("torch_with_lambdas")
+    put_back(TorchSource("torch_with_lambdas", str(tmp_path / "earlier.py"), ("table",)))
+    assert [each(3) for each in module.made] == [5, 30]
+    assert [each(3) for each in module.table()] == [4, 30]
+    del sys.modules["torch_with_lambdas"]
+
+
+def test_a_helper_that_is_gone_comes_with_the_code(later: ModuleType, tmp_path: Path):
+    """As `decltype_promoted` of Inductor's C++, which `arith_promoted` has replaced in 2.14."""
+    helper = "\n\ndef promoted(x):\n    return x - 1\n"
+    text = EARLIER.replace("def plain(x):\n    return x + 1", "def plain(x):\n    return promoted(x)")
+    (tmp_path / "earlier.py").write_text(text + helper)
+    put_back(source(tmp_path, "plain"))
+    assert later.TABLE[0](5) == 4
+
+
 def test_a_proxy_whose_object_is_gone_is_passed_over(later: ModuleType, tmp_path: Path):
     gone = [weakref.proxy(later.Pass())]
     put_back(source(tmp_path, "plain"))

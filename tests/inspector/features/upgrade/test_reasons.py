@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.features.upgrade.reasons import (
+    MOST_PAIR_TRIALS,
     Difference,
     Key,
     ReasonSearch,
@@ -19,6 +20,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     likely_functions,
     located_in_torch,
     new_options,
+    partners_of,
     reason_of,
     remaining_reason,
     still_there,
@@ -252,6 +254,23 @@ def test_more_may_be_searched_without_effect_on_what_is_known():
     assert found(search) == {KEYS[0]: {"a"}, KEYS[1]: {"function"}}
 
 
+def test_a_function_may_explain_a_change_together_with_one_of_an_earlier_model(tmp_path: Path):
+    """As batch norm from 2.13 to 2.14: its decomposition, and the pass that drops a product with 1."""
+    both = facts(tmp_path / "a", SOURCE, "1.0"), facts(tmp_path / "b", SOURCE, "1.0", torch="2.15.0")
+    decomposition, no_ops = (
+        earlier_function(TorchFunction("_decomp/decompositions.py", name, 3, 5), *both) for name in ("norm", "no_ops")
+    )
+    (partner,) = partners_of([option("a"), no_ops])
+    search = ReasonSearch(causes({"norm", "no_ops"}), 100)
+    search.more(KEYS[:1], [decomposition], 1)
+    assert search.explained == {}
+    search.more(KEYS[:1], [partner, decomposition], MOST_PAIR_TRIALS)
+    assert found(search) == {KEYS[0]: {"norm", "no_ops"}}
+    assert search.trials <= 1 + MOST_PAIR_TRIALS
+    reason = reason_of(search.explained[KEYS[0]])
+    assert (reason.kind, reason.name, reason.note) == (ReasonKind.TORCH, "no_ops, norm", "only together")
+
+
 def test_a_change_in_another_form_is_still_there():
     """As with torch's option `canonicalize_output_graph_node_order`, which renames the nodes of a graph."""
     first = {("graph", "removed", "net.py:3", "aten.sqrt(add)"), ("kernel", "changed", "net.py:3", "k")}
@@ -268,6 +287,14 @@ def test_a_switch_turned_over_says_nothing_if_something_else_changes():
     assert search.explained == {}
     search.more(KEYS[:1], [option("switch")], 8)
     assert found(search) == {KEYS[0]: {"switch"}}
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("break", False), ("skip", False), ("guard", True), ("kernel", True)])
+def test_a_function_whose_earlier_code_breaks_graphs_explains_nothing(kind: str, counts: bool):
+    """Where nothing is compiled any more, every guard is gone."""
+    search = ReasonSearch(lambda _among: {(kind, "added", "net.py:9", "new")}, 100)
+    search.more(KEYS[:1], [option("function")], 8, works=True)
+    assert bool(search.explained) is counts
 
 
 def test_a_function_of_torch_is_named_with_both_places(tmp_path: Path):

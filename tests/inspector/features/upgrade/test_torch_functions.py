@@ -31,6 +31,14 @@ def without_helper(x):
     return gone(x)
 
 
+def with_helper(x):
+    return helper(x)
+
+
+def helper(x):
+    return x
+
+
 class Pass:
     def apply(self, x):
         def inner():
@@ -58,6 +66,14 @@ def without_helper(x):
     return x
 
 
+def with_helper(x):
+    return other_helper(x)
+
+
+def other_helper(x):
+    return x + 1
+
+
 class Pass:
     def apply(self, x):
         def inner():
@@ -69,7 +85,7 @@ def not_called(x):
     return x + 1
 '''
 CALLED = {
-    FILE: ["<module>", "same", "changed", "without_helper", "Pass.apply.<locals>.inner"],
+    FILE: ["<module>", "same", "changed", "without_helper", "with_helper", "Pass.apply.<locals>.inner"],
     "_inductor/none.py": ["x"],
 }
 
@@ -85,7 +101,8 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_called_functions_that_differ_are_found_if_their_earlier_code_can_run(folders: tuple[Path, Path]):
     found = list(differing_functions(*folders, CALLED, ["_inductor/"]))
-    assert [(each.name, each.before, each.after) for each in found] == [("Pass.apply", 18, 18), ("changed", 9, 9)]
+    places = [(each.name, each.before, each.after) for each in found]
+    assert places == [("Pass.apply", 26, 26), ("changed", 9, 9), ("with_helper", 17, 17)]
     assert found[1].module == "torch._inductor.fx_passes.joint_graph"
     assert (set(found[1].words), "operator" in found[1].other_words) == ({"mul", "add"}, True)
     assert list(differing_functions(*folders, CALLED, ["_dynamo/"])) == []

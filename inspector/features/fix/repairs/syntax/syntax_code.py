@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _Node = TypeVar("_Node", bound="cst.CSTNode")
 _KEPT = 8
+"""Parsed files that are kept: a proof goes back and forth between a few."""
 _REMEMBERED = 1 << 18
 
 

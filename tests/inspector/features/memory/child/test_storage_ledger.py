@@ -2,7 +2,13 @@
 
 import torch
 
-from ctrace.inspector.features.memory.child.storage_ledger import NOWHERE, CodeOrigin, Ledger
+from ctrace.inspector.features.memory.child.storage_ledger import (
+    NOWHERE,
+    CodeOrigin,
+    Ledger,
+    TrackedStorage,
+    device_name,
+)
 
 HERE = CodeOrigin("model.py", 4, "f")
 
@@ -54,6 +60,20 @@ def test_the_peak_has_what_was_alive_then() -> None:
         ("parameter", 4, 32),
         ("temporary", 5, 16),
     ]
+
+
+def on(device: torch.device, size: int) -> TrackedStorage:
+    return TrackedStorage(0, device_name(device), HERE, "aten.empty", (size,), "uint8", set())
+
+
+def test_of_several_gpus_the_fullest_one_counts_and_no_sum() -> None:
+    ledger = Ledger()
+    for device, size in (("cuda", 60), ("cuda:0", 10), ("cuda:1", 100), ("cpu", 500)):
+        ledger.resize(on(torch.device(device), size), size)
+    assert ledger.device() == "cuda:1"
+    assert ledger.peak(ledger.device()).bytes == 100
+    assert ledger.peak("cuda").bytes == 70
+    assert ledger.devices() == {"cpu", "cuda", "cuda:1"}
 
 
 def test_a_storage_that_grows_is_followed() -> None:

@@ -1,0 +1,32 @@
+"""A call with odd inputs is ended by the time that it works, not by that of a busy machine."""
+
+import time
+
+import pytest
+
+from ctrace.inspector.features.fix.child import probing
+from ctrace.inspector.features.fix.child.probing import CallTooLongError, ending_after
+
+_SHORT = 0.01
+
+
+def _works_for_ever() -> None:
+    while True:
+        pass
+
+
+def test_a_call_that_works_too_long_ends() -> None:
+    with pytest.raises(CallTooLongError), ending_after(_SHORT):
+        _works_for_ever()
+
+
+def test_a_call_that_waits_for_a_core_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_WAITS", 1e6)
+    with ending_after(_SHORT):
+        time.sleep(5 * _SHORT)
+
+
+def test_a_call_that_waits_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_WAITS", 1.0)
+    with pytest.raises(CallTooLongError), ending_after(_SHORT):
+        time.sleep(60)
