@@ -47,7 +47,7 @@ def wrap_result(kernel: str, inputs: tuple[str, ...], timeout: float | None, *, 
         CtraceError: the kernel cannot be wrapped.
     """
     from ctrace.cli.progress import progress
-    from ctrace.inspector.features.workshop.kernel_wrapping import read_only, wrap
+    from ctrace.inspector.features.workshop.package_children import read_only, wrap
     from ctrace.inspector.runs.capture_request import Options
 
     if not is_run:

@@ -346,11 +346,11 @@ def show_upgrade(
     from ctrace.cli.show import Format, show_document
 
     if sarif is not None:
-        from ctrace.reports.upgrade_sarif import render_upgrade_sarif
+        from ctrace.reports.upgrade_reports import render_upgrade_sarif
 
         write_report(render_upgrade_sarif(document), sarif)
     if form == Format.MARKDOWN:
-        from ctrace.reports.upgrade_markdown import render_upgrade_markdown
+        from ctrace.reports.upgrade_reports import render_upgrade_markdown
 
         write_report(render_upgrade_markdown(document), output, is_said=is_said)
         return

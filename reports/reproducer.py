@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from ctrace.inspector.diagnosis.diagnosis_scene import package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.fix.reduction.reduction_writing import versions
-from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
+from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer, versions
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes, TriedRepair
 from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt

@@ -18,7 +18,7 @@ import yaml
 from ctrace.cli.commands.run import separated
 from ctrace.cli.main import command_line, joined
 from ctrace.inspector.features.check.policy_file import load_policy
-from ctrace.inspector.knowledge.advice.unadvised import known_ids
+from ctrace.inspector.knowledge.advice import known_ids
 from tests.support.documentation import FENCE, GENERATED, NAMED, PAGES, blocks, commands
 
 ROOT = pages.ROOT

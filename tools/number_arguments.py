@@ -5,9 +5,8 @@ its probability as a number only. Functions of `torch.nn.functional` that are wr
 """
 
 import inspect
-from pathlib import Path
 
-from ctrace.inspector.knowledge import number_arguments
+from ctrace.inspector.knowledge.torch_ops import NUMBERS_FILE
 
 HEAD = """\
 # Arguments that take Python numbers and no tensor, with their positions, by the op's name; -1: only by keyword.
@@ -85,4 +84,4 @@ def written(named: dict[str, dict[str, int]], version: str) -> str:
 if __name__ == "__main__":
     import torch
 
-    Path(number_arguments.FILE).write_text(written(found(), torch.__version__.partition("+")[0]), encoding="utf-8")
+    NUMBERS_FILE.write_text(written(found(), torch.__version__.partition("+")[0]), encoding="utf-8")

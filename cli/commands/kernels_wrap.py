@@ -37,7 +37,7 @@ def wrap(
     from ctrace.cli.package_runs import refuse_existing, wrap_result
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
-    from ctrace.inspector.features.workshop.kernel_wrapping import in_file
+    from ctrace.inspector.features.workshop.package_children import in_file
     from ctrace.reports.escape import patch_document
     from ctrace.reports.json.printer import render
     from ctrace.reports.terminal.kernel_files_screen import wrap_screen

@@ -244,9 +244,8 @@ def _first_shown(found: "Drafts", began: float, seconds: float, say: "Callable[[
     from ctrace.inspector.facts.diagnosis import Finding
     from ctrace.inspector.facts.session import Environment
     from ctrace.inspector.features.fix.reduction.finding import Sought, shape_of
-    from ctrace.inspector.features.fix.reduction.reduction_writing import written
     from ctrace.inspector.features.fix.reduction.reproducing import verified
-    from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
+    from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer, written
     from ctrace.inspector.findings.culprits import culprit_sentence
 
     culprit = found.culprit

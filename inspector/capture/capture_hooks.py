@@ -38,7 +38,7 @@ from ctrace.inspector.capture.kernels.record_cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record_kernels import kernels
 from ctrace.inspector.capture.kernels.record_user_kernels import userkernels
 from ctrace.inspector.facts.run_events import Ended, ModeChosen
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.runs.capture_request import Options
 
 

@@ -2,6 +2,7 @@
 all causes, try several together: one may help only with another.
 """
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
@@ -15,9 +16,9 @@ from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
-from ctrace.inspector.diagnosis.trial_results import same_results
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.scenario_facts import EagerResult, ResultPart
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
 from ctrace.inspector.source.open_questions import open_questions
@@ -27,6 +28,10 @@ _LEAST = 2
 COMBINED = "combined"
 _WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
 """Rules whose changes work around what breaks; worth more than a combination of what changed nothing."""
+_EQUAL = 1e-5
+"""How far the numbers of equal results are apart, relative to their norm: an edit may change rounding in float32."""
+_OTHER = 1e-2
+"""From where on results are others: bfloat16 keeps 8 bits, and rounds to 0.4 % of each element."""
 
 
 def combined(scene: DiagnosisScene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -469,3 +474,53 @@ def _with_saved_graphs(causes: tuple[RootCause, ...], advice: tuple[Suggestion, 
         replace(cause, cost=replace(cause.cost, graphs=saved[cause.id])) if cause.id in saved else cause
         for cause in causes
     )
+
+
+def same_results(before: Session, after: Session) -> bool | None:
+    """Whether the first eager calls of two runs returned the same; None: not known, as where they draw numbers.
+
+    A trial whose edit changes what a model returns in eager is no advice.
+    """
+    others = {each.name: each.eager_result for each in after.scenarios}
+    found: list[bool | None] = []
+    for each in before.scenarios:
+        old, new = each.eager_result, others.get(each.name)
+        if old is not None and new is not None:
+            found += _compared(old, new)
+    if False in found:
+        return False
+    return True if found and None not in found else None
+
+
+def _compared(old: EagerResult, new: EagerResult) -> Iterator[bool | None]:
+    is_comparable = old.call == new.call and not (old.drew or new.drew)
+    if not is_comparable or [each.where for each in old.parts] != [each.where for each in new.parts]:
+        yield None
+        return
+    for one, other in zip(old.parts, new.parts, strict=True):
+        # Python's numbers may be times or identities, which differ from run to run.
+        if not (one.is_number and other.is_number):
+            yield _is_same(one, other)
+
+
+def _is_same(old: ResultPart, new: ResultPart) -> bool | None:
+    if len(old.numbers) != len(new.numbers) or not old.numbers:
+        return None
+    if old.numbers == new.numbers:
+        return True
+    values, others = (list(map(_number, part.numbers)) for part in (old, new))
+    if not all(map(math.isfinite, (*values, *others))):
+        return False
+    scale = max(map(abs, (*values, *others)))
+    apart = max(abs(one - other) for one, other in zip(values, others, strict=True))
+    if apart > _OTHER * scale:
+        return False
+    return True if apart <= _EQUAL * scale else None
+
+
+def _number(text: str) -> float:
+    """Read a number; what a damaged log has instead is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
-from ctrace.inspector.knowledge.number_arguments import number_arguments
+from ctrace.inspector.knowledge.torch_ops import number_arguments
 from ctrace.inspector.source.text import nodes_of, parsed
 
 _KINDS = (

@@ -159,7 +159,7 @@ class Gpu(Multiprocessor, frozen=True, kw_only=True):
     l2: Integer | None = None
     """Bytes of the L2 cache."""
     rates: Mapping[str, Number] = field(default_factory=dict)
-    """Peak operations per second of the Tensor Cores, keyed by format, from the data sheet (`gpus/gpu.py`)."""
+    """Peak operations per second of the Tensor Cores, keyed by format, from the data sheet (`gpus/gpu_table.py`)."""
     vector_rates: Mapping[str, Number] = field(default_factory=dict)
     """The same for the vector units. If neither table has a format, ctrace computes its rate."""
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -237,7 +237,6 @@ class Entry(Struct, frozen=True):
     warned: tuple[str, ...] = ()
     random: str = ""
     """Digest of the generators after the call."""
-    is_scenario: bool = False
     unended: float = 0.0
     """Seconds after which the call was ended because it took too long; 0: it ended."""
 

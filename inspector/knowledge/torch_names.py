@@ -5,8 +5,6 @@ thing. A test compares the rows with the installed torch.
 
 from msgspec import Struct
 
-from ctrace.inspector.knowledge.releases import release_of
-
 
 class TorchName(Struct, frozen=True):
     """The names of one thing in torch, by release."""
@@ -32,14 +30,6 @@ class TorchName(Struct, frozen=True):
             known = " or ".join(name for _, name in self.spelled if name)
             raise AttributeError(f"this torch has no {known}: {self.what} ({self.source})")
         return name
-
-    def in_release(self, version: str) -> str:
-        """Return the name in a release; empty if the release has no such thing. An unknown version counts as the
-        newest.
-        """
-        release = release_of(version)
-        rows = [name for since, name in self.spelled if release is None or since <= release]
-        return rows[0] if rows else ""
 
 
 TENSOR_ATTRIBUTE = TorchName(

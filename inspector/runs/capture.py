@@ -18,7 +18,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import FailurePhase, Target
 from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.knowledge.releases import check_environment, check_triton
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options, TorchSetting, TorchSource
 from ctrace.inspector.runs.child import ChildProcess

@@ -7,7 +7,7 @@ from msgspec import Struct, to_builtins
 
 from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.typed_json import parsed_object, read_object, typed
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 
 PIPES = Path("/dev/fd")
 """Where a process finds its descriptors as files."""

@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError, TargetError
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import Listed, same_device
+from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu, same_device
 from ctrace.inspector.knowledge.gpus.yaml_file import NAMES, canonical, is_name, shown
 from ctrace.inspector.knowledge.releases import check_environment
 from ctrace.inspector.processes.boot import python

@@ -21,10 +21,9 @@ from ctrace.reports.gate.gate_words import gravest_first, near, next_steps, sent
 from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span
 
-MOST_CHARACTERS = 60_000
-"""GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
 # How far each part may fill the page, in the order in which they matter: what makes the check fail first, and the list
-# of all jobs last.
+# of all jobs last. A report has at most 60,000 characters: GitHub takes 65,536 in a comment, and 1 MiB in a step's
+# summary.
 _FOR_CHANGES = 36_000
 _FOR_REPAIRS = 43_000
 _FOR_NOTES = 46_000

@@ -17,7 +17,7 @@ from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups, tr
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
 from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
-from ctrace.inspector.knowledge.op_words import word
+from ctrace.inspector.knowledge.torch_ops import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, capped, fix, hanging, item, more, section, table
 from ctrace.reports.wording.graphs_wording import call_text, input_words, output_words, place_text, result_text

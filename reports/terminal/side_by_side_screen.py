@@ -30,8 +30,7 @@ from ctrace.inspector.findings.target_view import (
     question_sentence,
     questions,
 )
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import Listed
+from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, MOST, WIDE, capped, columned, hanging, headline, item, more, section

@@ -10,8 +10,7 @@ import pytest
 
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
-from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
-from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, keys_of, trial_with
 from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import Runner, SearchBudget, new_server
 from ctrace.inspector.runs.capture_request import Options

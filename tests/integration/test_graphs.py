@@ -13,7 +13,7 @@ from ctrace.inspector.findings.graphs.fx import FxGraph, FxNodeKind, is_aten, op
 from ctrace.inspector.findings.graphs.graph_summary import notes
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.graphs.parse import parse
-from ctrace.inspector.knowledge.op_words import word
+from ctrace.inspector.knowledge.torch_ops import word
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command

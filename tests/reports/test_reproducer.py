@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.features.fix.reduction.finding import Sought
-from ctrace.inspector.features.fix.reduction.reduction_writing import written
-from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
+from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer, written
 from ctrace.reports.json.repro_json import repro_data
 from ctrace.reports.reproducer import claim, render_issue, render_program
 

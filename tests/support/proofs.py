@@ -5,9 +5,8 @@ from pathlib import Path
 
 from ctrace.inspector.facts.trial import Mined, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
-from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.mining import mined, writers
-from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover, keys_of, trial_with
 from ctrace.inspector.features.fix.repairs.repair_result import ProofOutcome
 from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner, SearchBudget
 from ctrace.inspector.runs.capture_request import Options

@@ -41,7 +41,7 @@ class Case(NamedTuple):
         at = self.about["at"]
         line = next(number for number, text in enumerate(self.before.split("\n"), 1) if at in text)
         names = tuple(self.about.get("names", "").split())
-        return RepairPlace("/model.py", self.spelled(self.before), line, None, "f", "", "", "", names)
+        return RepairPlace("/model.py", self.spelled(self.before), line, "f", names)
 
     def rewrite(self, repair: SourceRepair) -> SourceRewrite | None:
         """Return the rewrite that is meant; every one of the repair is Python and says what it does."""

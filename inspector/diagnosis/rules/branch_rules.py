@@ -14,7 +14,7 @@ from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import framed
-from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
+from ctrace.inspector.knowledge.torch_ops import DRAWING, STEEP
 from ctrace.inspector.source.constructs import is_output_call
 from ctrace.inspector.source.text import nodes_of, parsed
 

@@ -16,8 +16,7 @@ from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.check.policy_model import CPU, Allow, CheckPolicy, Count, Limits, ModelRule
 from ctrace.inspector.features.check.yaml_nodes import YamlNode, read_yaml, wrong
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import InputSpec, parse_assumption, parse_input, parse_vary

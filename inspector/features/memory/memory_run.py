@@ -21,7 +21,7 @@ from ctrace.inspector.facts.memory_facts import (
 from ctrace.inspector.features.doors import require
 from ctrace.inspector.features.memory.memory_request import MemoryRequest, RunMemory, with_eager
 from ctrace.inspector.findings.kernels.built_view import most_operations
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.options import check_options

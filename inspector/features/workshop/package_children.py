@@ -1,8 +1,13 @@
-"""Run the child processes of `ctrace kernels apply`, `tune` and `edit`."""
+"""Run the child processes of `ctrace kernels apply`, `tune`, `edit` and `wrap`."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from msgspec.structs import replace
+
+from ctrace.inspector.features.workshop.kernel_functions import refuse_wrapped
 from ctrace.inspector.features.workshop.kernel_package import KernelPackage
+from ctrace.inspector.features.workshop.kernel_reading import SourceFile, kernel_named, launches_of, parsed, split
 from ctrace.inspector.features.workshop.package_model import (
     KERNEL_SECONDS,
     AppliedPackage,
@@ -12,14 +17,17 @@ from ctrace.inspector.features.workshop.package_model import (
     PackageTuning,
     TuneRequest,
 )
+from ctrace.inspector.features.workshop.triton_op_model import OperatorCheck, WrapRequest, WrapResult, limits_of
+from ctrace.inspector.features.workshop.triton_op_writing import wrapped
 from ctrace.inspector.runs.capture_request import Options
-from ctrace.inspector.runs.target import ModelTarget
-from ctrace.inspector.runs.tasks import run_task
+from ctrace.inspector.runs.target import ModelTarget, resolve
+from ctrace.inspector.runs.tasks import TaskError, run_task
 
 _CHILDREN = "ctrace.inspector.features.workshop.child"
 # Chosen: the child ends by its own limit and writes what it has; this is for one that hangs in a kernel.
 _SECONDS_TO_END = 30.0
 Observe = Callable[[], None]
+_CHILD = "ctrace.inspector.features.workshop.child.triton_ops_main"
 
 
 def applied(
@@ -81,3 +89,67 @@ def checked(package: KernelPackage, request: PackageCheckRequest, observe: Obser
     # The child process ends itself and says on which inputs, unless it cannot even do that.
     late = request.seconds + _SECONDS_TO_END
     return run_task(f"{_CHILDREN}.check_package", request, CheckedPackage, timeout=late, observe=observe)
+
+
+def read_only(text: str) -> WrapResult:
+    """Write an operator from the source alone, without running anything.
+
+    Raises:
+        TargetError: there is no such kernel, or no operator can be written.
+    """
+    path, name = split(text)
+    file = parsed(path)
+    kernel = kernel_named(file, name)
+    launch = launches_of(file, kernel)[0]
+    refuse_wrapped(launch, kernel, path)
+    return WrapResult(wrapped(file, name), limits_of(kernel, launch))
+
+
+def wrap(
+    text: str, options: Options, timeout: float | None = None, observe: Callable[[], None] = lambda: None
+) -> WrapResult:
+    """Write an operator, then run the file's model in a child process to see a launch, and check the operator.
+
+    Raises:
+        TargetError: there is no such kernel, or no operator can be written.
+        SetupError: there is no supported torch.
+    """
+    found = read_only(text)
+    path, name = split(text)
+    is_model = _is_model(parsed(path), options)
+    try:
+        return run_task(
+            _CHILD, WrapRequest(str(path), name, options, is_model), WrapResult, timeout=timeout, observe=observe
+        )
+    except TaskError as error:
+        failed = OperatorCheck("the operator", None, f"not checked: {error.what}")
+        return WrapResult(found.wrapped, found.limits, (failed,))
+
+
+def _is_model(file: SourceFile, options: Options) -> bool:
+    """Whether the file can be run as a model."""
+    from ctrace.inspector.errors import TargetError
+
+    try:
+        target = resolve(str(file.path), has_inputs=bool(options.inputs))
+    except TargetError:
+        return False
+    has_inputs = "inputs" in file.functions or any("inputs" in names for names in _assigned(file))
+    return isinstance(target, ModelTarget) and (has_inputs or bool(options.inputs))
+
+
+def _assigned(file: SourceFile) -> list[set[str]]:
+    import ast
+
+    return [
+        {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        for statement in file.tree.body
+        if isinstance(statement, ast.Assign)
+    ]
+
+
+def in_file(result: WrapResult, file: Path) -> WrapResult:
+    """Return the result with the import of the operator from the file that it is written to."""
+    before, after = result.wrapped.calls
+    called = after.replace(f"from {result.wrapped.function}_op import ", f"from {file.stem} import ")
+    return replace(result, wrapped=replace(result.wrapped, calls=(before, called)))

@@ -16,8 +16,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.knowledge.advice import AdviceEntry, entries
-from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised, known_ids, lifetime, unadvised
+from ctrace.inspector.knowledge.advice import AdviceEntry, Lifetime, Unadvised, entries, known_ids, lifetime, unadvised
 from ctrace.inspector.knowledge.releases import release_of, torch_version
 
 _FIELD = re.compile(r"\{[^{}]*\}")

@@ -37,7 +37,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis, Multiprocessor
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
-from ctrace.inspector.knowledge.gpus.gpu import FORMATS, TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import FORMATS, TargetGpu
 
 _VECTOR: dict[tuple[int, int], dict[str, int]] = {
     (7, 0): {"float32": 128, "float64": 64},

@@ -3,7 +3,8 @@
 `breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is
 an assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
 `_dynamo/graph_break_registry.json` (2.11 to 2.15). `before` and `after` are the body of a function of a tensor x, or a
-program with a function `forward`; the tests compile them. `unadvised.py` covers the ids that have no entry.
+program with a function `forward`; the tests compile them. `unadvised.yaml` covers the ids that have no entry,
+`versions.yaml` says which versions of torch have an id.
 `skips.yaml` has the rules by which Dynamo skips a function.
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
@@ -30,6 +31,7 @@ _KEY = re.compile(r"^(?![#\s])(?P<key>[^:\n]+):[ \t]*\n", re.MULTILINE)
 
 
 Value = TypeVar("Value")
+_NEVER = "none"
 
 
 class LazyTable(Mapping[str, Value], Generic[Value]):
@@ -149,3 +151,81 @@ def advice_on_refusal(reason: str) -> str:
     """Return the key of the first entry whose pattern matches torch's reason not to fuse two nodes."""
     known = entries("fusion").items()
     return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")
+
+
+class Unadvised(Struct, frozen=True):
+    """Why ctrace has no advice for a gb id."""
+
+    kind: str
+    """`internal` (a check of torch's own state), `plain` (torch's text says it all) or `retired` (no longer raised)."""
+    line: str
+
+
+class Lifetime(Struct, frozen=True):
+    """The minor versions of torch from 2.11 to 2.15 that have a gb id."""
+
+    first: str
+    last: str = ""
+    """The last version whose registry has the id; empty if the newest version's registry has it."""
+    raised_until: str = ""
+    """The last version whose code raises the id; empty if the newest version raises it, `none` if no version does."""
+
+    def absence(self, torch: str) -> str:
+        """Say which versions of torch have the id; empty if the given version, such as 2.13, has it."""
+        if _number(torch) < _number(self.first):
+            return f"torch {self.first} and newer have it"
+        if self.last and _number(torch) > _number(self.last):
+            return f"torch {self.last} and older have it"
+        return ""
+
+    def retirement(self) -> str:
+        """Say up to which version torch raised the id; empty if torch still raises it."""
+        if self.raised_until == _NEVER:
+            return "Torch 2.11 to 2.15 do not raise this id; their registries still list it."
+        if self.raised_until:
+            return f"Torch raised this id until {self.raised_until}; its registry still lists it."
+        return ""
+
+
+def unadvised(gb: str) -> Unadvised | None:
+    """Return why a gb id has no advice, or None if it has advice or is newer than the lists."""
+    kinds = _lists()
+    for kind in ("internal", "plain"):
+        if gb in kinds[kind]:
+            return Unadvised(kind, kinds[kind][gb])
+    life = lifetime(gb)
+    if life and life.raised_until:
+        return Unadvised("retired", life.retirement())
+    return None
+
+
+def lifetime(gb: str) -> Lifetime | None:
+    """Return the versions that have a gb id, or None if no version from 2.11 to 2.15 has it."""
+    return _lifetimes().get(gb)
+
+
+def known_ids() -> tuple[str, ...]:
+    """List the gb ids of torch 2.11 to 2.15."""
+    return tuple(_lifetimes())
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+@cache
+def _lists() -> dict[str, dict[str, str]]:
+    kinds: dict[str, dict[str, str]] = _read("unadvised")
+    return kinds
+
+
+@cache
+def _lifetimes() -> dict[str, Lifetime]:
+    data: dict[str, dict[str, str]] = _read("versions")
+    tables = {name: {gb: version for version, ids in each.items() for gb in ids.split()} for name, each in data.items()}
+    first, last, until = tables["first"], tables["last"], tables["raised_until"]
+    return {gb: Lifetime(version, last.get(gb, ""), until.get(gb, "")) for gb, version in sorted(first.items())}
+
+
+def _read(name: str) -> Any:
+    return _parse((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))

@@ -35,8 +35,7 @@ from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import resolve
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.upgrade_screen import upgrade_screen
-from ctrace.reports.upgrade_markdown import render_upgrade_markdown
-from ctrace.reports.upgrade_sarif import render_upgrade_sarif
+from ctrace.reports.upgrade_reports import render_upgrade_markdown, render_upgrade_sarif
 from ctrace.reports.wording.upgrade_wording import change_text, reason_text
 from tests.support.golden import drawn
 from tests.support.inprocess import ctrace

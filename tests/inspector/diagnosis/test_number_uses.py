@@ -9,7 +9,7 @@ from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Advice, Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.knowledge.number_arguments import number_arguments
+from ctrace.inspector.knowledge.torch_ops import number_arguments
 from tests.inspector.diagnosis.scenes import FILE, ran, scene, with_trial
 
 HEAD = "import torch\nimport torch.nn.functional as F\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named, gpus
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named, gpus
 from ctrace.inspector.runs.local_gpu import AtHand, entry, in_units
 
 TOLD = {

@@ -10,8 +10,7 @@ from ctrace.inspector.diagnosis.breaks_document import breaks_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.breaks.lessons import CauseCase, CauseLesson, Lesson, Registered
-from ctrace.inspector.knowledge.advice import AdviceEntry
-from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
+from ctrace.inspector.knowledge.advice import AdviceEntry, Lifetime, Unadvised
 from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.printer import render
 from tests.support import sessions

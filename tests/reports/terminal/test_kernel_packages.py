@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.workshop.kernel_wrapping import in_file
+from ctrace.inspector.features.workshop.package_children import in_file
 from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
     CheckedPackage,

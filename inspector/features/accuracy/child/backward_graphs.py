@@ -22,13 +22,14 @@ from ctrace.inspector.capture.core.exception_text import reason_line
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     ValueJudged,
+    copied_inputs,
     copied_value,
     distance,
     judged_pair,
     same_kind,
+    widened_inputs,
 )
 from ctrace.inspector.features.accuracy.child.node_values import Values, computed, operator_name
-from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import (
     BETWEEN,
     DynamoGraph,

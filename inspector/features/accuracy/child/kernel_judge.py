@@ -29,8 +29,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.calls.call_tensors import with_memory
+from ctrace.inspector.capture.calls.overlapping_tensors import copied_together, overlapping
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, WatchedArithmetic, operation
-from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
+from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError, widened_together
 from ctrace.inspector.capture.comparing.judgement import (
     HOPELESS,
     NEAR_TIE,
@@ -717,3 +718,25 @@ def _makes_nonfinite(node: Any, values: Values) -> bool:
         return not any(map(has_nan, inputs))
     constants = [each for each in node.args if isinstance(each, float) and not math.isfinite(each)]
     return has_nonfinite(values[node]) and not constants and not any(map(has_nonfinite, inputs))
+
+
+def copied_inputs(values: Sequence[Any]) -> list[Any]:
+    """Copy values; tensors that overlap still do."""
+    found = list(map(copied_value, values))
+    for places in overlapping(values):
+        for at, value in zip(places, copied_together([values[at] for at in places]), strict=True):
+            found[at] = value
+    return found
+
+
+def widened_inputs(values: Sequence[Any]) -> list[Any]:
+    """Copy values, floating-point numbers in float64; tensors that overlap still do.
+
+    Raises:
+        NoReferenceError: tensors of several dtypes overlap.
+    """
+    found = list(map(widened, values))
+    for places in overlapping(values):
+        for at, value in zip(places, widened_together([values[at] for at in places]), strict=True):
+            found[at] = value
+    return found

@@ -19,7 +19,7 @@ from typing import Any
 from ctrace.inspector.capture.comparing.arithmetic import WatchedArithmetic
 from ctrace.inspector.capture.core.node_lines import place_of
 from ctrace.inspector.features.accuracy.accuracy_request import Draft
-from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, copied_value
+from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, copied_inputs, copied_value
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
     Values,
@@ -29,7 +29,6 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     why_not_again,
 )
 from ctrace.inspector.features.accuracy.child.pieces import PieceFinding
-from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import DynamoGraph, WrongStage
 
 _MOST_BYTES = 200_000

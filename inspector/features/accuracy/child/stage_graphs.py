@@ -32,11 +32,13 @@ from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.features.accuracy.child.kernel_judge import (
     SizeLimit,
     ValueJudged,
+    copied_inputs,
     copied_value,
     distance,
     judged_pair,
     same_kind,
     widened,
+    widened_inputs,
 )
 from ctrace.inspector.features.accuracy.child.node_values import (
     NotComputableError,
@@ -51,7 +53,6 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     why_not_again,
     written_arguments,
 )
-from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
 
 # Chosen, as in `backward_graphs.py`.

@@ -25,10 +25,9 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.calls.overlapping_tensors import overlapping
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.node_lines import place_of
-from ctrace.inspector.features.accuracy.child.kernel_judge import copied_value, distance
+from ctrace.inspector.features.accuracy.child.kernel_judge import copied_inputs, copied_value, distance
 from ctrace.inspector.features.accuracy.child.node_values import is_of_torch
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING_AGAIN
-from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs
 from ctrace.inspector.features.accuracy.child.stage_graphs import (
     DynamoGraph,
     GraphRuns,

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from ctrace.inspector.capture.core.source import Source
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
-from ctrace.inspector.features.cluster.child.gpu_meshes import GpuMeshes
 from ctrace.inspector.features.cluster.child.kept_checkpoints import kept_checkpoints
-from ctrace.inspector.features.cluster.child.lone_rank import lone_rank, met_shards, stage_votes
-from ctrace.inspector.features.cluster.child.what_lacks import refusing_what_lacks as refusing_what_lacks
+from ctrace.inspector.features.cluster.child.lone_rank import GpuMeshes, lone_rank, met_shards, stage_votes
+from ctrace.inspector.features.cluster.child.lone_rank import refusing_what_lacks as refusing_what_lacks
 from ctrace.inspector.runs.capture_request import Options
 
 

@@ -16,19 +16,30 @@ the same program: they are taken to vote as the stages of this rank do. Earlier 
 looks at its own shapes.
 
 Record the meshes that the program makes, and dimensions that do not divide among their ranks.
+
+Let DTensor communicate on a mesh of GPUs as it does there, although its tensors are on the CPU. Torch chooses by the
+type of a mesh's devices (2.11 to 2.13). On the CPU it turns one sharded dimension into another by a gather of all
+parts, as gloo lacked all-to-all (distributed/tensor/_collective_utils.py), and it shares no state of random generators
+(distributed/tensor/_random.py), which on GPUs the first rank sends to all before the first random op on a DTensor.
+
+End a rank at the program's line if an exception only says what a rank without peers, or without a GPU, lacks.
 """
 
+import dis
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import wraps
 from math import prod
+from pickle import UnpicklingError
 from types import FrameType, ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.core.callers import callers, folder_of_torch
-from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.calls.answering import place_of_failure
+from ctrace.inspector.capture.core.callers import callers, folder_of_torch, without_our_frames
+from ctrace.inspector.capture.core.exception_text import kind_and_message, message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
@@ -37,11 +48,12 @@ from ctrace.inspector.facts.cluster_facts import GroupMade, MeshMade, RankBegan,
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.cluster.child.called_collectives import CalledCollectives
-from ctrace.inspector.features.cluster.child.gpu_meshes import GpuMeshes
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import Assumption, parse_assumption
 from ctrace.inspector.runs.virtual_world import parse_mesh
 
+_STATE_BYTES = 16
+"""The state of a generator of a GPU: its seed and its offset (distributed/tensor/_random.py)."""
 _C10D = "torch.distributed.distributed_c10d"
 _RECEIVED = {
     "all_gather_object": "the objects of all ranks",
@@ -52,6 +64,76 @@ _RECEIVED = {
 }
 """Functions that bring values of peers, and what they bring (distributed_c10d.py, 2.11 to 2.13)."""
 _STORES = ("TCPStore", "FileStore")
+_FOLDERS = ("cuda/", "accelerator/", "distributed/_symmetric_memory/")
+"""Folders of torch whose functions raise without a GPU (2.11 to 2.13)."""
+_NCCL = re.compile(r"\bNCCL\b|ProcessGroupNCCL|not safe to split|not support splitting")
+_SAYS = re.compile(
+    rf"{_NCCL.pattern}|not compiled with CUDA|Cannot access accelerator device|only work with GPU|input tensor to be on"
+)
+"""What torch says where C++ code refuses, or where this build lacks a class or a backend (2.11 to 2.13)."""
+_ON_CPU = (
+    "a rank's tensors are on the CPU, which has no such thing: leave that line out under --world, or let the program "
+    "find no GPU (CUDA_VISIBLE_DEVICES=)"
+)
+_WITHOUT_NCCL = "use that only where torch has NCCL: if torch.distributed.is_nccl_available()"
+_UNREADABLE = (EOFError, UnpicklingError)
+"""What reading an object raises that another rank would have sent: the bytes of a fake group are zeros."""
+
+
+class GpuMeshes:
+    """Knows whether the program has made a mesh of GPUs; then all its meshes with DTensors are taken for such."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self._is_shared = False
+
+    @contextmanager
+    def source(self, recorder: Recorder, when: When) -> Iterator[None]:
+        """Install the hooks."""
+        with ExitStack() as patches:
+
+            def placements(module: ModuleType) -> None:
+                with recorder.watching("redistributions on GPUs"):
+                    name = "shard_dim_alltoall"
+                    patches.enter_context(patched(module, name, self._exchanging(getattr(module, name))))
+
+            def dispatch(module: ModuleType) -> None:
+                with recorder.watching("random ops on GPUs"):
+                    name = "is_rng_supported_mesh"
+                    patches.enter_context(patched(module, name, self._sharing(getattr(module, name))))
+
+            when("torch.distributed.tensor.placement_types", placements)
+            when("torch.distributed.tensor._dispatch", dispatch)
+            yield
+
+    def _exchanging(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def exchange(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
+            if not self.is_made or mesh.device_type != "cpu":
+                return original(input, gather_dim, shard_dim, mesh, mesh_dim)
+            from torch.distributed.tensor import _collective_utils
+
+            # A simulation of all ranks in one process takes the way of GPUs, too; a mesh in a trace cannot be changed.
+            with patched(_collective_utils, "local_tensor_mode", lambda: True):
+                return original(input, gather_dim, shard_dim, mesh, mesh_dim)
+
+        return exchange
+
+    def _sharing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def is_supported(mesh: Any) -> Any:
+            if not self.is_made or mesh.device_type != "cpu":
+                return original(mesh)
+            import torch
+
+            is_traced = torch.compiler.is_compiling() or torch._guards.TracingContext.try_get() is not None
+            if not self._is_shared and not is_traced:
+                self._is_shared = True
+                with torch.no_grad():
+                    torch.distributed.broadcast(torch.zeros(_STATE_BYTES, dtype=torch.uint8), 0)
+            return False
+
+        return is_supported
 
 
 def lone_rank(options: Options, calls: CalledCollectives) -> Source:
@@ -473,3 +555,94 @@ def _described(mesh: Any) -> MeshMade | None:
         file=file,
         line=line,
     )
+
+
+@contextmanager
+def refusing_what_lacks() -> Iterator[None]:
+    """Name the line of an exception in the block that only a missing GPU or a missing peer explains.
+
+    Raises:
+        TargetError: in place of such an exception.
+    """
+    try:
+        yield
+    except TargetError:
+        raise
+    except Exception as error:
+        refusal = _refusal(error)
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+def _refusal(error: Exception) -> TargetError | None:
+    place = place_of_failure(error)
+    if place is None or "torch" not in sys.modules:
+        return None
+    import torch
+
+    at = f"{place[0]}:{place[1]}"
+    if isinstance(error, _UNREADABLE) and any(_is_distributed(frame) for frame, _at in _frames(error)):
+        what = f"{at} needs an object that another rank sends, and --world runs a rank without its peers"
+        return TargetError(what, "leave that line out under --world")
+    if torch.cuda.is_available():
+        return None
+    owner = getattr(error, "obj", None)
+    if isinstance(error, AttributeError) and type(owner).__module__ == "torch._C._distributed_c10d":
+        what = f"{at} asks a process group for {error.name}, which --world has not: its groups are torch's fake ones"
+        return TargetError(what, f'ask first whether there is one: hasattr(..., "{error.name}")')
+    if not _is_for_gpus(error):
+        return None
+    said = message(error).partition("\n")[0][:100]
+    needs, todo = ("NCCL", _WITHOUT_NCCL) if _NCCL.search(said) else ("a GPU", _ON_CPU)
+    return TargetError(f"{at} needs {needs}, and there is none here ({said})", todo)
+
+
+def _is_for_gpus(error: Exception) -> bool:
+    """Whether torch raised it below the user's line because of a GPU, or the line divides by the number of GPUs."""
+    folder = folder_of_torch()
+    frames = _frames(error)
+    below = len(frames)
+    while below and frames[below - 1][0].f_code.co_filename.startswith(folder):
+        below -= 1
+    if any(_takes_gpu(frame, folder) for frame, _at in frames[below:]):
+        return True
+    if isinstance(error, ZeroDivisionError):
+        return below == len(frames) > 0 and "device_count" in _names(*frames[-1])
+    is_torchs = below < len(frames) or isinstance(error, AttributeError | ImportError | TypeError)
+    return is_torchs and _SAYS.search(message(error)) is not None
+
+
+def _frames(error: Exception) -> list[tuple[FrameType, int]]:
+    """Return the frames of a traceback without ctrace's, and the offset at which each one is."""
+    found, trace = [], without_our_frames(error.__traceback__)
+    while trace is not None:
+        found.append((trace.tb_frame, trace.tb_lasti))
+        trace = trace.tb_next
+    return found
+
+
+def _takes_gpu(frame: FrameType, torch_folder: str) -> bool:
+    """Whether a frame of torch belongs to its code for GPUs, or holds the GPU that the program names."""
+    if frame.f_code.co_filename.removeprefix(torch_folder).startswith(_FOLDERS):
+        return True
+    return any(_is_gpu(value) for value in frame.f_locals.values())
+
+
+def _is_gpu(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.device) and value.type == "cuda"
+
+
+def _is_distributed(frame: FrameType) -> bool:
+    """Whether a frame belongs to torch's code for several ranks, other than that which reads files."""
+    part = frame.f_code.co_filename.removeprefix(folder_of_torch())
+    return part.startswith("distributed/") and not part.startswith("distributed/checkpoint/")
+
+
+def _names(frame: FrameType, at: int) -> set[Any]:
+    """Return the names that the running line of a frame uses."""
+    instructions = list(dis.get_instructions(frame.f_code))
+    line = next((each.positions.lineno for each in instructions if each.offset == at and each.positions), None)
+    return {each.argval for each in instructions if each.positions and each.positions.lineno == line}

@@ -161,7 +161,7 @@ class ModelObserver:
                 except TargetError:
                     return
                 seed()
-                entry = Entry(name, index, is_scenario=is_asked)
+                entry = Entry(name, index)
                 began = time.thread_time()
                 seen = observe(
                     self._model,
@@ -284,7 +284,7 @@ class ProgramObserver:
             except SystemExit as left:
                 raised = f"SystemExit: {left.code}"
         state = [[name, _state(subject)] for name, subject in self._subjects.items()]
-        self._entries.append(Entry("program", raised=raised, state=state, is_scenario=True))
+        self._entries.append(Entry("program", raised=raised, state=state))
         probing = Probing(self._request, self._watch)
         times: list[tuple[str, float]] = []
         for name, first in self._first.items():
@@ -355,7 +355,7 @@ class ProgramObserver:
                 raise
             return outcome[0]
 
-        entry = Entry(name, number, is_scenario=True)
+        entry = Entry(name, number)
         running = functools.partial(self._watch.during, name)
         with self._inside():
             seen = observe(subject, call, entry, called=called, running=running, backward=False)

@@ -16,9 +16,9 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.call_tensors import recast
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, REDRAWN, Mined
+from ctrace.inspector.facts.trial import NEEDED, OTHERS_IN_FLOAT64, PENALTY, REDRAWN, Mined
 from ctrace.inspector.features.fix.child.argument_probes import UNEVEN
-from ctrace.inspector.features.fix.child.call_values import mapped, tensors
+from ctrace.inspector.features.fix.child.call_values import mapped, tensors, tensors_in
 from ctrace.inspector.features.fix.child.method_arguments import (
     Arguments,
     Method,
@@ -599,3 +599,44 @@ def _around_method(method: Method, filled: Arguments, *, between: bool) -> Seque
         return [*found, _one_call(subject, called, call)]
 
     return sequence
+
+
+def penalties() -> dict[str, Observer]:
+    """Return observers that differentiate gradients, as a gradient penalty does, by name.
+
+    They call with the inputs of the scenario, and with zeros, where norms have no gradient. `torch.where` adds zeros to
+    the gradients of the side that it does not select. The gradient of such a zero may be NaN where the first one is
+    finite: of a norm at 0, for example. The values of gradients are compared by a backward pass already, so these
+    compare which second ones exist, and which of their values are finite: no order of a sum changes that.
+    """
+    import torch
+
+    return {
+        PENALTY: Observer(
+            change=lambda call: _with_gradients(call, lambda leaf: leaf), sequence=_penalized, is_crossed=True
+        ),
+        f"{PENALTY} at 0": Observer(change=lambda call: _with_gradients(call, torch.zeros_like), sequence=_penalized),
+    }
+
+
+def _with_gradients(call: Call, change: Callable[[Any], Any]) -> Call:
+    return mapped(call, lambda leaf: change(leaf.detach()).requires_grad_() if leaf.is_floating_point() else leaf)
+
+
+def _penalized(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    outputs = called(*call.args, **call.kwargs)
+    results = [each for each in tensors_in(outputs) if each.requires_grad and each.is_floating_point()]
+    leaves = [each for each in tensors(call) if each.requires_grad]
+    if isinstance(subject, torch.nn.Module):
+        leaves += [each for each in subject.parameters() if each.requires_grad]
+    if not results or not leaves:
+        return outputs
+    with torch.enable_grad():
+        total = sum(each.square().sum() + each.sum() for each in results)
+        first: tuple[Any, ...] = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+        again = [each for each in first if each is not None and each.requires_grad]
+        penalty = sum((each.square().sum() for each in again), torch.zeros(()))
+        second: tuple[Any, ...] = torch.autograd.grad(penalty, leaves, allow_unused=True) if again else ()
+    return outputs, [None if each is None else each.isfinite() for each in (*first, *second)]

@@ -35,9 +35,8 @@ from ctrace.inspector.features.fix.child.both_sides import SideWatch
 from ctrace.inspector.features.fix.child.digests import without_addresses
 from ctrace.inspector.features.fix.child.observed_calls import Rounding, SeenCall, observe
 from ctrace.inspector.features.fix.child.observed_effects import Outside, noting_effects
-from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
+from ctrace.inspector.features.fix.child.observers import Observer, observers, penalties, redrawn
 from ctrace.inspector.features.fix.child.probes import further, mined, probes, searches
-from ctrace.inspector.features.fix.child.second_gradients import penalties
 
 _KEEPING = (
     "one tensor twice",

@@ -23,7 +23,7 @@ from ctrace.inspector.facts.diagnosis import Finding, RootCause, Symptom
 from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner
 from ctrace.inspector.facts.guard_facts import UnmetGuard
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.fix.reduction.mentions import HOOK
+from ctrace.inspector.features.fix.reduction.reduction_edits import HOOK
 from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from ctrace.inspector.source.owners import owner_of
 

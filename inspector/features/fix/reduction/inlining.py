@@ -8,8 +8,16 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.reduction.reduce_nodes import at, numbered, put
-from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, is_anchor, is_pinned, move_anchor
+from ctrace.inspector.features.fix.reduction.reduced_program import (
+    Edit,
+    at,
+    blocks,
+    is_anchor,
+    is_pinned,
+    move_anchor,
+    numbered,
+    put,
+)
 
 
 def inline(tree: ast.Module) -> Iterator[Edit]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.fix.reduction import dead_code, inlining, reduce_expressions, reduce_statements
+from ctrace.inspector.features.fix.reduction import inlining, reduction_edits
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
 from ctrace.inspector.files.scratch import delete, new_scratch_folder
 from ctrace.inspector.files.writing import write_text
@@ -211,19 +211,19 @@ class Reducer:
         return self.best
 
     def _round(self) -> None:
-        self._all_or_each(reduce_statements.strip)
-        self._each(dead_code.unused)
+        self._all_or_each(reduction_edits.strip)
+        self._each(reduction_edits.unused)
         self._drop_statements()
-        self._each(dead_code.unused)
-        self._each(reduce_statements.unwrap)
+        self._each(reduction_edits.unused)
+        self._each(reduction_edits.unwrap)
         self._each(inlining.inline)
-        self._each(dead_code.unused)
+        self._each(reduction_edits.unused)
         self._drop_statements()
         self._each(inlining.drop)
-        self._each(reduce_expressions.simplify)
-        self._each(reduce_expressions.shrink)
+        self._each(reduction_edits.simplify)
+        self._each(reduction_edits.shrink)
         self._each(inlining.inline)
-        self._each(dead_code.unused)
+        self._each(reduction_edits.unused)
 
     # Kinds of passes
 
@@ -251,21 +251,21 @@ class Reducer:
         """Drop statements, large pieces first, block by block from the outside to the inside."""
         number = 0
         while True:
-            paths = reduce_statements.block_paths(self.best.tree)
+            paths = reduction_edits.block_paths(self.best.tree)
             if number >= len(paths):
                 return
             self._drop_in(paths[number])
             number += 1
 
-    def _drop_in(self, path: reduce_statements.BlockPath) -> None:
-        size = len(reduce_statements.droppable(self.best.tree, path))
+    def _drop_in(self, path: reduction_edits.BlockPath) -> None:
+        size = len(reduction_edits.droppable(self.best.tree, path))
         while size:
-            end = len(reduce_statements.droppable(self.best.tree, path))
+            end = len(reduction_edits.droppable(self.best.tree, path))
             while end > 0:
-                free = reduce_statements.droppable(self.best.tree, path)
+                free = reduction_edits.droppable(self.best.tree, path)
                 piece = free[max(end - size, 0) : end]
                 # From the end: what comes later uses what comes before.
-                self._try(reduce_statements.dropping(path, piece))
+                self._try(reduction_edits.dropping(path, piece))
                 end -= size
             size //= 2
 

@@ -28,11 +28,10 @@ from ctrace.inspector.features.fix.reduction.finding import (
     shape_of,
     title_in,
 )
-from ctrace.inspector.features.fix.reduction.mentions import without_one
 from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
+from ctrace.inspector.features.fix.reduction.reduction_edits import without_one
 from ctrace.inspector.features.fix.reduction.reduction_trials import NAME, Reducer, Tries
-from ctrace.inspector.features.fix.reduction.reduction_writing import written
-from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer
+from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer, written
 from ctrace.inspector.features.fix.reduction.starts import (
     SEED,
     Described,

@@ -15,9 +15,7 @@ from msgspec import Struct, field
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Finding
-from ctrace.inspector.features.fix.reduction.dead_code import drop_unused
 from ctrace.inspector.features.fix.reduction.finding import DIFFERS, Sought
-from ctrace.inspector.features.fix.reduction.mentions import without_all
 from ctrace.inspector.features.fix.reduction.reduced_program import (
     Program,
     blocks,
@@ -26,6 +24,7 @@ from ctrace.inspector.features.fix.reduction.reduced_program import (
     pin,
     set_anchor,
 )
+from ctrace.inspector.features.fix.reduction.reduction_edits import drop_unused, without_all
 from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved
 

@@ -9,14 +9,13 @@ from msgspec import Struct
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene, package_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
-from ctrace.inspector.facts.findings import Break, Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
 from ctrace.inspector.features.fix.repairs.neighbor_files import read_neighbors
 from ctrace.inspector.features.fix.repairs.obligations import COST, DTYPE, EXCEPTIONS
-from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRewrite
-from ctrace.inspector.features.fix.repairs.setting import Setting
+from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, Setting, SourceRewrite
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.source.open_questions import open_questions
@@ -230,47 +229,44 @@ def places(scene: DiagnosisScene, cause: RootCause, files: Files) -> Iterator[Re
     broken = {(each.file, each.line) for other in others for each in scene.breaks(other)}
     own = [each for each in _of_others(scene, cause) if each[:2] not in broken]
     for found in (*_of_breaks(scene, cause), *own):
-        file, line, end, function, gb, why, names = found
+        file, line, function, names = found
         text = files.text(file) if not file.startswith("<") else None
         if text is not None and 0 < line <= len(text.splitlines()):
-            yield RepairPlace(file, text, line, end, function, str(cause.kind), gb, why, names)
+            yield RepairPlace(file, text, line, function, names)
 
 
-_Found = tuple[str, int, int | None, str, str, str, tuple[str, ...]]
+_Found = tuple[str, int, str, tuple[str, ...]]
+"""File, line, function and names."""
 
 
 def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for each in scene.breaks(cause):
         names = tuple(dict.fromkeys((*_names(each.expression or each.source), *([each.called] if each.called else []))))
-        yield each.file, each.line, None, each.function, _gb(each), each.reason, names
+        yield each.file, each.line, each.function, names
         for path in each.paths:
             for frame in reversed(path):
                 if scene.is_users(frame.file) and (frame.file, frame.line) != (each.file, each.line):
-                    yield frame.file, frame.line, None, frame.function, _gb(each), each.reason, names
+                    yield frame.file, frame.line, frame.function, names
                     break
             if each.owner is Owner.LIBRARY and path and not scene.is_users(path[-1].file):
-                yield path[-1].file, path[-1].line, None, path[-1].function, _gb(each), each.reason, names
-
-
-def _gb(each: Break) -> str:
-    return next(iter(each.gb), "")
+                yield path[-1].file, path[-1].line, path[-1].function, names
 
 
 def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for skip in scene.skips(cause):
         if skip.break_index is None:
-            yield skip.file, skip.line, None, skip.function, "", skip.reason, ()
+            yield skip.file, skip.line, skip.function, ()
     for recompile in scene.recompiles(cause):
         for each in recompile.causes:
             names = (each.subject,) if each.subject else ()
             file, line = each.file or recompile.file, each.line or recompile.line
-            yield file, line, None, recompile.function, "", recompile.reason or each.reason, names
+            yield file, line, recompile.function, names
     for danger in scene.dangers(cause):
         if danger.file and danger.line:
-            yield danger.file, danger.line, None, "", "", danger.why, (danger.subject,)
+            yield danger.file, danger.line, "", (danger.subject,)
     kinds = {each.what for each in cause.symptoms}
     if kinds & {Finding.ATTENTION, Finding.FAILURE} and cause.file and cause.line:
-        yield cause.file, cause.line, None, cause.function or "", "", cause.why, ()
+        yield cause.file, cause.line, cause.function or "", ()
 
 
 @lru_cache(maxsize=256)

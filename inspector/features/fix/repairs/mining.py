@@ -1,22 +1,32 @@
 """What the code of a target compares with, and who else writes what a repair changes: what a proof has to try.
 
+Further numbers decide without standing in a comparison: ends of slices, named constants, defaults. Other callers in a
+file call the function that a change touches, and must run in the proof. Chosen attributes are what callers decide about
+an object: those of the attributes that a change reads which its constructor takes from them.
+
 Reads Python without running it.
 """
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.chosen_attributes import (
-    PassedParameter,
-    chosen_attributes,
-    parameters_behind,
-)
-from ctrace.inspector.features.fix.repairs.further_constants import further_constants, names_read
-from ctrace.inspector.features.fix.repairs.other_callers import other_callers
 from ctrace.inspector.features.fix.repairs.other_writers import other_writers
 from ctrace.inspector.features.fix.repairs.syntax.shared_names import VIEWS
-from ctrace.inspector.source.attribute_writes import family, writes
+from ctrace.inspector.source.absent_values import assigned_values
+from ctrace.inspector.source.attribute_writes import (
+    FUNCTIONS,
+    family,
+    has_body,
+    is_none,
+    is_self,
+    keyword_of,
+    last_name,
+    statements,
+    writes,
+)
 from ctrace.inspector.source.text import parsed, replaced_lines
 
 _MOST_CONSTANTS = 6
@@ -37,6 +47,15 @@ _HOOKING = frozenset(
     ("Function", "custom_op", "register_autograd", "register_parametrization", "add_done_callback", "finalize")
 ) | {"TorchDispatchMode", "TorchFunctionMode", "queue_callback", "checkpoint", "settrace", "setprofile"}
 """Names of torch and Python whose use lets other code run later, or around ops; all names with `hook` do, too."""
+_CALLABLES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_TOO_COMMON = frozenset(("forward", "step", "update", "reset", "close", "get", "__init__", "__call__"))
+"""Methods that objects of many classes have: a call by such a name says nothing about the class."""
+_DEEPEST = 3
+"""Names that are followed back to the attributes that they were computed from."""
+_MOST_OF_CALLERS = 4
+"""Attributes that are tried; each doubles the values of a probe."""
+_KEEPING_DTYPE = frozenset(("as_tensor", "asarray", "from_numpy", "tensor"))
+"""Functions that make a tensor of what they get, in its dtype."""
 
 
 def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Mined:
@@ -363,3 +382,238 @@ def _is_hook(node: ast.AST) -> bool:
         case ast.FunctionDef(name=name):
             return name in ("__torch_function__", "__torch_dispatch__")
     return False
+
+
+def further_constants(node: ast.AST, named: frozenset[str]) -> Iterator[int | float]:
+    """Yield the numbers that a node of a class or function names, cuts by, or takes where a call passes none.
+
+    Args:
+        node: the node alone, without those below it but for a slice.
+        named: the names that the classes and functions of the file read.
+    """
+    match node:
+        case ast.Subscript(slice=index):
+            yield from _numbers(_parts(index))
+        case ast.arguments(defaults=defaults, kw_defaults=others):
+            yield from _numbers(each for each in (*defaults, *others) if each is not None)
+        case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value) if name in named:
+            yield from _numbers([value])
+        case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), value=ast.expr() as value) if (
+            name in named
+        ):
+            yield from _numbers([value])
+
+
+def names_read(tree: ast.Module) -> frozenset[str]:
+    """Return the names and attributes that the functions of a file read."""
+    found: set[str] = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, _CALLABLES):
+            continue
+        for each in ast.walk(function):
+            match each:
+                case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+                    found.add(name)
+    return frozenset(found)
+
+
+def _parts(index: ast.expr) -> Iterator[ast.expr]:
+    """Yield the single numbers of an index: `12` of `x[:, 12:]`."""
+    for each in index.elts if isinstance(index, ast.Tuple) else (index,):
+        ends = (each.lower, each.upper, each.step) if isinstance(each, ast.Slice) else (each,)
+        yield from (end for end in ends if end is not None)
+
+
+def _numbers(values: Iterable[ast.expr]) -> Iterator[int | float]:
+    for value in values:
+        try:
+            number = ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(number, int) and not isinstance(number, bool) and abs(number) > 1:
+            yield abs(number)  # `x[-12:]` has no other rows up to a size of 12
+        elif isinstance(number, float):
+            yield number
+
+
+def other_callers(file: str, before: str, after: str) -> Iterator[Condition]:
+    """Yield the lines of methods that call a changed function, or a changed method of another object.
+
+    A helper that brings images to the unit range may get tensors from a model, and NumPy arrays from a dataset in the
+    same file. `torch.where` refuses the arrays, and no call of the model shows it. A method that calls the helper with
+    its own `prior` passes what has another shape, which only the branch kept from being used.
+
+    Functions that call it are left alone: a program's `main` need not run in the proof, and what they pass is asked
+    about where they use arrays (`open_questions`).
+    """
+    tree, lines = parsed(before), replaced_lines(before, after)
+    if tree is None or not lines:
+        return
+    functions = {each.name for each in tree.body if isinstance(each, FUNCTIONS) and _is_in(each, lines)}
+    classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
+    changed = {method.name for cls in classes for method in _methods(cls) if _is_in(method, lines)}
+    names = [method.name for cls in classes for method in _methods(cls)]
+    methods = {name for name in changed - _TOO_COMMON if names.count(name) == 1 and not name.startswith("__")}
+    for cls in classes:
+        for method in _methods(cls):
+            for statement, call in _calls(method):
+                is_called = isinstance(call.func, ast.Name) and call.func.id in functions
+                is_other = isinstance(call.func, ast.Attribute) and not is_self(call.func.value)
+                if is_called or (is_other and last_name(call.func) in methods):
+                    yield Condition(file, statement.lineno if not has_body(statement) else call.lineno, "")
+
+
+def _methods(cls: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (each for each in cls.body if isinstance(each, FUNCTIONS))
+
+
+def _is_in(function: ast.stmt, lines: Collection[int]) -> bool:
+    return any(function.lineno <= line <= (function.end_lineno or function.lineno) for line in lines)
+
+
+def _calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[ast.stmt, ast.Call]]:
+    """Yield the calls in a method, each with the innermost statement that it stands in."""
+    for statement, _ in statements(method.body, is_certain=True):
+        heads = [getattr(statement, name, None) for name in ("test", "iter", "subject")]
+        parts = (
+            [*(each for each in heads if each), *getattr(statement, "items", ())]
+            if has_body(statement)
+            else [statement]
+        )
+        for each in (below for part in parts for below in ast.walk(part)):
+            if isinstance(each, ast.Call):
+                yield statement, each
+
+
+def chosen_attributes(tree: ast.Module, lines: Collection[int]) -> tuple[str, ...]:
+    """Return the attributes that statements on some lines compute with and that callers choose, without `self.`.
+
+    Of what a caller passes as a whole, each part: `config.rate`, `options['rate']`.
+
+    `Net(rate=2)` and `Net(rate=1.5)` are objects of one class, and the file makes one of them. A rate that is an
+    integer leaves lengths integers on both sides of a branch; torch.where makes all of them floats where it is a
+    fraction. A proof sets such attributes to values of other types and forms (child/other_objects.py).
+    """
+    found: dict[str, None] = {}
+    functions = [each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)]
+    for function in functions:
+        nodes = [each for each in ast.walk(function) if getattr(each, "lineno", 0) in lines]
+        if nodes:
+            values = assigned_values(function.body)
+            found |= {name: None for each in nodes for name in _read(each, values, 0)}
+            found |= dict.fromkeys(_passed(tree, function))
+    return tuple(each for each in found if _is_chosen(tree, functions, each))[:_MOST_OF_CALLERS]
+
+
+class PassedParameter(NamedTuple):
+    """What a file says of a parameter that an attribute is assigned from as it is."""
+
+    is_annotated: bool
+    has_default: bool
+
+
+def parameters_behind(tree: ast.Module, names: Iterable[str]) -> dict[str, PassedParameter]:
+    """Return the parameters of methods that attributes of these names are, as in `self.rate = rate`.
+
+    Of several, the one that says least: a caller may use any of the methods.
+    """
+    wanted, found = frozenset(names), dict[str, PassedParameter]()
+    for function in (each for each in ast.walk(tree) if isinstance(each, FUNCTIONS)):
+        given = _parameters(function)
+        for each in ast.walk(function):
+            match each:
+                case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)], value=ast.Name(id=passed)):
+                    if name in wanted and is_self(holder) and passed in given:
+                        found[name] = min(given[passed], found.get(name, given[passed]))
+    return found
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, PassedParameter]:
+    """Return the parameters of a function by name, without `self`."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    plain = [None] * (len(positional) - len(given.defaults))
+    pairs = [
+        *zip(positional, [*plain, *given.defaults], strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    return {
+        each.arg: PassedParameter(each.annotation is not None, default is not None)
+        for each, default in pairs
+        if each.arg != "self"
+    }
+
+
+def _read(node: ast.AST, values: Mapping[str, list[ast.expr]], depth: int) -> Iterator[str]:
+    """Yield the attributes of self in a node, and in what its names were computed from."""
+    match node:
+        case ast.Attribute() | ast.Subscript():
+            yield from _path(node)
+        case ast.Name(id=name) if depth < _DEEPEST:
+            for value in values.get(name, ()):
+                for each in ast.walk(value):
+                    yield from _read(each, values, depth + 1)
+
+
+def _path(node: ast.Attribute | ast.Subscript) -> Iterator[str]:
+    """Yield an attribute of self, or a part of one, without `self.`."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute) or (
+        isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant)
+    ):
+        inner = inner.value
+    if is_self(inner):
+        yield ast.unparse(node).removeprefix("self.")
+
+
+def _passed(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the attributes that calls pass to a function of the file that is no method."""
+    if function in tree.body:
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Call) and last_name(each.func) == function.name:
+                for given in (*each.args, *(word.value for word in each.keywords)):
+                    yield from _read(given, {}, _DEEPEST)
+
+
+def _is_chosen(tree: ast.Module, functions: list[ast.FunctionDef | ast.AsyncFunctionDef], name: str) -> bool:
+    """Whether what an attribute holds depends on the caller of a method: it is its argument, or one of two choices."""
+    root = re.split(r"[.\[]", name)[0]
+    for function in functions:
+        given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
+        for each in ast.walk(function):
+            match each:
+                case ast.Assign(targets=[ast.Attribute(value=holder, attr=found)], value=value) if is_self(holder):
+                    if found == root and (_depends(value, given) or _has_chosen_dtype(value, given)):
+                        return True
+                case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=found), value, *_]):
+                    if found == root and (_depends_as_buffer(value, given) or _has_chosen_dtype(value, given)):
+                        return True
+    return False
+
+
+def _depends_as_buffer(value: ast.expr, given: Collection[str]) -> bool:
+    """Whether a buffer is what a caller gives, or one of two tensors; one that may be None is asked about instead."""
+    sides = [side for each in ast.walk(value) if isinstance(each, ast.IfExp) for side in (each.body, each.orelse)]
+    return _depends(value, given) and not any(map(is_none, sides))
+
+
+def _is_given(value: ast.expr, given: Collection[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in given
+
+
+def _has_chosen_dtype(value: ast.expr, given: Collection[str]) -> bool:
+    """Whether a call makes a tensor of a dtype that is an argument, or that of an argument: an array has float64."""
+    for each in ast.walk(value):
+        if isinstance(each, ast.Call):
+            dtype = keyword_of(each, "dtype")
+            if dtype is None and last_name(each.func) in _KEEPING_DTYPE:
+                dtype = next(iter(each.args), None)
+            if dtype is not None and _is_given(dtype, given):
+                return True
+    return False
+
+
+def _depends(value: ast.expr, given: Collection[str]) -> bool:
+    if isinstance(value, ast.Name):
+        return _is_given(value, given)
+    return any(isinstance(each, ast.IfExp | ast.BoolOp) for each in ast.walk(value))

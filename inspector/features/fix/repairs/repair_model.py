@@ -1,10 +1,13 @@
-"""A source repair: its place, the text that it writes, and the module that offers it."""
+"""What a repair is: the place of a finding, the text or the setting to try there, and the module that offers it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
+
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene
+from ctrace.inspector.facts.trial import Trial
 
 
 class RepairPlace(Struct, frozen=True):
@@ -16,14 +19,8 @@ class RepairPlace(Struct, frozen=True):
     """Text of the whole file."""
     line: int
     """The user's line of the finding, 1-based."""
-    end_line: int | None
     function: str
     """Qualified name of the function, or ""."""
-    kind: str
-    """Kind of the root cause, or of the finding."""
-    gb_id: str
-    reason: str
-    """torch's own text."""
     names: tuple[str, ...] = ()
     """Attributes and variables that the finding names."""
 
@@ -50,3 +47,58 @@ class SourceRepair(Struct, frozen=True):
     name: str
     title: str
     find: Callable[[RepairPlace], Iterator[SourceRewrite]]
+
+
+class Setting(Struct, frozen=True):
+    """A setting to try for some findings."""
+
+    summary: str
+    """One plain sentence."""
+    findings: tuple[str, ...]
+    """Ids of the causes that it may remove."""
+    line: str = ""
+    """A line of Python for the target's file, after its imports; `torch` stands for the name of the module."""
+    needs: tuple[str, ...] = ()
+    """Modules besides torch that the line uses."""
+    trial: Trial = Trial()
+    """What to change in the run if no line of Python can."""
+    how: str = ""
+    """What the user writes if no line of Python can."""
+    compile_argument: str = ""
+    """The same as an argument of torch.compile, for a program that calls it: `dynamic=True`."""
+    question: str = ""
+    """What only the author can decide."""
+    removes: bool = True
+    """Whether it removes the findings; False: it only saves graphs or recompilations."""
+    changes_arithmetic: bool = False
+    may_drop_output: bool = False
+    drops_gradients: bool = False
+    """Whether results have no gradients any more, which the question must ask; everything else is proved."""
+
+
+class ConfigurationRepair(Struct, frozen=True):
+    """One file of the folder `configuration`: a setting, and when it may help."""
+
+    name: str
+    title: str
+    find: Callable[[DiagnosisScene], Iterator[Setting]]
+
+
+def advised(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Yield the advice for a run, in its order."""
+    from ctrace.inspector.diagnosis.rules import RULES
+
+    for rule in RULES:
+        yield from rule(scene)
+
+
+def with_settings(scene: DiagnosisScene, names: frozenset[str]) -> Iterator[Candidate]:
+    """Yield the advice whose trial sets exactly these options of `torch._dynamo.config`."""
+    for each in advised(scene):
+        if each.trial is not None and frozenset(name for name, _ in each.trial.settings) == names and each.causes:
+            yield each
+
+
+def dynamo_line(name: str, value: object = True) -> str:
+    """Return the line that sets an option of `torch._dynamo.config`."""
+    return f"torch._dynamo.config.{name} = {value!r}"

@@ -1,5 +1,6 @@
 """What `ctrace fix` found: the repairs that it tried, what each check showed, and their combination."""
 
+import hashlib
 from enum import StrEnum
 from typing import ClassVar
 
@@ -8,7 +9,36 @@ from msgspec import Struct
 from ctrace.inspector.facts.diagnosis import Counts, Effect, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.fix.repairs.missed_repairs import MissedFinding
+from ctrace.inspector.findings.missed_fusions import alike, not_fused
+
+_MOST_MISSED = 10
+"""Pairs of kernels for which a repair is looked for, the largest first."""
+
+
+class MissedFinding(Struct, frozen=True):
+    """Two kernels that share data but are not fused."""
+
+    id: str
+    first: tuple[str, ...]
+    """Ops of the kernel that runs first."""
+    second: tuple[str, ...]
+    lines: tuple[str, ...]
+    bytes: int
+    times: int
+
+
+def missed_findings(session: Session) -> tuple[MissedFinding, ...]:
+    """Return the missed fusions with at least one kernel that Inductor generates, the most bytes first."""
+    pairs = [each for fusion in session.fusions for each in not_fused(fusion).missed if each.is_possible and each.bytes]
+    found = []
+    for kind in alike(sorted(pairs, key=lambda each: -each.bytes))[:_MOST_MISSED]:
+        one = kind.example
+        first, second = tuple(map(str, one.first.ops)), tuple(map(str, one.second.ops))
+        lines = tuple(dict.fromkeys(map(str, (*one.first.lines, *one.second.lines))))
+        text = "\0".join((*first, "", *second, "", *lines))
+        id_ = f"missed_fusion-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        found.append(MissedFinding(id_, first, second, lines, one.bytes, kind.times))
+    return tuple(found)
 
 
 class ProofCheck(Struct, frozen=True):

@@ -17,8 +17,8 @@ from ctrace.inspector.facts.diagnosis import Replacement, RootCause, SuggestedRe
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.trial import NewText, Trial
-from ctrace.inspector.features.fix.repairs.finding_differences import scene_of
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice, Say
+from ctrace.inspector.features.fix.repairs.proving import scene_of
 from ctrace.inspector.features.fix.repairs.repair_result import Fixes, TriedRepair, base_of
 from ctrace.inspector.features.fix.repairs.trial_runs import (
     FailedTrialError,

@@ -42,7 +42,7 @@ from ctrace.inspector.facts.run_events import ProblemMet
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.knowledge.torch_names import LIBDEVICE_PATH
 
 _FORMAT = 3

@@ -22,8 +22,7 @@ from ctrace.inspector.features.gpus.child.torch_cuda_answers import facts
 from ctrace.inspector.features.gpus.child.traced_questions import questions
 from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
 
 
 def sources(gpu: TargetGpu | None, world: int | None, *, is_program: bool) -> Iterator[Source]:

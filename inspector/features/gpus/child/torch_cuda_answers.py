@@ -20,7 +20,7 @@ from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.features.gpus.child.virtual_gpu import properties_of
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 120

@@ -73,7 +73,7 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target_facts import TimedCandidate, Undecided
 from ctrace.inspector.features.gpus.child.gpu_hooks import Hooks
 from ctrace.inspector.features.gpus.child.sdpa import attention_as_on
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 from ctrace.inspector.knowledge.torch_names import ALLOCATOR_CHECK
 
 

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.target_facts import Multiprocessor
 from ctrace.inspector.features.workshop.child.importing import Case, Operator
 from ctrace.inspector.features.workshop.package_model import KernelConfiguration
 from ctrace.inspector.findings.kernels.built_view import occupancy
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu
 
 
 class LaunchRecorder:

@@ -36,8 +36,7 @@ from ctrace.inspector.features.workshop.package_model import (
     TuneRequest,
 )
 from ctrace.inspector.findings.ratios import ROUNDS
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import TargetGpu, gpu_named
 from ctrace.inspector.runs.tasks import FailedTask
 
 _T = TypeVar("_T")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.cluster.child.what_lacks import refusing_what_lacks
+from ctrace.inspector.features.cluster.child.lone_rank import refusing_what_lacks
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 

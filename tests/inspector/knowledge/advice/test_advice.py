@@ -8,8 +8,14 @@ import pytest
 
 from ctrace.inspector.findings.breaks.break_fold import _PHRASES
 from ctrace.inspector.findings.breaks.lessons import registered_ids
-from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_break, advice_on_cause, entries, files_of
-from ctrace.inspector.knowledge.advice.unadvised import known_ids
+from ctrace.inspector.knowledge.advice import (
+    AdviceEntry,
+    advice_on_break,
+    advice_on_cause,
+    entries,
+    files_of,
+    known_ids,
+)
 from tests.support.helpers import CAUSE_KINDS
 
 BREAKS = entries("breaks")

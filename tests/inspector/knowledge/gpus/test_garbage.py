@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.gpu_table import FACTS, gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import FACTS, TargetGpu, gpu_named
 
 _SCALARS = (
     st.none()

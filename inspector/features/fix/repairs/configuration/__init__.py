@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair
 
 
 @cache

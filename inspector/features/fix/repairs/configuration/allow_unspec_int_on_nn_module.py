@@ -6,7 +6,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.rules.counter_rules import open_integer_questions
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import CauseKind
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line
 
 _NAME = "allow_unspec_int_on_nn_module"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.rules.value_rules import scalar_questions
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line, with_settings
 
 _NAME = "capture_scalar_outputs"
 

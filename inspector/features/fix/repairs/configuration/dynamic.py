@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.ARGUMENT_VALUE, RootKind.LENGTH)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootKind
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
 from ctrace.inspector.findings.shape_view import by_function
 from ctrace.inspector.findings.shapes_document import marks
 

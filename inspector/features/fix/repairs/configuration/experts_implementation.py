@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, advised
 
 
 def _find(scene: DiagnosisScene) -> Iterator[Setting]:

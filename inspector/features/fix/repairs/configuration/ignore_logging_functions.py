@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, advised
 
 _NAME = "ignore_logging_functions"
 

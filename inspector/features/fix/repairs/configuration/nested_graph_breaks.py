@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, dynamo_line
 
 _NAME = "nested_graph_breaks"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting, advised
 
 _KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, RootKind.BACKEND, RootKind.FAILURE)
 """Kinds of causes that gradients may explain."""

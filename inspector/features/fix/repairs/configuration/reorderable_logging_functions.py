@@ -12,7 +12,7 @@ from ctrace.inspector.diagnosis.diagnosis_scene import DiagnosisScene
 from ctrace.inspector.diagnosis.naming import break_kind
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.facts.findings import Break
-from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
+from ctrace.inspector.features.fix.repairs.repair_model import ConfigurationRepair, Setting
 
 _NAME = "reorderable_logging_functions"
 _FUNCTIONS = {"print": ("print", ()), "warnings.warn": ("warnings.warn", ("warnings",))}

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.repair_model import RepairPlace, SourceRepair, SourceRewrite
-from ctrace.inspector.features.fix.repairs.syntax.printed_output import is_output, output_name
 from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
 from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
@@ -22,8 +21,80 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+from typing import TYPE_CHECKING
 
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name
+from ctrace.inspector.knowledge.counting import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import ParsedFile
+
+_PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
+_LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
+_LOGGERS = ("log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER")
+_READS = words("item tolist numpy cpu detach format join str repr round type get_device_name")
 _ITEM = frozenset({"item"})
+
+
+def _is_output(code: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether a statement is one call that prints, logs or warns, with arguments that only compute values."""
+    import libcst as cst
+
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    small = node.body[0]
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return False
+    call = small.value
+    return _output_name(code, call) != "" and all(_is_readable(code, arg.value) for arg in call.args)
+
+
+def _output_name(code: ParsedFile, call: cst.Call) -> str:
+    """Return the function that prints, logs or warns; empty: the call is something else."""
+    import libcst as cst
+
+    whole = full_name(code, call.func)
+    if whole in _PRINTS:
+        return dotted(call.func)
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS:
+        owner = dotted(call.func.value).rpartition(".")[2]
+        if owner in _LOGGERS or owner.endswith(("logger", "_log")):
+            return dotted(call.func)
+    return ""
+
+
+def _is_readable(code: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether an argument only computes a value or a text."""
+    import libcst as cst
+
+    for one in walk(node):
+        if isinstance(one, cst.FormattedString):
+            return all(
+                _is_readable(code, part.expression)
+                for part in one.parts
+                if isinstance(part, cst.FormattedStringExpression)
+            )
+        if isinstance(one, cst.Call):
+            name = one.func.attr.value if isinstance(one.func, cst.Attribute) else dotted(one.func)
+            if name in _READS:
+                continue
+        if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp):
+            return False
+    return is_pure(code, node, extra=_READS) or _only_reads(code, node)
+
+
+def _only_reads(code: ParsedFile, node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    calls = [one for one in walk(node) if isinstance(one, cst.Call)]
+    return all(
+        dotted(one.func) in _READS or is_pure(code, one, extra=_READS)
+        for one in calls
+        if not any(one is below for other in calls if other is not one for below in walk(other))
+    )
 
 
 def find(place: RepairPlace) -> Iterator[SourceRewrite]:
@@ -39,7 +110,7 @@ def find(place: RepairPlace) -> Iterator[SourceRewrite]:
     if torch is None:
         return
     guard = f"not {torch}.compiler.is_compiling()"
-    if isinstance(statement, cst.SimpleStatementLine) and is_output(code, statement):
+    if isinstance(statement, cst.SimpleStatementLine) and _is_output(code, statement):
         name = _called(code, statement)
         bare = code.text(statement.with_changes(leading_lines=[])).strip()
         edits.statement(statement, f"if {guard}:\n    {bare}")
@@ -61,7 +132,7 @@ def _called(code: ParsedFile, statement: cst.CSTNode) -> str:
     small = statement.body[0]
     assert isinstance(small, cst.Expr)
     assert isinstance(small.value, cst.Call)
-    return output_name(code, small.value)
+    return _output_name(code, small.value)
 
 
 def _only_output(code: ParsedFile, node: cst.If) -> bool:
@@ -69,7 +140,7 @@ def _only_output(code: ParsedFile, node: cst.If) -> bool:
 
     if node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
         return False
-    return is_pure(code, node.test, extra=_ITEM) and all(is_output(code, one) for one in node.body.body)
+    return is_pure(code, node.test, extra=_ITEM) and all(_is_output(code, one) for one in node.body.body)
 
 
 REPAIR = SourceRepair("output_guard", "prints, logs and warnings in eager only", find)

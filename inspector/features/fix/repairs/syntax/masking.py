@@ -30,7 +30,7 @@ from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
 )
 from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name
 from ctrace.inspector.knowledge.counting import words
-from ctrace.inspector.knowledge.unselected_sides import STEEP
+from ctrace.inspector.knowledge.torch_ops import STEEP
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ctrace.inspector.capture.comparing.float64 import NoReferenceError
-from ctrace.inspector.features.accuracy.child.shared_copies import copied_inputs, widened_inputs
+from ctrace.inspector.features.accuracy.child.kernel_judge import copied_inputs, widened_inputs
 
 
 def test_what_overlaps_still_does_and_the_rest_does_not():

@@ -7,10 +7,8 @@ import pytest
 
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import RepairCandidate
-from ctrace.inspector.features.fix.repairs.chains import gets_on, together, uncovers
-from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
-from ctrace.inspector.features.fix.repairs.fixing import names_of
-from ctrace.inspector.features.fix.repairs.proving import Attempt
+from ctrace.inspector.features.fix.repairs.fixing import gets_on, names_of, together, uncovers
+from ctrace.inspector.features.fix.repairs.proving import Attempt, keys_of
 from ctrace.inspector.features.fix.repairs.repair_result import ProofCheck, ProofOutcome
 from tests.support.gated import at_text, session_of
 

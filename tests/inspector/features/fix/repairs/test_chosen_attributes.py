@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.chosen_attributes import (
+from ctrace.inspector.features.fix.repairs.mining import (
     PassedParameter,
     chosen_attributes,
     parameters_behind,

@@ -6,7 +6,7 @@ from ctrace.inspector.facts.diagnosis import Finding as What
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind, Symptom
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.fix.repairs.finding_differences import (
+from ctrace.inspector.features.fix.repairs.proving import (
     is_left,
     keys_of,
     keys_of_cause,

@@ -8,8 +8,7 @@ from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
-from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, _graph_checks
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, _graph_checks, keys_of
 from tests.support.sessions import PARTIAL
 
 FIRST = next(key for key in keys_of(PARTIAL) if key[0] == "break")

@@ -1,6 +1,6 @@
 """Which calls of a changed function must run in the proof."""
 
-from ctrace.inspector.features.fix.repairs.other_callers import other_callers
+from ctrace.inspector.features.fix.repairs.mining import other_callers
 
 FILE = """\
 def unit(x):

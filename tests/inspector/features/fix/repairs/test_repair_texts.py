@@ -66,5 +66,5 @@ def test_changed_lines_are_counted():
 
 def test_a_byte_order_mark_stays():
     source = "\ufeffimport torch\n\n\ndef f(x):\n    return x * x.max().item()\n"
-    place = RepairPlace("/model.py", source, 5, None, "f", "", "", "")
+    place = RepairPlace("/model.py", source, 5, "f")
     assert [each.source for each in REPAIRS["tensor_scalar"].find(place)] == [source.replace("item", "detach")]

@@ -12,7 +12,7 @@ MEAN = "import torch\n\n\ndef f(x):\n    return x[x > 1].mean()\n"
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("number", [0, 5, 70_000])
 def test_a_mean_of_chosen_elements(dtype: torch.dtype, number: int):
-    (rewrite,) = REPAIRS["boolean_index"].find(RepairPlace("/model.py", MEAN, 5, None, "", "", "", ""))
+    (rewrite,) = REPAIRS["boolean_index"].find(RepairPlace("/model.py", MEAN, 5, ""))
     found = []
     for source in (MEAN, rewrite.source):
         names: dict[str, object] = {}

@@ -37,7 +37,7 @@ class M(nn.Module):
 
 def questions(source: str) -> list[str | None]:
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "if " in text)
-    place = RepairPlace("/model.py", f"import torch\n{source}", line + 1, None, "", "", "", "")
+    place = RepairPlace("/model.py", f"import torch\n{source}", line + 1, "")
     return [rewrite.question for rewrite in tensor_branch.REPAIR.find(place)]
 
 
@@ -79,7 +79,7 @@ def test_a_loop_of_many_rounds_may_have_ended_early(bound: str, is_asked: bool):
         "import torch\ndef f(h, limit):\n    h = h + 1\n    i = 0\n"
         f"    while h.norm() > 1 and i < {bound}:\n        h = h * 0.5\n        i += 1\n    return h * 1\n"
     )
-    (rewrite,) = bounded_loop.REPAIR.find(RepairPlace("/model.py", source, 5, None, "", "", "", ""))
+    (rewrite,) = bounded_loop.REPAIR.find(RepairPlace("/model.py", source, 5, ""))
     assert rewrite.question is None
     assert bool(rewrite.costs) is is_asked
 
@@ -106,6 +106,6 @@ class M(nn.Module):
 
 def test_asks_whether_eager_calls_may_compile():
     """The first eager call of torch.cond compiles: the fastest of several calls does not show it."""
-    place = RepairPlace("/model.py", LAYERS, 12, None, "", "", "", "")
+    place = RepairPlace("/model.py", LAYERS, 12, "")
     (rewrite,) = tensor_cond.REPAIR.find(place)
     assert rewrite.costs.startswith("May eager calls compile, too?")

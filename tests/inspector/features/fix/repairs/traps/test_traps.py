@@ -34,7 +34,7 @@ def rewrites(trap: Trap) -> set[str]:
     found = set()
     first = source[: source.index(trap.program)].count("\n") + 1
     for line in range(first, first + trap.program.count("\n")):
-        place = RepairPlace("/trap.py", source, line, None, "", "", "", "")
+        place = RepairPlace("/trap.py", source, line, "")
         for repair in REPAIRS.values():
             found |= {one.source for one in repair.find(place) if one.question is None and not one.changes_arithmetic}
     return found

@@ -6,8 +6,8 @@ import pytest
 
 from ctrace.inspector.capture.calls.calling import CallResults
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
-from ctrace.inspector.capture.comparing.result_digest import result_of
 from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.scenario_runs import result_of
 from ctrace.inspector.facts.scenario_facts import EagerResult
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.source.chosen_elements import reduces_chosen
+from ctrace.inspector.diagnosis.rules.shape_rules import reduces_chosen
 
 MODULE = """\
 import torch
