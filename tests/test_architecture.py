@@ -466,7 +466,6 @@ def records_by_position(source: str) -> list[int]:
 
 
 BY_POSITION = {
-    "ctrace.inspector.features.fix.repairs.candidates",
     "ctrace.inspector.features.fix.repairs.fixing",
 }
 """Modules with records that are still to be built by name; none may be added."""
