@@ -47,5 +47,5 @@ def test_comments_survive(name: str, case: Case):
 def test_a_text_that_is_not_meant_has_no_rewrite(name: str, source: str):
     place = CASES[0][1].place
     for line in (0, 1, 2, 99):
-        changed = type(place)("/model.py", source, line, None, "", "", "", "")
+        changed = type(place)("/model.py", source, line, "")
         assert list(REPAIRS[name].find(changed)) == []
