@@ -52,7 +52,8 @@ def test_a_call_that_begins_in_another_way_has_its_own(tmp_path: Path, made: lis
     rounding = Rounding(ProofRequest("", values=str(tmp_path)))
     torch.manual_seed(0)
     observe(copy.deepcopy(MODEL), Call((X,), {}), Entry("base"), rounding=rounding)
-    model, x = copy.deepcopy(MODEL), X
+    model: Any = copy.deepcopy(MODEL)
+    x = X
     if other == "argument":
         x = X.double().float() * 2
     elif other == "state":
