@@ -320,9 +320,10 @@ _LOOPS = 8
 def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
-    Where nothing of the whole is compiled, parts are better as soon as they compile and hit no limit. If most ops are
-    left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler does, and where
-    they hold most parameters: then they are the network, and the ops that are left out are cheap.
+    Where nothing of the whole is compiled, parts are better as soon as they compile and hit no limit. Ops that only the
+    whole had in graphs are the price: more than a few for each break or recompilation less, or an unknown number, pay
+    only where the whole becomes many graphs, as the loop of a solver or a sampler does, and where the parts hold most
+    parameters: then they are the network, and the ops that are left out are cheap.
     """
     before, after = effect.before, effect.after
     hits_limit = tried.outlook is not None and tried.outlook.limit_hit
@@ -332,7 +333,19 @@ def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> boo
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
     is_loop = before.graphs >= max(_LOOPS, _MANY_TIMES * after.graphs)
     is_network = is_loop and _holds_parameters(tried.trial, scene)
-    return helps and (effect.keeps_most or is_network)
+    return helps and (is_network or (effect.keeps_most and _loses_few(effect, scene)))
+
+
+_OPS_OF_ONE = 5
+"""How many more ops outside of graphs undo one graph, break or recompilation less: a choice, not a measurement."""
+
+
+def _loses_few(effect: Effect, scene: DiagnosisScene) -> bool:
+    """Whether a change leaves hardly more ops outside of graphs than what it saves is worth; False: not measured."""
+    ops, before, after = scene.session.coverage.ops, effect.before.coverage, effect.after.coverage
+    if ops is None or before is None or after is None:
+        return False
+    return ops * (before - after) / 100 <= _OPS_OF_ONE * effect.gain
 
 
 def _holds_parameters(trial: Trial, scene: DiagnosisScene) -> bool:
