@@ -184,6 +184,8 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if not edits:
             continue
         trial = Trial(edits=edits)
+        if _breaks_at_branch(scene, trial, each):
+            continue  # Python needs the number at that branch: one op more runs eagerly, and nothing is gained
         why = _moved(scene, trial) or "nothing here needs the number"
         advice = f"{at_break(each)}: compute with the tensor, `{source_of(text, call[1])}`: {why}."
         # What the number is returned in may need it: there, the setting comes first, which keeps it.
@@ -191,6 +193,12 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if _computes_with(statement, call[0]):
             worth = 72
         yield Candidate(advice, (cause.id,), trial, worth=worth, only_checked=True)
+
+
+def _breaks_at_branch(scene: DiagnosisScene, trial: Trial, each: Break) -> bool:
+    """Whether the graph breaks in a trial where Python branches on the number that a break reads, as it did before."""
+    tried, line = scene.tried(trial), branch_on(scene, each)
+    return tried is not None and f"{each.file}:{line}" in scene.new_breaks(tried)
 
 
 def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
