@@ -86,7 +86,7 @@ def _contents(refusing: Any) -> tuple[dict[Any, Any], dict[str, Any]]:
 
 
 def _refusing(error: Exception) -> Any:
-    """Return the dictionary that raised an error because it was asked for `__deepcopy__`; None: it was another error."""
+    """Return the dictionary that raised an error because it was asked for `__deepcopy__`; None: it did not."""
     trace, asked = error.__traceback__, None
     while trace is not None:
         if trace.tb_frame.f_code is copy.deepcopy.__code__:
