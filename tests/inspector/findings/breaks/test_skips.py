@@ -200,6 +200,18 @@ class TestLeftAlone:
         assert skips(filled) == []
         assert skips(Log().compiled("0/0").left_alone("helper", 31, rule="no_ops")) == [("helper", "no_ops")]
 
+    def test_a_generator_without_ops_is_none(self):
+        """As where a forward with nothing to compile runs `tuple(layer(x) for layer in self)` of layers that do nothing."""
+        log = (
+            Log().left_alone("forward", 8, rule="no_ops").left_alone("<genexpr>", 31, rule="generator", callers=CALLERS)
+        )
+        assert skips(log.ops(0, 0)) == [("forward", "no_ops")]
+
+    def test_a_generator_whose_layers_run_ops_is_one(self):
+        log = Log().left_alone("layers", 31, rule="generator", callers=CALLERS)
+        stack = [*CALLERS, (MODEL, 33, "layers"), (MODEL, 41, "other")]
+        assert skips(log.ops(5, 2, stacks=[(stack, 2)])) == [("layers", "generator")]
+
     def test_ops_that_a_trace_has_not_contradict_that_there_are_none(self):
         log = Log().left_alone("forward", 8, rule="no_ops").ops(1, 1, stacks=[([(MODEL, 10, "forward")], 1)])
         (skip,) = log.session().skips
