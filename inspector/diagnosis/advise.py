@@ -11,13 +11,21 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.attribute_changes import apply_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, compile_seconds, lines_of, short_place
+from ctrace.inspector.diagnosis.diagnosis_scene import (
+    CALLS,
+    Candidate,
+    DiagnosisScene,
+    compile_seconds,
+    lines_of,
+    short_place,
+)
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.diagnosis.trial_results import same_results
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
 from ctrace.inspector.source.open_questions import open_questions
@@ -124,7 +132,17 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         assert each.trial is not None
         # A run that raised may do so after Dynamo, which a trial without the backend would not show.
         through_backend = each.needs_backend or session.failure is not None
-        done.append(_tried(session, each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
+        unchanged = next((tried for tried in done if tried.trial == UNCHANGED), None)
+        done.append(
+            _tried(
+                session,
+                each.trial,
+                attempt,
+                through_backend=through_backend,
+                is_timed=each.saves_time,
+                unchanged=unchanged,
+            )
+        )
         yield done[-1]
         if done[-1].settled and _judged(each, _scene(replace(session, trials=tuple(done)))).holds:
             break
@@ -222,17 +240,26 @@ def _questions_about(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
     return open_questions(text, "\n".join(lines))
 
 
-def _tried(before: Session, trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:
+def _tried(
+    before: Session,
+    trial: Trial,
+    attempt: Attempt,
+    *,
+    through_backend: bool,
+    is_timed: bool = False,
+    unchanged: Tried | None = None,
+) -> Tried:
     began = time.monotonic()
     try:
         session = attempt(trial, through_backend)
     except CtraceError as error:
         return Tried(trial, None, time.monotonic() - began, error=error.what)
     seconds = time.monotonic() - began
+    raised = ""
     if session.failure is not None:
-        return Tried(
-            trial, None, seconds, error=telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
-        )
+        raised = telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
+        if not _raises_itself(session, trial, raised, unchanged):
+            return Tried(trial, None, seconds, error=raised)
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
@@ -244,13 +271,27 @@ def _tried(before: Session, trial: Trial, attempt: Attempt, *, through_backend: 
         seconds=seconds,
         breaks=breaks,
         compiled=compiled,
-        error="",
+        error=raised,
         calls=session.calls,
         outlook=outlook,
         compile_seconds=times,
         same_results=same_results(before, session) if trial.edits else None,
-        settled=settled,
+        settled=settled and not raised,
     )
+
+
+def _raises_itself(session: Session, trial: Trial, raised: str, unchanged: Tried | None) -> bool:
+    """Whether a run raised after the calls that are counted, and as the unchanged model does in the same call.
+
+    A model may raise in a later call whatever is changed, as where every fourth call needs gradients.
+    """
+    assert session.failure is not None
+    is_later = bool(session.scenarios) and session.calls > CALLS * len(session.scenarios)
+    if session.failure.phase is not FailurePhase.RUN or not is_later:
+        return False
+    if trial == UNCHANGED:
+        return True
+    return unchanged is not None and (unchanged.error, unchanged.calls) == (raised, session.calls)
 
 
 def _is_settled(session: Session) -> bool:
