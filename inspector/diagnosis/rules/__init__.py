@@ -67,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     value_rules.indexed_stores,
     value_rules.branched_numbers,
     value_rules.numbers,
+    value_rules.sizing_numbers,
     option_rules.torchs_options,
     option_rules.optional_statements,
     shape_rules.data_dependent_shapes,

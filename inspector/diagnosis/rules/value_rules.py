@@ -235,6 +235,36 @@ def indexed_stores(scene: DiagnosisScene) -> Iterator[Candidate]:
                 break
 
 
+def sizing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Say of a number that is the length of a slice that no tensor can take its place: the shape depends on data."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            found = _sliced_by(scene, each)
+            if found is not None and scene.is_users(each.file):
+                name, sliced, line = found
+                where = "" if line == each.line else f" (line {line})"
+                text = (
+                    f"{at_break(each)}: `{name}` is the length of a slice, `{shortened(sliced)}`{where}, so the shape "
+                    "of what follows depends on data: choose the length before the compiled call and pass it as an "
+                    "argument, or keep the break."
+                )
+                yield Candidate(text, (cause.id,))
+                break
+
+
+def _sliced_by(scene: DiagnosisScene, each: Break) -> tuple[str, str, int] | None:
+    """Return the variable with the number that a break reads, and a later slice that it bounds, with its line."""
+    text = scene.session.listings.get(each.file, "")
+    names = _assigned(statement_at(text, each.line))
+    for node in nodes_around(text, each.line):
+        if isinstance(node, ast.Subscript) and node.lineno >= each.line:
+            bounds = [part for part in ast.walk(node.slice) if isinstance(part, ast.Slice)]
+            used = next((name for name in names for bound in bounds if _uses(bound, {name})), "")
+            if used:
+                return used, source_of(text, node), node.lineno
+    return None
+
+
 def branched_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer alternatives if code branches on a number; removing `.item()` would only move the break there."""
     for cause in scene.causes:

@@ -132,6 +132,16 @@ def test_a_branch_on_the_tensor_in_place_of_its_number_is_no_step(after):
     assert list(value_rules.used_numbers(scene(elsewhere)))
 
 
+def test_a_number_that_is_the_length_of_a_slice_has_no_tensor_in_its_place():
+    text = written("size = int(x.max())", "at = 3", "return x[:, at : at + size]")
+    run = ran(text, broken(4, called="", construct="cast"))
+    (found,) = value_rules.sizing_numbers(scene(run))
+    assert found.text.startswith("net.py:4: `size` is the length of a slice, `x[:, at : at + size]` (line 6)")
+    assert not list(value_rules.sizing_numbers(scene(ran(text.replace("+ size", "+ 1"), broken(4)))))
+    helped = with_trial(run, value_rules.SCALARS, Counts(1, 0, 0, 100.0))
+    assert "capture_scalar_outputs" in diagnose(helped).advice[0].text
+
+
 def test_a_slice_by_a_tensor_is_masked():
     text = written("longest = x.max()", "return x[:, :longest]")
     (found,) = value_rules.slices(scene(ran(text, broken(5, expression=":longest"))))
