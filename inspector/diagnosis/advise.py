@@ -133,16 +133,22 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         # A run that raised may do so after Dynamo, which a trial without the backend would not show.
         through_backend = each.needs_backend or session.failure is not None
         unchanged = next((tried for tried in done if tried.trial == UNCHANGED), None)
-        done.append(
-            _tried(
-                session,
-                each.trial,
-                attempt,
-                through_backend=through_backend,
-                is_timed=each.saves_time,
-                unchanged=unchanged,
-            )
+        tried = _tried(
+            session,
+            each.trial,
+            attempt,
+            through_backend=through_backend,
+            is_timed=each.saves_time,
+            unchanged=unchanged,
         )
+        if tried.same_results is False:
+            if unchanged is None:
+                unchanged = _tried(session, UNCHANGED, attempt, through_backend=False)
+                done.append(unchanged)
+                yield unchanged
+            if unchanged.same_results is False:
+                tried = replace(tried, same_results=None)  # two runs of the model itself do not return the same, either
+        done.append(tried)
         yield done[-1]
         if done[-1].settled and _judged(each, _scene(replace(session, trials=tuple(done)))).holds:
             break
@@ -275,7 +281,7 @@ def _tried(
         calls=session.calls,
         outlook=outlook,
         compile_seconds=times,
-        same_results=same_results(before, session) if trial.edits else None,
+        same_results=same_results(before, session) if trial.edits or trial == UNCHANGED else None,
         settled=settled and not raised,
     )
 
