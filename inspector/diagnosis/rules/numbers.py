@@ -83,9 +83,10 @@ def _looped_array(text: str, line: int) -> tuple[ast.Call, str] | None:
     """Return the call that makes a NumPy array of a variable, and the variable, if a loop over it has a line."""
     numpy = _numpy_names(text)
     nodes = [node for function in functions_at(text, line)[-1:] for node in ast.walk(function)]
-    loops = [node for node in nodes if isinstance(node, ast.For) and covers(node, line)]
-    comprehensions = [node for node in nodes if isinstance(node, _COMPREHENSIONS) and covers(node, line)]
-    iterated = [each.iter for each in (*loops, *(part for node in comprehensions for part in node.generators))]
+    iterated = [node.iter for node in nodes if isinstance(node, ast.For) and covers(node, line)]
+    for node in nodes:
+        if isinstance(node, _COMPREHENSIONS) and covers(node, line):
+            iterated += [part.iter for part in node.generators]
     names = {each.id for each in iterated if isinstance(each, ast.Name)}
     for node in nodes:
         match node:

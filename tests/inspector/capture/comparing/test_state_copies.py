@@ -1,6 +1,7 @@
 """Copies of arguments."""
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_inputs_that_share_memory_otherwise_still_share_it():
     assert both[0].tolist() == [0, 0, 0, 0]
 
 
-class Settings(dict):  # type: ignore[type-arg]
+class Settings(dict[str, Any]):
     """What many model libraries call an AttrDict: asked for an attribute that it has not, it raises KeyError."""
 
     __getattr__ = dict.__getitem__
@@ -100,7 +101,7 @@ def test_an_argument_may_be_one_too():
 
 
 def test_another_error_of_a_copy_is_raised_as_it_is():
-    class Refuses(dict):  # type: ignore[type-arg]
+    class Refuses(dict[str, Any]):
         def __reduce_ex__(self, protocol: object) -> str:
             raise KeyError("not to be copied")
 
