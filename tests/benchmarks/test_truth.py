@@ -107,6 +107,19 @@ def test_each_difference_has_its_kind(said, told, kind):
     assert kinds(said, EAGER, told) == kind
 
 
+@pytest.mark.parametrize(
+    ("screen", "first"),
+    [
+        ("COMPILED\nWhat to do\n 1. net.py:3: do this\n 2. that\n", "net.py:3: do this"),
+        ("COMPILED\nWhat to do\n Set it.\n", "Set it."),
+        ("COMPILED\n1 graph\n\nNothing to fix.\n\nExpected recompilations, nothing to change\n", "Nothing to fix."),
+        ("FAILED\nIt raised.\n", ""),
+    ],
+)
+def test_the_first_line_of_a_screen_is_read_with_and_without_its_heading(screen: str, first: str):
+    assert truth.first_item(screen) == first
+
+
 def test_what_dynamo_converts_is_no_op_of_the_model():
     """The code around graphs makes tensors of NumPy's arrays and of numbers, and arrays of the results."""
     said = torch_said(counts(2, [site(7)]), outside=218)
