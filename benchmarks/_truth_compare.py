@@ -110,14 +110,21 @@ def _ops(truth: Data, eager: Data, report: Data) -> Iterator[Data]:
     if outside is None or coverage["ops"] is None or coverage["compiled"] is None:
         return
     left = coverage["ops"] - coverage["compiled"]
-    # Dynamo hands out a NumPy array, which it traced as a tensor, by way of `detach` (2.13, _dynamo/utils.py:
-    # `to_numpy_helper`): that is no op of the model, and it computes nothing.
-    computed = outside["ops"] - outside["names"].get("aten::detach", 0)
-    if bool(left) != bool(outside["ops"] if left else computed) or not _is_alike(left, outside["ops"]):
+    computed = outside["ops"] - sum(outside["names"].get(each, 0) for each in _CONVERSIONS)
+    alike = [outside["ops"], computed]
+    if not truth["last"]["graphs"]:
+        alike.append(eager.get("dispatched", 0))  # then all ops of an eager call are outside, however they are counted
+    if bool(left) != bool(outside["ops"] if left else computed) or not any(_is_alike(left, each) for each in alike):
         yield difference("ops", outside["ops"], left, ", ".join(outside["names"]))
     counted = [eager[name] for name in ("ops", "dispatched") if name in eager]
     if counted and not any(_is_alike(coverage["ops"], each) for each in counted):
         yield difference("ops", eager["ops"], coverage["ops"], "all ops of an eager call")
+
+
+_CONVERSIONS = ("aten::detach", "aten::lift_fresh")
+"""What the code that Dynamo makes calls to hand out a NumPy array that it traced as a tensor (2.13, _dynamo/utils.py:
+`to_numpy_helper`), and to make a tensor of a number or an array (torch/__init__.py: `_as_tensor_fullprec`): these are
+no ops of the model, and they compute nothing."""
 
 
 def _is_alike(first: int, second: int) -> bool:
@@ -193,12 +200,8 @@ def has_findings(truth: Data) -> bool:
 
 def effect(before: Data, now: Data) -> Judgement:
     """Judge a change by ten calls of plain torch before and after it."""
-    if now.get("not_loaded") or now.get("ended") or now.get("error") or "last" not in now:
-        if before.get("error"):
-            return Judgement.NO_EFFECT
-        return Judgement.WORSE
-    if before["error"]:
-        return Judgement.IMPROVED
+    if not _raises_alike(before, now) and (raised := _by_errors(before, now)) is not None:
+        return raised
     was, is_now = vector(before), vector(now)
     if (was["graphs"] > 0) != (is_now["graphs"] > 0):
         return Judgement.IMPROVED if is_now["graphs"] else Judgement.WORSE
@@ -215,6 +218,22 @@ def effect(before: Data, now: Data) -> Judgement:
     if fewer > 0 and is_now["outside"] - was["outside"] > _OPS_OF_ONE * fewer:
         return Judgement.NO_EFFECT
     return _of_sign(-fewer)
+
+
+def _by_errors(before: Data, now: Data) -> Judgement | None:
+    """Judge a change by what raises, or ends early; None: nothing does."""
+    if now.get("not_loaded") or now.get("ended") or now.get("error") or "last" not in now:
+        if before.get("error"):
+            return Judgement.NO_EFFECT
+        return Judgement.WORSE
+    return Judgement.IMPROVED if before["error"] else None
+
+
+def _raises_alike(before: Data, now: Data) -> bool:
+    """Whether a later call raises the same with a change and without it: then the calls until there are compared."""
+    both = [each.get("error") or {} for each in (before, now)]
+    first, second = ([each.get(what) for what in ("type", "message", "call")] for each in both)
+    return all(both) and first == second and both[0].get("call", 0) >= len(_TWO) and "last" in now
 
 
 def _of_sign(more: int) -> Judgement:
@@ -278,15 +297,25 @@ def _nothing_despite(before: Data, report: Data) -> tuple[Judgement, str]:
     settled = last["recompiles"] == two["recompiles"] and not last["limit"] and not last["sites"]
     if settled and last["graphs"] and not before["error"]:
         return Judgement.NOTHING, "its recompilations are expected, and end"
-    if not last["graphs"] and not last["sites"] and not report["coverage"]["ops"]:
+    if not last["graphs"] and not last["sites"] and not (report["coverage"]["ops"] and _computes(before)):
         return Judgement.NOTHING, "nothing to compile"
     return Judgement.NO_EFFECT, "nothing to change is wrong: " + ", ".join(
         f"{k} {v}" for k, v in vector(before).items()
     )
 
 
+def _computes(truth: Data) -> bool:
+    """Whether a call runs an op that computes something: not only views, as of an input that is returned."""
+    every = [each for each in truth["outside"].values() if each["ops"]]
+    return any(each["ops"] > sum(each["names"].get(name, 0) for name in _VIEWS) for each in every) or not every
+
+
+_VIEWS = ("aten::alias", "aten::detach", "aten::lift_fresh", "aten::view", "aten::view_as")
+
+
 def _change(before: Data, now: Data) -> str:
-    if now.get("not_loaded") or now.get("ended") or now.get("error") or "last" not in now:
+    is_raised = bool(now.get("error")) and not _raises_alike(before, now)
+    if now.get("not_loaded") or now.get("ended") or is_raised or "last" not in now:
         why = now.get("not_loaded") or now.get("error") or {"message": now.get("ended")}
         return f"raises: {why.get('type', '')} {str(why.get('message'))[:150]}"
     was, is_now = vector(before), vector(now)

@@ -520,9 +520,14 @@ def _short(now: Data) -> Data:
 
 
 def first_item(screen: str) -> str:
-    """Return the line below "What to do", without its number."""
+    """Return the line below "What to do", without its number; without that heading, a line that says there is nothing.
+
+    A screen that asks for nothing says so without the heading.
+    """
     lines = iter(screen.splitlines())
-    found = next((next(lines, "") for line in lines if line.strip() == "What to do"), "")
+    found = next((next(lines, "") for line in lines if line.strip() == "What to do"), None)
+    if found is None:
+        found = next((line for line in screen.splitlines() if line.startswith("Nothing to ")), "")
     return re.sub(r"^\s*(?:1\. )?", "", found).strip()
 
 

@@ -12,12 +12,20 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.attribute_changes import apply_of
-from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, compile_seconds, lines_of, short_place
+from ctrace.inspector.diagnosis.diagnosis_scene import (
+    CALLS,
+    Candidate,
+    DiagnosisScene,
+    compile_seconds,
+    lines_of,
+    short_place,
+)
 from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.facts.scenario_facts import EagerResult, ResultPart
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, LineEdit, Trial, Tried, later_calls_of
@@ -129,7 +137,23 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         assert each.trial is not None
         # A run that raised may do so after Dynamo, which a trial without the backend would not show.
         through_backend = each.needs_backend or session.failure is not None
-        done.append(_tried(session, each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
+        unchanged = next((tried for tried in done if tried.trial == UNCHANGED), None)
+        tried = _tried(
+            session,
+            each.trial,
+            attempt,
+            through_backend=through_backend,
+            is_timed=each.saves_time,
+            unchanged=unchanged,
+        )
+        if tried.same_results is False:
+            if unchanged is None:
+                unchanged = _tried(session, UNCHANGED, attempt, through_backend=False)
+                done.append(unchanged)
+                yield unchanged
+            if unchanged.same_results is False:
+                tried = replace(tried, same_results=None)  # two runs of the model itself do not return the same, either
+        done.append(tried)
         yield done[-1]
         if done[-1].settled and _judged(each, _scene(replace(session, trials=tuple(done)))).holds:
             break
@@ -227,17 +251,26 @@ def _questions_about(text: str, edits: tuple[LineEdit, ...]) -> tuple[str, ...]:
     return open_questions(text, "\n".join(lines))
 
 
-def _tried(before: Session, trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:
+def _tried(
+    before: Session,
+    trial: Trial,
+    attempt: Attempt,
+    *,
+    through_backend: bool,
+    is_timed: bool = False,
+    unchanged: Tried | None = None,
+) -> Tried:
     began = time.monotonic()
     try:
         session = attempt(trial, through_backend)
     except CtraceError as error:
         return Tried(trial, None, time.monotonic() - began, error=error.what)
     seconds = time.monotonic() - began
+    raised = ""
     if session.failure is not None:
-        return Tried(
-            trial, None, seconds, error=telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
-        )
+        raised = telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
+        if not _raises_itself(session, trial, raised, unchanged):
+            return Tried(trial, None, seconds, error=raised)
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
@@ -249,13 +282,27 @@ def _tried(before: Session, trial: Trial, attempt: Attempt, *, through_backend: 
         seconds=seconds,
         breaks=breaks,
         compiled=compiled,
-        error="",
+        error=raised,
         calls=session.calls,
         outlook=outlook,
         compile_seconds=times,
-        same_results=same_results(before, session) if trial.edits else None,
-        settled=settled,
+        same_results=same_results(before, session) if trial.edits or trial == UNCHANGED else None,
+        settled=settled and not raised,
     )
+
+
+def _raises_itself(session: Session, trial: Trial, raised: str, unchanged: Tried | None) -> bool:
+    """Whether a run raised after the calls that are counted, and as the unchanged model does in the same call.
+
+    A model may raise in a later call whatever is changed, as where every fourth call needs gradients.
+    """
+    assert session.failure is not None
+    is_later = bool(session.scenarios) and session.calls > CALLS * len(session.scenarios)
+    if session.failure.phase is not FailurePhase.RUN or not is_later:
+        return False
+    if trial == UNCHANGED:
+        return True
+    return unchanged is not None and (unchanged.error, unchanged.calls) == (raised, session.calls)
 
 
 def _is_settled(session: Session) -> bool:
@@ -325,9 +372,10 @@ _LOOPS = 8
 def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
-    Where nothing of the whole is compiled, parts are better as soon as they compile and hit no limit. If most ops are
-    left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler does, and where
-    they hold most parameters: then they are the network, and the ops that are left out are cheap.
+    Where nothing of the whole is compiled, parts are better as soon as they compile and hit no limit. Ops that only the
+    whole had in graphs are the price: more than a few for each break or recompilation less, or an unknown number, pay
+    only where the whole becomes many graphs, as the loop of a solver or a sampler does, and where the parts hold most
+    parameters: then they are the network, and the ops that are left out are cheap.
     """
     before, after = effect.before, effect.after
     hits_limit = tried.outlook is not None and tried.outlook.limit_hit
@@ -337,7 +385,19 @@ def _is_better_place(effect: Effect, tried: Tried, scene: DiagnosisScene) -> boo
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
     is_loop = before.graphs >= max(_LOOPS, _MANY_TIMES * after.graphs)
     is_network = is_loop and _holds_parameters(tried.trial, scene)
-    return helps and (effect.keeps_most or is_network)
+    return helps and (is_network or (effect.keeps_most and _loses_few(effect, scene)))
+
+
+_OPS_OF_ONE = 5
+"""How many more ops outside of graphs undo one graph, break or recompilation less: a choice, not a measurement."""
+
+
+def _loses_few(effect: Effect, scene: DiagnosisScene) -> bool:
+    """Whether a change leaves hardly more ops outside of graphs than what it saves is worth; False: not measured."""
+    ops, before, after = scene.session.coverage.ops, effect.before.coverage, effect.after.coverage
+    if ops is None or before is None or after is None:
+        return False
+    return ops * (before - after) / 100 <= _OPS_OF_ONE * effect.gain
 
 
 def _holds_parameters(trial: Trial, scene: DiagnosisScene) -> bool:

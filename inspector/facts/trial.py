@@ -107,7 +107,8 @@ class Tried(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     compile_seconds: Number | None = None
     """The compile time of a trial that is about it; None for any other."""
     same_results: bool | None = None
-    """Whether edits leave the results of the first eager calls as they were; None: no edits, or not known."""
+    """Whether edits leave the results of the first eager calls as they were; None: no edits, or not known. Of the
+    unchanged model, whether two runs return the same: a parameter of uninitialized memory differs from run to run."""
     settled: bool = False
     """Whether what was left of breaks and recompilations needs no change."""
 

@@ -9,7 +9,7 @@ from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.diagnosis.sentences import line_of
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.facts.trial import UNCHANGED, later_calls_of
 from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 
@@ -87,7 +87,11 @@ def later_calls(session: Session) -> str:
         return ""
     times = fmt.count(found.recompiles, "time")
     each = " of each scenario" if len(session.scenarios) > 1 else ""
-    return f"{found.calls} calls recompile {times}; the other numbers are those of two calls{each}."
+    text = f"{found.calls} calls recompile {times}; the other numbers are those of two calls{each}."
+    raised = next((tried.error for tried in session.trials if tried.trial == UNCHANGED), "")
+    if raised:
+        return f"{text} Call {found.calls} raises {raised}."
+    return text
 
 
 def is_failure_alone(each: RootCause) -> bool:

@@ -107,6 +107,53 @@ def test_each_difference_has_its_kind(said, told, kind):
     assert kinds(said, EAGER, told) == kind
 
 
+@pytest.mark.parametrize(
+    ("screen", "first"),
+    [
+        ("COMPILED\nWhat to do\n 1. net.py:3: do this\n 2. that\n", "net.py:3: do this"),
+        ("COMPILED\nWhat to do\n Set it.\n", "Set it."),
+        ("COMPILED\n1 graph\n\nNothing to fix.\n\nExpected recompilations, nothing to change\n", "Nothing to fix."),
+        ("FAILED\nIt raised.\n", ""),
+    ],
+)
+def test_the_first_line_of_a_screen_is_read_with_and_without_its_heading(screen: str, first: str):
+    assert truth.first_item(screen) == first
+
+
+def test_what_dynamo_converts_is_no_op_of_the_model():
+    """The code around graphs makes tensors of NumPy's arrays and of numbers, and arrays of the results."""
+    said = torch_said(counts(2, [site(7)]), outside=218)
+    said["outside"]["2"]["names"] = {"aten::lift_fresh": 193, "aten::detach": 24, "aten::add": 1}
+    assert not kinds(said, EAGER, report(2, [entry(7)], left=1))
+    said["outside"]["2"]["names"] = {"aten::add": 218}
+    assert kinds(said, EAGER, report(2, [entry(7)], left=1)) == ["ops"]
+
+
+def test_where_nothing_is_compiled_all_ops_are_outside_in_either_way_of_counting():
+    told = report(0, [entry(7)], coverage={"ops": 203, "compiled": 0}, verdict="not_compiled")
+    eager = {**EAGER, "ops": 265, "dispatched": 203}
+    assert not kinds(torch_said(counts(0, [site(7)]), outside=265), eager, told)
+    assert kinds(torch_said(counts(1, [site(7)]), outside=265), eager, {**told, "graphs": [{}], "verdict": "partial"})
+
+
+@pytest.mark.parametrize(("name", "judgement"), [("aten::view", Judgement.NOTHING), ("aten::add", Judgement.NO_EFFECT)])
+def test_nothing_to_compile_is_right_where_only_a_view_of_an_input_runs(name: str, judgement: Judgement):
+    said = torch_said(counts(0), outside=1)
+    said["outside"]["2"]["names"] = {name: 1}
+    text = "Nothing to compile here: Dynamo finds no operation."
+    told = report(0, left=1, advice=[advised(text, checked=None)])
+    assert judged(said, None, told, text, [], has_change=False)[0] is judgement
+
+
+def test_calls_until_one_that_raises_whatever_is_changed_are_compared():
+    error = {"type": "RuntimeError", "message": "no grad_fn", "call": 3}
+    before = torch_said(counts(2, recompiles=1), counts(4, recompiles=3), error=error)
+    now = torch_said(counts(1), counts(2, recompiles=1), error=error)
+    assert effect(before, now) is Judgement.IMPROVED
+    assert effect(before, torch_said(counts(1), error={**error, "message": "other"})) is Judgement.NO_EFFECT
+    assert effect(before, torch_said(counts(1))) is Judgement.IMPROVED
+
+
 def test_places_are_compared_exactly_where_they_are_told():
     said = torch_said(counts(sites=[site(7, user=3)]))
     right, wrong = ({"file": "/lib/deep.py", "line": line, "function": "f"} for line in (7, 8))

@@ -1,6 +1,7 @@
 """Copy a model and arguments, so that a call has no side effects."""
 
 import copy
+from collections import OrderedDict
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
@@ -27,7 +28,7 @@ class Copier:
             self._refresh(tensors)
             memo = {id(tensor): self._twins[id(tensor)][1] for tensor in tensors}
         # The memo has the tensors' copies, so `deepcopy` copies only what is around them.
-        return copy.deepcopy(model, memo)
+        return _deep_copy(model, memo)
 
     def _refresh(self, tensors: list[Any]) -> None:
         import torch
@@ -46,6 +47,59 @@ class Copier:
                 twin.grad = _gradient_copy(tensor)
                 kept[id(tensor)] = (tensor, twin)
         self._twins = kept
+
+
+_MOST_REFUSING = 16
+"""How many such objects are copied apart: for each, the copy starts again."""
+
+
+def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
+    """Copy deeply, also dictionaries whose attributes are their items, as with `__getattr__ = dict.__getitem__`.
+
+    `deepcopy` asks an object for `__deepcopy__` and expects AttributeError, where these raise KeyError. So their copies
+    are made apart, in the memo, and filled with the copies of their items.
+
+    Raises:
+        Exception: something cannot be copied.
+    """
+    apart: list[tuple[Any, Any]] = []
+    while True:
+        try:
+            # A memo of its own: a copy that failed leaves objects without their state in it.
+            made, items = copy.deepcopy((value, [_contents(each) for each, _ in apart]), dict(memo))
+        except Exception as error:
+            refusing = _refusing(error)
+            if refusing is None or len(apart) == _MOST_REFUSING or any(each is refusing for each, _ in apart):
+                raise
+            twin = type(refusing).__new__(type(refusing))
+            apart.append((refusing, twin))
+            memo = memo | {id(refusing): twin}
+        else:
+            for (_, twin), (of_dict, attributes) in zip(apart, items, strict=True):
+                dict.update(twin, of_dict)
+                object.__getattribute__(twin, "__dict__").update(attributes)
+            return made
+
+
+def _contents(refusing: Any) -> tuple[dict[Any, Any], dict[str, Any]]:
+    return dict(dict.items(refusing)), dict(object.__getattribute__(refusing, "__dict__"))
+
+
+def _refusing(error: Exception) -> Any:
+    """Return the dictionary that raised an error because it was asked for `__deepcopy__`; None: it did not."""
+    trace, asked = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code is copy.deepcopy.__code__:
+            asked = trace.tb_frame.f_locals.get("x")
+        trace = trace.tb_next
+    # An OrderedDict has an order of its own, which `dict.update` does not keep.
+    if not isinstance(asked, dict) or isinstance(asked, OrderedDict):
+        return None
+    try:
+        getattr(asked, "__deepcopy__", None)
+    except Exception:
+        return asked
+    return None
 
 
 def _gradient_copy(tensor: Any) -> Any:
@@ -86,7 +140,7 @@ def copied(call: Call) -> Call:
         if not leaf.is_leaf or _is_bare_subclass(leaf)
     }
     memo |= _views_of_one_tensor(leaves)
-    args, kwargs = copy.deepcopy((call.args, call.kwargs), memo)
+    args, kwargs = _deep_copy((call.args, call.kwargs), memo)
     return Call(args, kwargs)
 
 

@@ -151,13 +151,19 @@ class _Rewrite(Struct, frozen=True):
 def _rewritten(
     scene: DiagnosisScene, cause: RootCause, rewrites: Callable[[Break, str], Iterator[_Rewrite]], worth: int
 ) -> Iterator[Candidate]:
-    """Offer other text for the lines at which a cause breaks the graph."""
+    """Offer other text for the lines at which a cause breaks the graph: for all of them first, then for each."""
+    found: list[tuple[Break, tuple[LineEdit, ...], _Rewrite]] = []
     for broken in scene.breaks(cause):
         text = scene.session.listings.get(broken.file, "")
-        for found in rewrites(broken, text):
-            edits = line_edits(broken.file, text, [(found.node, found.text)])
-            if edits:
-                yield Candidate(f"{at_break(broken)}: {found.advice}", (cause.id,), Trial(edits=edits), worth=worth)
+        every = ((each, line_edits(broken.file, text, [(each.node, each.text)])) for each in rewrites(broken, text))
+        found += [(broken, edits, each) for each, edits in every if edits]
+    together = tuple(dict.fromkeys(edit for _, edits, _ in found for edit in edits))
+    if len({(edit.file, edit.line) for edit in together}) == len(together) > 1:  # else two of them change one line
+        lines = ", ".join(dict.fromkeys(at_break(broken) for broken, _, _ in found[1:]))
+        advice = f"{at_break(found[0][0])}: {found[0][2].advice} The same at {lines}."
+        yield Candidate(advice, (cause.id,), Trial(edits=together), worth=worth)
+    for broken, edits, each in found:
+        yield Candidate(f"{at_break(broken)}: {each.advice}", (cause.id,), Trial(edits=edits), worth=worth)
 
 
 def new_leaves(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -200,6 +206,26 @@ def _with_detach(broken: Break, text: str) -> Iterator[_Rewrite]:
             new = f"{name} = {name}.detach()"
             advice = f"write `{new}`{in_library(broken.file)}: Dynamo does not trace a change of requires_grad."
             yield _Rewrite(statement, new, advice)
+
+
+def public_names(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer the public function that Dynamo traces in place of torch's private one, which returns the same."""
+    for cause in scene.causes:
+        yield from islice(_rewritten(scene, cause, _with_public_name, 88), 1)
+
+
+def _with_public_name(broken: Break, text: str) -> Iterator[_Rewrite]:
+    for node in nodes_of(statement_at(text, broken.line)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=torch), attr="_C"), attr=name)):
+                if name in _PUBLIC and not node.args and not node.keywords and covers(node, broken.line):
+                    new = f"{torch}.{_PUBLIC[name]}()"
+                    advice = f"write `{new}`{in_library(broken.file)}, which is the same and which Dynamo traces."
+                    yield _Rewrite(node, new, advice)
+
+
+_PUBLIC = {"_is_tracing": "jit.is_tracing"}
+"""Public functions of torch that return what private ones do (2.13, torch/jit/_trace.py:is_tracing)."""
 
 
 def made_with_gradients(scene: DiagnosisScene) -> Iterator[Candidate]:

@@ -22,8 +22,17 @@ from ctrace.inspector.findings.recompiles.recompile_view import telling
 from ctrace.inspector.knowledge.counting import framed, named
 from ctrace.inspector.source.text import nodes_of, parsed
 
-_TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
-"""Hints that torch writes for its own developers."""
+_NO_ADVICE = (
+    "report an issue",
+    "file an issue",
+    "please report",
+    "open an issue",
+    "raise an issue",
+    "may result in an error when running in eager",
+    "this graph break is fundamental",
+)
+"""What hints say that torch writes for its own developers, that an eager call has answered, or that name no change
+(2.13, _dynamo/graph_break_hints.py)."""
 _IN_CODE = frozenset(
     (
         RootKind.ATTRIBUTE_VALUE,
@@ -139,7 +148,7 @@ def _for_break(cause: RootCause, each: Break) -> str:
     what = framed("`", each.expression, "`") or "this"
     if each.owner is not Owner.USER:
         why = f"cannot trace the code of {_library(each)} that it runs"
-    elif each.torch_hint and each.fix and not any(part in each.fix.lower() for part in _TO_TORCH):
+    elif each.torch_hint and each.fix and not any(part in each.fix.lower() for part in _NO_ADVICE):
         return f"{place}{each.fix}"
     else:
         why = "cannot trace it"

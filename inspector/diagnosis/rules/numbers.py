@@ -6,11 +6,19 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
+from ctrace.inspector.diagnosis.advice_edits import (
+    Change,
+    covers,
+    functions_at,
+    line_edits,
+    shortened,
+    source_of,
+    statement_at,
+)
 from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, DiagnosisScene, in_library
 from ctrace.inspector.diagnosis.naming import at, place_ahead
 from ctrace.inspector.diagnosis.number_uses import number_use
-from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.knowledge.counting import named
 from ctrace.inspector.source.text import nodes_of, parsed
@@ -45,13 +53,115 @@ def numpy_on_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             for worth, calls in offers:
                 changes: list[Change] = [(call, new) for call, _, new in calls]
                 needs = ""
-                if any(new.startswith("math.") for _, new in changes):
+                if any("math." in new for _, new in changes):
                     needs = "math"
                 edits = line_edits(file, text, changes, needs=needs)
                 if edits:
                     advice, short = _of_numpy(file, text, calls)
                     trial = Trial(edits=edits)
                     yield Candidate(advice, (cause.id,), trial, worth=worth, only_checked=True, short=short)
+
+
+def numpy_sequences(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer a list for an array of sizes over which Python loops: the items of an array are tensors for Dynamo."""
+    for cause, each in scene.breaks_of((RootKind.TENSOR_VALUE, RootKind.TENSOR_BRANCH)):
+        text = scene.session.listings.get(each.file, "")
+        found = _looped_array(text, each.line)
+        if found is None:
+            continue
+        call, sequence = found
+        edits = line_edits(each.file, text, [(call, f"list({sequence})")])
+        if edits:
+            advice = (
+                f"{_place(each.file, call)}: `list({sequence})` instead of `{source_of(text, call)}`"
+                f"{in_library(each.file)}: the items of a NumPy array are tensors for Dynamo, and Python needs numbers."
+            )
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=84, only_checked=True)
+
+
+def _looped_array(text: str, line: int) -> tuple[ast.Call, str] | None:
+    """Return the call that makes a NumPy array of a variable, and the variable, if a loop over it has a line."""
+    numpy = _numpy_names(text)
+    nodes = [node for function in functions_at(text, line)[-1:] for node in ast.walk(function)]
+    iterated = [node.iter for node in nodes if isinstance(node, ast.For) and covers(node, line)]
+    for node in nodes:
+        if isinstance(node, _COMPREHENSIONS) and covers(node, line):
+            iterated += [part.iter for part in node.generators]
+    names = {each.id for each in iterated if isinstance(each, ast.Name)}
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=target)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=module), attr="array" | "asarray"),
+                    args=[ast.Name(id=sequence)],
+                    keywords=[],
+                ) as call,
+            ) if target in names and module in numpy:
+                return call, sequence
+    return None
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def numpy_attributes(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Offer Python's value for what a module's constructor computes with NumPy, where its forward branches on it or
+    needs it as a number: for Dynamo, a value of NumPy is a tensor.
+    """
+    for cause, each in scene.breaks_of((RootKind.TENSOR_VALUE, RootKind.TENSOR_BRANCH)):
+        text = scene.session.listings.get(each.file, "")
+        found = list(_numpy_attributes(text, each.line))
+        edits = line_edits(each.file, text, found)
+        if edits:
+            value, new = found[0]
+            advice = (
+                f"{_place(each.file, value)}: `{shortened(new)}` for `{shortened(source_of(text, value))}`"
+                f"{in_library(each.file)}: a value that NumPy computes is a tensor for Dynamo, and line {each.line} "
+                "needs it in Python."
+            )
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=88, only_checked=True)
+
+
+def _numpy_attributes(text: str, line: int) -> Iterator[Change]:
+    """Yield the values of NumPy that a constructor keeps in attributes which a line reads, with Python's for them."""
+    owner, numpy = _class_at(text, line), _numpy_names(text)
+    if owner is None or not numpy:
+        return
+    read = {
+        node.attr
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Attribute) and _last_name(node.value) == "self" and node.lineno == line
+    }
+    makers = [node for node in owner.body if isinstance(node, Function) and node.name == "__init__"]
+    for node in (node for each in makers for node in ast.walk(each)):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if name in read:
+                if new := _as_python(text, value, numpy):
+                    yield value, new
+
+
+def _as_python(text: str, value: ast.expr, numpy: set[str]) -> str:
+    """Write an expression that NumPy computes as Python's value; empty if NumPy does not compute it."""
+    written = source_of(text, value)
+    if not any(_is_of_numpy(node, numpy) for node in ast.walk(value)):
+        return ""
+    match value:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return f"bool({written})"
+        case ast.BinOp() | ast.UnaryOp():
+            return f"({written}).tolist()"
+        case ast.Call(func=ast.Attribute(value=inner)) if _is_of_numpy(value, numpy) or _is_of_numpy(inner, numpy):
+            return f"{written}.tolist()"
+    return ""
+
+
+def _is_of_numpy(node: ast.AST, numpy: set[str]) -> bool:
+    """Whether an expression is a call of a function of NumPy."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=module))):
+            return module in numpy
+    return False
 
 
 def limits_of_numpy(scene: DiagnosisScene) -> Iterator[Candidate]:
@@ -126,20 +236,47 @@ def random_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer to draw random numbers before the call: Dynamo does not trace functions of Python's module `random`."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
-            called = _draw_at(scene.session.listings.get(each.file, ""), each.line)
+            text = scene.session.listings.get(each.file, "")
+            called, why = _draw_at(text, each.line), ""
             ids = _PYTHON_RESULT
             if called.startswith("random."):
                 ids = _SKIPPED
-            if not called or not ids & {*each.gb}:
+            if called and _ITERATED in each.gb:
+                why = f"Dynamo does not trace a loop over what {called} draws."
+            elif called and ids & {*each.gb}:
+                why = f"Dynamo does not trace {called}."
+            elif not called and _OPERATOR in each.gb and (drawn := _drawn_before(text, each.line)):
+                called, line = drawn
+                why = f"{called} draws it at line {line}, and this line needs it as a Python number."
+            if not why:
                 continue
-            text = (
-                f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not "
-                f"trace {called}. Where Python does not need the number, torch.rand(()) stays in the graph."
+            yield Candidate(
+                f"{at(cause)}: draw the number before the compiled call and pass it as an argument: {why} Where Python "
+                "does not need the number, torch.rand(()) stays in the graph.",
+                (cause.id,),
+                worth=60,
             )
-            yield Candidate(text, (cause.id,), worth=60)
             break
 
 
+def _drawn_before(text: str, line: int) -> tuple[str, int] | None:
+    """Return the function of Python's `random` that draws a number which a line uses, and where it draws it."""
+    statement = statement_at(text, line)
+    used = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)} if statement is not None else set()
+    for function in functions_at(text, line)[-1:]:
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)]) if name in used and node.lineno < line:
+                    called = _draw_at(text, node.lineno)
+                    if called.startswith("random."):
+                        return called, node.lineno
+    return None
+
+
+_OPERATOR = "GB0033"
+"""The id of an operation whose result is a Python value: a drawn number is a tensor for Dynamo until it is needed."""
+_ITERATED = "GB0160"
+"""The id of a break at `next()`: the end of a range is not known."""
 _SKIPPED = frozenset(("GB0007", "GB0008"))
 """Ids of breaks at a function that Dynamo skips."""
 _PYTHON_RESULT = frozenset(("GB0033", *_SKIPPED))
@@ -194,9 +331,9 @@ def _draw_at(text: str, line: int) -> str:
 
 def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> tuple[str, str]:
     """Return the advice with its reason, and the change in a few words."""
-    first, name, new = calls[0]
+    first, name, _ = calls[0]
     more = f" ({len(calls)} places)" if len(calls) > 1 else ""
-    python = new.partition("(")[0]
+    python = _PYTHON[name.rpartition(".")[2]]
     change = f"use Python's {python}() for {name}()"
     advice = (
         f"{_place(file, first)}: {change} in `{shortened(source_of(text, first))}`{more}"
@@ -219,13 +356,39 @@ def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Cal
     numpy = _numpy_names(text)
     taken: set[ast.AST] = set()
     for call in (node for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)):
-        match call.func:
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in numpy and name in _PYTHON:
-                fits = len(call.args) == (2 if name in _TWO else 1) and not call.keywords
-                if fits and call not in taken:
-                    taken.update(ast.walk(call))
-                    arguments = ", ".join(source_of(text, each) for each in call.args)
-                    yield call, f"{module}.{name}", f"{_PYTHON[name]}({arguments})"
+        if call not in taken and (found := _in_python(text, call, numpy)) is not None:
+            taken.update(ast.walk(call))
+            yield call, *found
+
+
+def _in_python(text: str, node: ast.expr, numpy: set[str]) -> tuple[str, str] | None:
+    """Return NumPy's function of a call on plain numbers, and what to write for the call; None: it is another one.
+
+    That includes what turns NumPy's result into a Python number, as in `np.ceil(n).astype("int").item()`.
+    """
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if module in numpy and name in _PYTHON:
+            if len(node.args) != (2 if name in _TWO else 1) or node.keywords:
+                return None
+            inner = [_in_python(text, each, numpy) for each in node.args]
+            written = [new[1] if new else source_of(text, each) for new, each in zip(inner, node.args, strict=True)]
+            return f"{module}.{name}", f"{_PYTHON[name]}({', '.join(written)})"
+        case ast.Call(func=ast.Attribute(value=made, attr="item" | "tolist"), args=[], keywords=[]):
+            return _in_python(text, made, numpy)
+        case ast.Call(func=ast.Attribute(value=made, attr="astype"), args=[kind], keywords=[]):
+            found, cast = _in_python(text, made, numpy), _python_type(kind)
+            if found is None or not cast:
+                return None
+            return found[0], f"{cast}({found[1]})"
+    return None
+
+
+def _python_type(kind: ast.expr) -> str:
+    """Return Python's type for a dtype of NumPy, such as `int` for `np.int64` or "int"; empty for others."""
+    match kind:
+        case ast.Constant(value=str(name)) | ast.Name(id=name) | ast.Attribute(attr=name):
+            return next((each for each in ("int", "float") if name.rstrip("0123456789_") == each), "")
+    return ""
 
 
 def _numpy_names(text: str) -> set[str]:

@@ -56,7 +56,8 @@ def settled_state(scene: DiagnosisScene) -> Iterator[Candidate]:
     for cause in scene.causes:
         mine = scene.recompiles(cause)
         is_of_recompiles = all(each.what is Finding.RECOMPILE for each in cause.symptoms)
-        if cause.kind not in _KEPT or cause.expected or not is_of_recompiles or not all(each.call for each in mine):
+        is_kept = cause.kind in _KEPT or (cause.kind in _OF_TENSORS and _is_of_modules(scene, cause))
+        if not is_kept or cause.expected or not is_of_recompiles or not all(each.call for each in mine):
             continue
         number = named(len(mine), "one more graph", f"{len(mine)} more graphs")
         text = (
@@ -77,6 +78,26 @@ _KEPT = frozenset(
     )
 )
 """Changes of what code keeps from one call to the next, such as a flag of the first call, or a table made in it."""
+
+
+_OF_TENSORS = frozenset(
+    (
+        RootKind.DISPATCH_KEYS,
+        RootKind.DTYPE,
+        RootKind.LAYOUT,
+        RootKind.REQUIRES_GRAD,
+        RootKind.SIZE,
+        RootKind.STRIDE,
+        RootKind.ZERO_ONE,
+    )
+)
+"""Changes of tensors, which may be a module's own, such as a buffer that the first call replaces."""
+
+
+def _is_of_modules(scene: DiagnosisScene, cause: RootCause) -> bool:
+    """Whether all that changed is a module's."""
+    subjects = [each.subject for each in scene.guards(cause)]
+    return bool(subjects) and all(each.startswith(("self.", "model.")) for each in subjects)
 
 
 def _switched(scene: DiagnosisScene, cause: RootCause) -> str:

@@ -184,6 +184,8 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if not edits:
             continue
         trial = Trial(edits=edits)
+        if _breaks_at_branch(scene, trial, each):
+            continue  # Python needs the number at that branch: one op more runs eagerly, and nothing is gained
         why = _moved(scene, trial) or "nothing here needs the number"
         advice = f"{at_break(each)}: compute with the tensor, `{source_of(text, call[1])}`: {why}."
         # What the number is returned in may need it: there, the setting comes first, which keeps it.
@@ -191,6 +193,12 @@ def used_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
         if _computes_with(statement, call[0]):
             worth = 72
         yield Candidate(advice, (cause.id,), trial, worth=worth, only_checked=True)
+
+
+def _breaks_at_branch(scene: DiagnosisScene, trial: Trial, each: Break) -> bool:
+    """Whether the graph breaks in a trial where Python branches on the number that a break reads, as it did before."""
+    tried, line = scene.tried(trial), branch_on(scene, each)
+    return tried is not None and f"{each.file}:{line}" in scene.new_breaks(tried)
 
 
 def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
@@ -225,6 +233,36 @@ def indexed_stores(scene: DiagnosisScene) -> Iterator[Candidate]:
                 )
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=69, only_checked=True)
                 break
+
+
+def sizing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
+    """Say of a number that is the length of a slice that no tensor can take its place: the shape depends on data."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            found = _sliced_by(scene, each)
+            if found is not None and scene.is_users(each.file):
+                name, sliced, line = found
+                where = "" if line == each.line else f" (line {line})"
+                text = (
+                    f"{at_break(each)}: `{name}` is the length of a slice, `{shortened(sliced)}`{where}, so the shape "
+                    "of what follows depends on data: choose the length before the compiled call and pass it as an "
+                    "argument, or keep the break."
+                )
+                yield Candidate(text, (cause.id,))
+                break
+
+
+def _sliced_by(scene: DiagnosisScene, each: Break) -> tuple[str, str, int] | None:
+    """Return the variable with the number that a break reads, and a later slice that it bounds, with its line."""
+    text = scene.session.listings.get(each.file, "")
+    names = _assigned(statement_at(text, each.line))
+    for node in nodes_around(text, each.line):
+        if isinstance(node, ast.Subscript) and node.lineno >= each.line:
+            bounds = [part for part in ast.walk(node.slice) if isinstance(part, ast.Slice)]
+            used = next((name for name in names for bound in bounds if _uses(bound, {name})), "")
+            if used:
+                return used, source_of(text, node), node.lineno
+    return None
 
 
 def branched_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:

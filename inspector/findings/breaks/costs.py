@@ -225,11 +225,16 @@ def _roots(raw: Raw, codes: Codes) -> set[Key]:
     return {keys[-1] for keys in keyed if codes.is_root(keys[-1], keys[:-1])}
 
 
-_ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
-"""Rules whose functions always run tensor operations in eager."""
+_GENERATOR = "generator"
+_ALWAYS = frozenset((_GENERATOR, "dispatch_mode", "switched_off"))
+"""Rules whose functions run tensor operations in eager; a generator that is known to run none is left out."""
 _HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"))
 """Rules that matter only if the user compiles the function itself, or if it runs tensor operations."""
+_EMPTY = "no_ops"
+"""The rule for a trace without operations."""
 _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
+_TRACED_AWAY = "traced_away"
+"""Reported in place of the rule for a trace without operations, if the function runs tensor operations."""
 """For a function that runs tensor operations, the rule to report in place of its rule."""
 
 
@@ -319,19 +324,40 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {reason}", None, rule, known.fix)
 
 
+def _running(raw: Raw, codes: Codes) -> set[Key] | None:
+    """Return the functions that run ops outside of graphs, or call what does; None: not measured in every scenario."""
+    if not raw.ops or any(counted.left is None for counted in raw.ops):
+        return None
+    return {key for counted in raw.ops for each in counted.stacks for key in codes.keys(each.stack)}
+
+
+def _compiled(raw: Raw, codes: Codes) -> set[Key]:
+    """Return the functions that have a graph."""
+    places = [place_of(raw, compile_id) for compile_id in raw.graphs]
+    return {codes.key(Frame(each.file, each.begins, each.function)) for each in places if each.resumes_at is None}
+
+
 def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure | None) -> Iterator[Skip]:
     """Yield functions that Dynamo did not try to compile; torch logs no entry for most of them.
 
     With `fullgraph`, torch may raise for one (2.13) or continue in eager (2.11).
     """
+    compiled = _compiled(raw, codes)
+    running = _running(raw, codes)
     for left in raw.left:
         key = codes.key(Frame(left.file, left.line, left.name))
         ended_run = left.fullgraph and failure is not None
         if ended_run or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
             continue
+        if left.rule == _EMPTY and key in compiled:
+            continue  # one of its calls runs no operation, as where a cache is filled: the others are compiled
+        if left.rule == _GENERATOR and running is not None and key not in running:
+            continue  # Python runs it because its caller has nothing to compile, either
         was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
         hidden = _HIDDEN.get(left.rule) if key in busy else None
         if left.rule in _ALWAYS or was_asked_for or hidden:
             rule = hidden or left.rule
+            if rule == _EMPTY and key in busy:
+                rule = _TRACED_AWAY
             known = entries("skips")[rule].about(left.name)
             yield Skip(left.name, left.file, left.line, known.why, None, rule, known.fix)

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Counts, Effect
 from ctrace.inspector.facts.scenario_facts import EagerResult, ResultPart
 from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Scenario, Session
-from ctrace.inspector.facts.trial import Trial, Tried
+from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from tests.support.sessions import MODEL, bare_break
 
 SOURCE = "import torch\n" + "\n".join(f"print({line})" for line in range(2, 12)) + "\n"
@@ -114,13 +114,31 @@ def returning(session: Session, *numbers: str, drew: bool = False) -> Session:
 )
 def test_an_edit_that_changes_results_is_no_advice(after: tuple[str, ...], is_same: bool | None) -> None:
     before = returning(printing(1), "1.5", "2", "0.5")
-    (done,) = trials(before, lambda _trial, _through_backend: returning(printing(0), *after))
+
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        return before if trial == UNCHANGED else returning(printing(0), *after)
+
+    done = next(each for each in trials(before, attempt) if each.trial != UNCHANGED)
     assert done.same_results is is_same
     advice = diagnose(replace(before, trials=(done,))).advice
     text = planned(before)[0].text
     assert [(each.checked, each.same_results) for each in advice if each.text == text] == (
         [] if is_same is False else [(True, is_same)]
     )
+
+
+def test_results_that_differ_from_run_to_run_refute_no_edit() -> None:
+    """As those of a model with `Parameter(torch.Tensor(n))`, which is memory that nobody has set."""
+    before = returning(printing(1), "1.5", "2", "0.5")
+    runs = iter(range(9))
+
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        return returning(printing(int(trial == UNCHANGED)), f"{7 * next(runs)}", "2", "0.5")
+
+    unchanged, done = trials(before, attempt)
+    assert (unchanged.trial, unchanged.same_results) == (UNCHANGED, False)
+    assert done.same_results is None
+    assert diagnose(replace(before, trials=(unchanged, done))).advice[0].checked
 
 
 def test_results_of_models_that_draw_numbers_are_not_compared() -> None:

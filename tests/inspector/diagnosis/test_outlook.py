@@ -1,11 +1,14 @@
 """Ten calls: what two calls save must not be lost at the limit, and what two calls hide must be said."""
 
+import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.facts.session import Compilation, Coverage, Graph, Session, Verdict
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.facts.session import Compilation, Coverage, Graph, Scenario, Session, Verdict
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports.json.explain_json import as_data
@@ -105,3 +108,42 @@ def test_expected_recompilations_get_trials_only_where_a_repeated_call_has_them(
     assert not list(trials(other, attempt))
     assert list(trials(replace(other, recompiles=(replace(once, expected=False, why_expected=""),)), attempt))
     assert list(trials(repeated, attempt))
+
+
+def raising(session: Session, message: str, calls: int = 4) -> Session:
+    """Return a run that ended with an exception in its last call."""
+    failure = Failure(FailurePhase.RUN, "RuntimeError", message)
+    return replace(session, failure=failure, calls=calls, scenarios=(Scenario("base", ScenarioKind.BASE),))
+
+
+def test_a_model_that_raises_in_a_later_call_has_an_outlook_until_then():
+    """As where each fourth call needs gradients that the inputs do not have: no change of the model ends that."""
+    three = tuple(replace(run().recompiles[0], compilation=f"0/{n}") for n in (1, 2, 3))
+    storm = raising(replace(run(), recompiles=three), "no grad_fn")
+
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        return storm if trial == UNCHANGED else raising(replace(run(), recompiles=()), "no grad_fn")
+
+    done = tuple(trials(run(), attempt))
+    assert done[0].outlook == LaterCalls(4, 2, 3, limit_hit=False)
+    known = run(*done)
+    assert later_calls(known).endswith(" Call 4 raises RuntimeError: no grad_fn.")
+    assert diagnose(known).advice[0].checked
+    assert not any(each.settled for each in done)
+
+
+@pytest.mark.parametrize(("message", "calls"), [("something else", 4), ("no grad_fn", 3), ("no grad_fn", 2)])
+def test_a_change_that_raises_otherwise_is_refuted(message: str, calls: int):
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        return raising(run(), "no grad_fn") if trial == UNCHANGED else raising(run(), message, calls)
+
+    unchanged, *others = trials(run(), attempt)
+    assert unchanged.outlook is not None
+    assert all(each.counts is None and each.outlook is None for each in others)
+    assert others
+
+
+def test_a_model_that_raises_in_a_counted_call_has_no_outlook():
+    first, *_ = trials(run(), lambda _trial, _backend: raising(run(), "no", 2))
+    assert first.outlook is None
+    assert first.error == "RuntimeError: no"

@@ -1,6 +1,7 @@
 """Copies of arguments."""
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -65,3 +66,46 @@ def test_inputs_that_share_memory_otherwise_still_share_it():
     both = copied(Call((base.view(torch.int32), base), {})).args
     both[1].zero_()
     assert both[0].tolist() == [0, 0, 0, 0]
+
+
+class Settings(dict[str, Any]):
+    """What many model libraries call an AttrDict: asked for an attribute that it has not, it raises KeyError."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Configured(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.settings = Settings(scale=3.0, inner=Settings(bias=torch.ones(2)))
+        self.again = self.settings
+        self.settings.__dict__["note"] = ["kept"]
+
+
+def test_a_dictionary_whose_attributes_are_its_items_is_copied():
+    model = Configured()
+    twin = Copier().copy(model)
+    assert type(twin.settings) is type(twin.settings.inner) is Settings
+    assert twin.settings is twin.again is not model.settings
+    assert twin.settings.scale == 3.0
+    assert twin.settings.inner.bias is not model.settings.inner.bias
+    assert vars(twin.settings)["note"] == ["kept"]
+    assert vars(twin.settings)["note"] is not vars(model.settings)["note"]
+    twin.settings["scale"] = 4.0
+    assert model.settings.scale == 3.0
+
+
+def test_an_argument_may_be_one_too():
+    (twin,) = copied(Call((Settings(x=torch.ones(2)),), {})).args
+    assert twin.x.tolist() == [1, 1]
+
+
+def test_another_error_of_a_copy_is_raised_as_it_is():
+    class Refuses(dict[str, Any]):
+        def __reduce_ex__(self, protocol: object) -> str:
+            raise KeyError("not to be copied")
+
+    model = torch.nn.Linear(2, 2)
+    model.kept = Refuses()
+    with pytest.raises(KeyError, match="not to be copied"):
+        Copier().copy(model)

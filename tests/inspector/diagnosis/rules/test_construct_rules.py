@@ -152,6 +152,27 @@ def test_requires_grad_is_not_set_in_compiled_code():
     assert not list(construct_rules.detached(scene(ran(text.replace("False", "True"), broken(3, "GB0206", called="")))))
 
 
+def test_all_lines_of_a_cause_are_rewritten_in_one_trial():
+    """One alone leaves the break at the other, and so no count changes."""
+    text = (
+        "import torch\ndef forward(self, a, b):\n    a.requires_grad = False\n    b.requires_grad = False\n    return a"
+    )
+    run = ran(text, *(broken(line, "GB0206", called="") for line in (3, 4)))
+    joined = replace(scene(run).causes[0], symptoms=tuple(one for each in scene(run).causes for one in each.symptoms))
+    (found,) = construct_rules.detached(replace(scene(run), causes=(joined,)))
+    assert edited(found) == ["a = a.detach()", "b = b.detach()"]
+    assert found.text.startswith("net.py:3: write `a = a.detach()`")
+    assert found.text.endswith("The same at net.py:4.")
+
+
+def test_a_private_function_of_torch_has_a_public_name():
+    text = "import torch\ndef forward(self, x):\n    return x if torch._C._is_tracing() else x.sin()"
+    (found,) = construct_rules.public_names(scene(ran(text, broken(3, "GB0208", called=""))))
+    assert edited(found) == ["return x if torch.jit.is_tracing() else x.sin()"]
+    other = text.replace("_is_tracing()", "_get_default_device()")
+    assert not list(construct_rules.public_names(scene(ran(other, broken(3, "GB0208", called="")))))
+
+
 def test_a_tensor_is_created_without_requires_grad():
     text = "import torch\ndef forward(self, x):\n    loss = torch.tensor([0.5], dtype=x.dtype, requires_grad=True)"
     (found,) = construct_rules.made_with_gradients(scene(ran(text, broken(3, "GB0225", called=""))))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.rules.general import known_fixes
+from ctrace.inspector.diagnosis.rules.general import known_fixes, last_resort
 from ctrace.inspector.facts.session import Coverage
 from tests.inspector.diagnosis.scenes import broken, ran, scene
 
@@ -21,3 +21,19 @@ def test_dynamo_is_mistaken_about_an_exception_that_eager_does_not_raise(line, i
     assert found.text.startswith("net.py:4: Not known what to change: Dynamo finds that") == is_mistaken
     (unmeasured,) = known_fixes(scene(replace(run, coverage=Coverage())))
     assert unmeasured.text == f"net.py:4: {FIX}"
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_shown"),
+    [
+        ("Write x as y.", True),
+        ("Your code may result in an error when running in eager. Please double check that your code works.", False),
+        ("This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through.", False),
+        ("This is likely to be a Dynamo bug. Please report an issue to PyTorch.", False),
+    ],
+)
+def test_a_hint_of_torch_that_names_no_change_is_no_advice(hint: str, is_shown: bool):
+    run = ran("def forward(x):\n    return next(x)\n", broken(2, "GB9999", fix=hint, torch_hint=True, called=""))
+    (found,) = last_resort(scene(run))
+    assert (hint in found.text) is is_shown
+    assert ("Not known" in found.text) is not is_shown

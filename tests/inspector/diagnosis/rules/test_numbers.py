@@ -5,7 +5,9 @@ import pytest
 from ctrace.inspector.diagnosis.rules.numbers import (
     integer_buffers,
     limits_of_numpy,
+    numpy_attributes,
     numpy_on_numbers,
+    numpy_sequences,
     permutations,
     random_numbers,
 )
@@ -35,6 +37,86 @@ def test_numpy_is_replaced_in_the_function_that_breaks_and_in_those_it_calls():
     ]
     assert found.only_checked
     assert found.text.startswith("net.py:5: use Python's math.lcm() for np.lcm()")
+
+
+@pytest.mark.parametrize(
+    ("numpy", "python"),
+    [
+        ("np.ceil(np.log(n)).astype('int').item()", "int(math.ceil(math.log(n)))"),
+        ("np.sqrt(n).astype(np.int64)", "int(math.sqrt(n))"),
+        ("np.sqrt(n).astype(float).item()", "float(math.sqrt(n))"),
+        ("np.prod(n).item()", "math.prod(n)"),
+    ],
+)
+def test_what_makes_a_number_of_the_result_of_numpy_goes_with_it(numpy: str, python: str):
+    text = f"import numpy as np\n\ndef forward(self, x, n):\n    u = {numpy}\n    return x[:u]\n"
+    (found,) = numpy_on_numbers(scene(ran(text, broken(4, "GB0208", called=""))))
+    assert edited(found) == ["import numpy as np; import math", f"u = {python}"]
+
+
+@pytest.mark.parametrize("numpy", ["np.sqrt(n).astype(bool)", "np.sqrt(n, dtype=n.dtype).item()", "np.sort(n).item()"])
+def test_other_results_of_numpy_are_left_alone(numpy: str):
+    text = f"import numpy as np\n\ndef forward(self, x, n):\n    u = {numpy}\n    return x[:u]\n"
+    found = [line for each in numpy_on_numbers(scene(ran(text, broken(4, "GB0208")))) for line in edited(each)]
+    assert not any(line.startswith("u = ") and "astype" not in line for line in found)
+
+
+LOOPED = """import numpy as np
+
+def mesh(*size):
+    size = np.array(size)
+    return [np.linspace(-1, 1, x) for x in size]
+"""
+
+
+def test_sizes_over_which_python_loops_are_a_list():
+    (found,) = numpy_sequences(scene(ran(LOOPED, broken(5, "GB0033", called=""))))
+    assert edited(found) == ["size = list(size)"]
+    assert found.only_checked
+    in_a_loop = LOOPED.replace(
+        "    return [np.linspace(-1, 1, x) for x in size]", "    for x in size:\n        print(x)"
+    )
+    assert list(numpy_sequences(scene(ran(in_a_loop, broken(6, "GB0033", called="")))))
+    for other in (LOOPED.replace("in size]", "in range(2)]"), LOOPED.replace("np.array(size)", "np.array(size, int)")):
+        assert not list(numpy_sequences(scene(ran(other, broken(5, "GB0033", called="")))))
+
+
+KEPT = """import numpy as np
+import torch
+
+class Padded(torch.nn.Conv2d):
+    def __init__(self, size, pad):
+        self.is_padded = np.sum(pad) != 0
+        self.size = np.broadcast_to(np.asarray(size), [2])
+        self.scale = np.sqrt(size) / 2
+        self.rate = float(np.sqrt(size))
+
+    def forward(self, x):
+        if self.is_padded:
+            x = x[: self.size[0]]
+        return x * self.scale * self.rate
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "gb", "new"),
+    [
+        (12, "GB0170", "self.is_padded = bool(np.sum(pad) != 0)"),
+        (13, "GB0033", "self.size = np.broadcast_to(np.asarray(size), [2]).tolist()"),
+        (14, "GB0033", "self.scale = (np.sqrt(size) / 2).tolist()"),
+    ],
+)
+def test_what_a_constructor_computes_with_numpy_is_kept_as_pythons(line: int, gb: str, new: str):
+    (found,) = numpy_attributes(scene(ran(KEPT, broken(line, gb, called=""))))
+    assert edited(found) == [new]
+    assert found.only_checked
+    assert f"line {line} needs it in Python" in found.text
+
+
+def test_what_the_line_does_not_read_or_numpy_does_not_compute_is_kept():
+    assert not list(numpy_attributes(scene(ran(KEPT, broken(11, "GB0170", called="")))))
+    plain = KEPT.replace("np.sum(pad) != 0", "sum(pad) != 0")
+    assert not list(numpy_attributes(scene(ran(plain, broken(12, "GB0170", called="")))))
 
 
 def test_numpy_elsewhere_in_the_file_is_left_alone():
@@ -130,6 +212,21 @@ def test_a_random_number_is_not_drawn_once():
     assert list(random_numbers(scene(ran(one_line, broken(4, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(5, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(4, "GB0124")))))
+
+
+def test_a_number_drawn_before_the_line_that_needs_it():
+    text = "import random\n\ndef forward(x):\n    n = random.randint(1, 3)\n    return x.roll(n, 0)\n"
+    (found,) = random_numbers(scene(ran(text, broken(5, "GB0033"))))
+    assert found.text.startswith("net.py:5: draw the number before the compiled call and pass it as an argument")
+    assert "random.randint() draws it at line 4" in found.text
+    other = text.replace("random.randint(1, 3)", "x.shape[0]")
+    assert not list(random_numbers(scene(ran(other, broken(5, "GB0033")))))
+
+
+def test_a_loop_over_a_drawn_number():
+    text = "import random\n\ndef forward(x):\n    for _ in range(random.randint(0, 3)):\n        x = x.sin()\n    return x\n"
+    (found,) = random_numbers(scene(ran(text, broken(4, "GB0160"))))
+    assert "a loop over what random.randint() draws" in found.text
 
 
 def test_a_random_number_of_numpy_is_not_an_array():

@@ -71,6 +71,14 @@ def test_a_small_part_is_offered_only_in_place_of_many_graphs() -> None:
     assert "That pays if it takes most of the time" in diagnose(tried_with(47, 20.0)).advice[0].text
 
 
+@pytest.mark.parametrize(("coverage", "is_offered"), [(90.0, True), (86.0, True), (84.0, False), (None, False)])
+def test_a_break_less_is_not_worth_many_ops_that_leave_the_graph(coverage: float | None, is_offered: bool) -> None:
+    """As in a model whose layers compile without its one break, and without all that is around the layers."""
+    run = with_trial(solver(1), FIELD, Counts(1, 0, 0, coverage))
+    tried = replace(run, trials=(replace(run.trials[0], compiled=(f"{FILE}:6",)),))
+    assert any("model.field" in each.text for each in diagnose(tried).advice) is is_offered
+
+
 def test_a_small_part_without_the_parameters_is_never_offered() -> None:
     run = tried_with(47, 20.0)
     empty = tuple(replace(each, parameters=0) for each in PARTS)

@@ -709,6 +709,17 @@ def test_what_the_first_call_sets_needs_no_change_if_later_calls_compile_nothing
     assert after(LaterCalls(10, 3, 2, limit_hit=False)) == "model.py:3: Set it once."
 
 
+@pytest.mark.parametrize(
+    ("subject", "is_settled"),
+    [("self._buffers['centers']", True), ("self.centers", True), ("x", False), ("past.keys", False)],
+)
+def test_a_buffer_that_the_first_call_replaces_is_such_state_and_an_input_is_not(subject: str, is_settled: bool):
+    changed = Cause(CauseKind.SIZE, subject, "2 dimensions", "4 dimensions", fix="Reshape it.")
+    unchanged = Tried(UNCHANGED, Counts(2, 0, 1), 1.0, calls=10, outlook=LaterCalls(10, 2, 1, limit_hit=False))
+    found = replace(session(recompile(changed, call=1, scenario="base"), calls=2), trials=(unchanged,))
+    assert first(found).startswith("Nothing to change") is is_settled
+
+
 def test_another_value_in_another_scenario_is_not_set_by_the_first_call():
     changed = Cause(CauseKind.ATTRIBUTE_VALUE, "self.mode", "(1,)", "(2,)", fix="Set it once.")
     found = session(recompile(changed, call=0, scenario="other"), calls=4)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.advise import counts, diagnose
 from ctrace.inspector.diagnosis.rules import branch_rules, value_rules
 from ctrace.inspector.diagnosis.rules.value_rules import _only_raises
 from ctrace.inspector.diagnosis.sentences import checked
@@ -117,6 +117,29 @@ def test_a_trial_that_moves_the_break_says_so():
     assert "the graph then breaks at net.py:5 instead" in moved.text
     assert checked(solved) == "checked: graphs 2 → 1, graph breaks 1 → 0, ops in graphs 90% → 100%"
     assert checked(moved) == "checked: graphs 2 → 1, graph breaks 1 → 1 (new: net.py:5), ops in graphs 90% → 100%"
+
+
+@pytest.mark.parametrize("after", ["    if n > 0:\n            x = x / n", "    while n > 0:\n            n = n - 1"])
+def test_a_branch_on_the_tensor_in_place_of_its_number_is_no_step(after):
+    """Python needs the number there: the graph breaks again, and the branch itself runs one op more in eager."""
+    run = ran(written("for part in x:", "    n = part.sum().item()", after, "return x"), broken(5))
+    (found,) = value_rules.used_numbers(scene(run))
+    moved = with_trial(run, found.trial, counts(run), f"{FILE}:6")
+    assert not list(value_rules.used_numbers(scene(moved)))
+    (advice,) = diagnose(moved).advice
+    assert "the loop reads" in advice.text
+    elsewhere = with_trial(run, found.trial, counts(run), f"{FILE}:8")
+    assert list(value_rules.used_numbers(scene(elsewhere)))
+
+
+def test_a_number_that_is_the_length_of_a_slice_has_no_tensor_in_its_place():
+    text = written("size = int(x.max())", "at = 3", "return x[:, at : at + size]")
+    run = ran(text, broken(4, called="", construct="cast"))
+    (found,) = value_rules.sizing_numbers(scene(run))
+    assert found.text.startswith("net.py:4: `size` is the length of a slice, `x[:, at : at + size]` (line 6)")
+    assert not list(value_rules.sizing_numbers(scene(ran(text.replace("+ size", "+ 1"), broken(4)))))
+    helped = with_trial(run, value_rules.SCALARS, Counts(1, 0, 0, 100.0))
+    assert "capture_scalar_outputs" in diagnose(helped).advice[0].text
 
 
 def test_a_slice_by_a_tensor_is_masked():

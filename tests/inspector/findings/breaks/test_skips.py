@@ -194,6 +194,31 @@ class TestLeftAlone:
         log = Log().compiled("0/0").left_alone("helper", 31, rule=rule, callers=callers)
         assert skips(log.ops(5, 2, stacks=[([*callers, (MODEL, 33, "helper")], 2)])) == [("helper", found)]
 
+    def test_a_function_with_a_graph_does_not_run_eagerly_where_a_call_has_nothing_to_compile(self):
+        """As where the first call fills a cache and later ones return what it holds."""
+        filled = Log().compiled("0/0").left_alone("forward", 8, rule="no_ops")
+        assert skips(filled) == []
+        assert skips(Log().compiled("0/0").left_alone("helper", 31, rule="no_ops")) == [("helper", "no_ops")]
+
+    def test_a_generator_without_ops_is_none(self):
+        """As where a forward with nothing to compile runs `tuple(layer(x) for layer in self)` of layers that do nothing."""
+        log = (
+            Log().left_alone("forward", 8, rule="no_ops").left_alone("<genexpr>", 31, rule="generator", callers=CALLERS)
+        )
+        assert skips(log.ops(0, 0)) == [("forward", "no_ops")]
+
+    def test_a_generator_whose_layers_run_ops_is_one(self):
+        log = Log().left_alone("layers", 31, rule="generator", callers=CALLERS)
+        stack = [*CALLERS, (MODEL, 33, "layers"), (MODEL, 41, "other")]
+        assert skips(log.ops(5, 2, stacks=[(stack, 2)])) == [("layers", "generator")]
+
+    def test_ops_that_a_trace_has_not_contradict_that_there_are_none(self):
+        log = Log().left_alone("forward", 8, rule="no_ops").ops(1, 1, stacks=[([(MODEL, 10, "forward")], 1)])
+        (skip,) = log.session().skips
+        assert skip.rule == "traced_away"
+        assert skip.fix.startswith("Nothing to compile here")
+        assert "runs no tensor operation" not in skip.fix
+
     @pytest.mark.parametrize("rule", ["no_ops", "disabled"])
     def test_ops_of_other_rules_hide_nothing(self, rule: str):
         log = Log().compiled("0/0").left_alone("helper", 31, rule=rule, callers=CALLERS)
@@ -230,4 +255,4 @@ def test_each_rule_with_a_text_is_tested_here():
     given_up = {"failed", "raised", "thrown", "unclear", "loop", "try", "with", "comprehension", "unresumable"}
     left = {"generator", "dispatch_mode", "switched_off"}
     asked_for = {"no_ops", "no_tensor", "disabled", "excluded", "skipfile"}
-    assert set(entries("skips")) == given_up | left | asked_for | {"hidden_tensor"}
+    assert set(entries("skips")) == given_up | left | asked_for | {"hidden_tensor", "traced_away"}
