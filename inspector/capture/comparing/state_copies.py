@@ -71,7 +71,8 @@ def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
             refusing = _refusing(error)
             if refusing is None or len(apart) == _MOST_REFUSING or any(each is refusing for each, _ in apart):
                 raise
-            twin = type(refusing).__new__(type(refusing))
+            kind: Any = type(refusing)
+            twin = kind.__new__(kind)
             apart.append((refusing, twin))
             memo = memo | {id(refusing): twin}
         else:

@@ -113,7 +113,7 @@ def test_expected_recompilations_get_trials_only_where_a_repeated_call_has_them(
 def raising(session: Session, message: str, calls: int = 4) -> Session:
     """Return a run that ended with an exception in its last call."""
     failure = Failure(FailurePhase.RUN, "RuntimeError", message)
-    return replace(session, failure=failure, calls=calls, scenarios=(Scenario("base", ScenarioKind.BASE),))
+    return replace(session, failure=failure, calls=calls, scenarios=(Scenario("base", kind=ScenarioKind.BASE),))
 
 
 def test_a_model_that_raises_in_a_later_call_has_an_outlook_until_then():

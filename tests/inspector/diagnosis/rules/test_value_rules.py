@@ -124,6 +124,7 @@ def test_a_branch_on_the_tensor_in_place_of_its_number_is_no_step(after):
     """Python needs the number there: the graph breaks again, and the branch itself runs one op more in eager."""
     run = ran(written("for part in x:", "    n = part.sum().item()", after, "return x"), broken(5))
     (found,) = value_rules.used_numbers(scene(run))
+    assert found.trial is not None
     moved = with_trial(run, found.trial, counts(run), f"{FILE}:6")
     assert not list(value_rules.used_numbers(scene(moved)))
     (advice,) = diagnose(moved).advice
