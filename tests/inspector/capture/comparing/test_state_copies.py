@@ -88,7 +88,7 @@ def test_a_dictionary_whose_attributes_are_its_items_is_copied():
     assert type(twin.settings) is type(twin.settings.inner) is Settings
     assert twin.settings is twin.again is not model.settings
     assert twin.settings.scale == 3.0
-    assert twin.settings.inner.bias is not model.settings.inner.bias
+    assert twin.settings["inner"]["bias"] is not model.settings["inner"]["bias"]
     assert vars(twin.settings)["note"] == ["kept"]
     assert vars(twin.settings)["note"] is not vars(model.settings)["note"]
     twin.settings["scale"] = 4.0
