@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "versions.md"
+_PLACE = re.compile(r" \(at /.*\)$")
 _BLOCK = re.compile(r"(<!-- upgrade: (?P<name>[^>]+) -->\n).*?(<!-- end of upgrade -->\n)", re.DOTALL)
 
 
@@ -38,7 +39,9 @@ def table_of(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield _row("no change", "", "", ", ".join(equal))
     for model in models:
         if (error := model["error"]) is not None:
-            yield _row(f"not compared: {error['environment']}, {error['message']}", "", "", _name(model))
+            # Without the place in a file of this machine.
+            message = _PLACE.sub("", error["message"])
+            yield _row(f"not compared: {error['environment']}, {message}", "", "", _name(model))
 
 
 def _name(model: dict[str, Any]) -> str:
