@@ -95,6 +95,7 @@ class EnvironmentRuns(Struct, frozen=True):
         called: str = "",
         first: Sequence[str] = (),
         without: Sequence[str] = (),
+        is_new: bool = False,
     ) -> ModelRun:
         """Capture a model.
 
@@ -106,6 +107,7 @@ class EnvironmentRuns(Struct, frozen=True):
             called: The file for the names of torch's functions that are called.
             first: Folders whose packages come before those of the environment.
             without: Variables that the process does not get.
+            is_new: Whether to run in a new process in any case.
 
         Raises:
             CtraceError: the target or the environment is wrong.
@@ -113,7 +115,7 @@ class EnvironmentRuns(Struct, frozen=True):
         """
         # Options must be there before torch is imported, which reads some of them then. A function gets its earlier
         # code after the import in a new process, too, so that a fork does the same.
-        may_fork = not (config or called or first or without)
+        may_fork = not (config or called or first or without or is_new)
         child = self._child(first, without, self.server if may_fork else None)
         session = capture(
             target,

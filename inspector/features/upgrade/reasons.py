@@ -558,11 +558,19 @@ class ReasonSearch:
         self._most = most
         self.trials = 0
         self.explained: dict[Key, tuple[Difference, ...]] = {}
+        self.unsteady = set[Key]()
+        """Changes that a further run of the later environment does not have."""
         self._seen = set[Key]()
         self.is_complete = True
         """Whether a run with everything put back says what is left."""
         self.is_cut = False
         """Whether there were too many runs to finish."""
+
+    def take_back(self, keys: Collection[Key]) -> None:
+        """Forget the reasons of changes that are not there in each run."""
+        for key in keys:
+            del self.explained[key]
+        self.unsteady |= set(keys)
 
     def followed_by(self, changes_with: Callable[[tuple[Difference, ...]], set[Key] | None]) -> "ReasonSearch":
         """Return a search that tries in another way, and knows what this one found."""

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 Compare = Callable[["Session", "Session"], Sequence[UpgradeChange]]
 """Returns how two runs differ, without reasons."""
 _SEARCHED = Reason(note="ctrace ended before the search for it did")
+_UNSTEADY = Reason(note="another run of the later environment, with nothing put back, does not have it")
 _EAGER = "eager"
 _GUARD_COST = "guard cost"
 _VERDICTS = ("compiled", "partial", "not_compiled", "failed")
@@ -220,6 +221,7 @@ class _ModelComparison:
                 search.search(keys - set(search.explained) - eager, some)
             if search.is_complete and not search.is_cut:
                 self._search_torch(changes, search, runs)
+            _control(search, runs)
         both.known.update(dict.fromkeys(each for group in search.explained.values() for each in group))
         return search, (*variables, *tried)
 
@@ -281,6 +283,8 @@ class _ModelComparison:
         found = search.explained.get(change.key)
         if settled is not None:
             reason = settled
+        elif change.key in search.unsteady:
+            reason = _UNSTEADY
         elif found is None:
             reason = remaining_reason(both.was, both.now, tried, is_complete=search.is_complete and not search.is_cut)
             if reason.kind is ReasonKind.TORCH:
@@ -290,6 +294,20 @@ class _ModelComparison:
             if len(found) == 1 and reason.kind is ReasonKind.LIBRARY:
                 reason = library_reason(reason, change, both.was, both.now, loaded)
         return replace(change, reason=_advised(reason, direction), worse=direction)
+
+
+def _control(search: ReasonSearch, runs: "_Trials") -> None:
+    """Take back what an option or a package explains, if it is also gone in a run with nothing put back.
+
+    Such a difference is put back in a new process, and other runs are forks: a change may depend on that alone, as the
+    number of threads in a kernel of a backward pass did from 2.11 to 2.12.
+    """
+    doubted = {
+        key for key, group in search.explained.items() if any(each.setting is not None or each.tops for each in group)
+    }
+    if doubted:
+        left = runs.control()
+        search.take_back(doubted if left is None else doubted - left)
 
 
 def _is_in_python(change: UpgradeChange) -> bool:
@@ -341,6 +359,19 @@ class _Trials:
         try:
             run = side.captured(self._target, self._options, config=config, sources=sources, first=first)
             eager = self._eager(side, first)
+        except CtraceError:
+            return None
+        if run.session.failure is not None:
+            return None
+        return self._keys(self._before, run, self._eager_before, eager)
+
+    def control(self) -> set[Key] | None:
+        """Return what still differs in a new process with nothing put back; None: it cannot be compared."""
+        self._both.say("checking that only what was put back matters")
+        side = self._both.after
+        try:
+            run = side.captured(self._target, self._options, is_new=True)
+            eager = self._eager(side, ())
         except CtraceError:
             return None
         if run.session.failure is not None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ from ctrace.inspector.features.upgrade.reasons import (
     variables_gone,
 )
 from ctrace.inspector.features.upgrade.upgrade_model import EnvironmentFacts, Reason, ReasonKind, UpgradeChange
-from ctrace.inspector.features.upgrade.upgrade_search import worse
+from ctrace.inspector.features.upgrade.upgrade_search import _control, worse
 from ctrace.inspector.runs.capture_request import TorchSetting, TorchSource
 from ctrace.reports.wording.upgrade_wording import reason_text
 
@@ -295,6 +297,26 @@ def test_a_function_whose_earlier_code_breaks_graphs_explains_nothing(kind: str,
     search = ReasonSearch(lambda _among: {(kind, "added", "net.py:9", "new")}, 100)
     search.more(KEYS[:1], [option("function")], 8, works=True)
     assert bool(search.explained) is counts
+
+
+def test_what_is_gone_with_nothing_put_back_has_no_reason():
+    """As `#pragma omp parallel num_threads(2)`, which a new process writes and a fork does not."""
+    search = ReasonSearch(causes({"a"}, {"b"}), 100)
+    search.search(KEYS[:2], [option("a"), option("b")])
+    asked: list[str] = []
+
+    def control() -> set[Key]:
+        asked.append("control")
+        return {KEYS[1]}
+
+    runs: Any = SimpleNamespace(control=control)
+    _control(search, runs)
+    assert found(search) == {KEYS[1]: {"b"}}
+    assert (search.unsteady, asked) == ({KEYS[0]}, ["control"])
+    none = ReasonSearch(causes({"a"}), 100)
+    none.search(KEYS[:1], [option("other")])
+    _control(none, runs)
+    assert asked == ["control"]
 
 
 def test_a_function_of_torch_is_named_with_both_places(tmp_path: Path):
