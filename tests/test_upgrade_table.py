@@ -25,7 +25,11 @@ def test_a_row_is_a_reason_with_its_models():
         {"name": "x/b.py", "error": None, "changes": []},
         {"name": "d.py", "error": None, "changes": [*changes[2:3], *changes[2:3]]},
         {"name": "e.py", "error": None, "changes": changes[2:3]},
-        {"name": "c.py", "error": {"environment": "after", "phase": "load", "message": "no | here (at /home/me/c.py:3)"}, "changes": []},
+        {
+            "name": "c.py",
+            "error": {"environment": "after", "phase": "load", "message": "no | here (at /home/me/c.py:3)"},
+            "changes": [],
+        },
     ]
     option_name = "config: `torch._dynamo.config.x` (torch/_dynamo/config.py:4)"
     assert list(table_of([{"models": models[:2]}, {"models": models[2:]}]))[2:] == [

@@ -89,7 +89,7 @@ def test_equal_facts_have_no_difference():
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "kind"),
+    ("said", "reported", "kind"),
     [
         (torch_said(counts(2)), report(1), ["graphs"]),
         (torch_said(counts(0)), report(1), ["verdict", "graphs"]),
@@ -103,8 +103,8 @@ def test_equal_facts_have_no_difference():
         (torch_said(), report(dangers=[{"kind": "stale"}]), ["dangers"]),
     ],
 )
-def test_each_difference_has_its_kind(said, told, kind):
-    assert kinds(said, EAGER, told) == kind
+def test_each_difference_has_its_kind(said, reported, kind):
+    assert kinds(said, EAGER, reported) == kind
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,12 @@ def test_what_dynamo_converts_is_no_op_of_the_model():
 
 
 def test_where_nothing_is_compiled_all_ops_are_outside_in_either_way_of_counting():
-    told = report(0, [entry(7)], coverage={"ops": 203, "compiled": 0}, verdict="not_compiled")
+    reported = report(0, [entry(7)], coverage={"ops": 203, "compiled": 0}, verdict="not_compiled")
     eager = {**EAGER, "ops": 265, "dispatched": 203}
-    assert not kinds(torch_said(counts(0, [site(7)]), outside=265), eager, told)
-    assert kinds(torch_said(counts(1, [site(7)]), outside=265), eager, {**told, "graphs": [{}], "verdict": "partial"})
+    assert not kinds(torch_said(counts(0, [site(7)]), outside=265), eager, reported)
+    assert kinds(
+        torch_said(counts(1, [site(7)]), outside=265), eager, {**reported, "graphs": [{}], "verdict": "partial"}
+    )
 
 
 @pytest.mark.parametrize(("name", "judgement"), [("aten::view", Judgement.NOTHING), ("aten::add", Judgement.NO_EFFECT)])
@@ -141,8 +143,8 @@ def test_nothing_to_compile_is_right_where_only_a_view_of_an_input_runs(name: st
     said = torch_said(counts(0), outside=1)
     said["outside"]["2"]["names"] = {name: 1}
     text = "Nothing to compile here: Dynamo finds no operation."
-    told = report(0, left=1, advice=[advised(text, checked=None)])
-    assert judged(said, None, told, text, [], has_change=False)[0] is judgement
+    reported = report(0, left=1, advice=[advised(text, checked=None)])
+    assert judged(said, None, reported, text, [], has_change=False)[0] is judgement
 
 
 def test_calls_until_one_that_raises_whatever_is_changed_are_compared():
@@ -213,8 +215,8 @@ def test_a_change_that_raises_or_changes_results_is_worse():
 
 
 def test_nothing_to_fix_is_right_only_where_ten_calls_find_nothing():
-    def first(said, told):
-        return judged(said, None, told, "Nothing to fix.", [], has_change=False)[0]
+    def first(said, reported):
+        return judged(said, None, reported, "Nothing to fix.", [], has_change=False)[0]
 
     assert first(torch_said(), report()) is Judgement.NOTHING
     assert first(torch_said(ten=counts(9, recompiles=8, limit=["f"])), report()) is Judgement.NO_EFFECT
@@ -228,15 +230,15 @@ def test_advice_that_contradicts_its_own_report_is_found():
 
 
 def test_an_unknown_advice_and_one_without_a_change_are_told_apart():
-    said, told = torch_said(counts(2, [site(1)])), report(2, [entry(1)])
-    assert judged(said, None, told, "Not known.", [], has_change=False)[0] is Judgement.UNKNOWN
-    assert judged(said, None, told, "Rewrite it.", [], has_change=False)[0] is Judgement.NOT_CARRIED_OUT
+    said, reported = torch_said(counts(2, [site(1)])), report(2, [entry(1)])
+    assert judged(said, None, reported, "Not known.", [], has_change=False)[0] is Judgement.UNKNOWN
+    assert judged(said, None, reported, "Rewrite it.", [], has_change=False)[0] is Judgement.NOT_CARRIED_OUT
 
 
 def test_a_change_that_does_not_apply_has_no_effect():
-    said, told = torch_said(counts(2, [site(1)])), report(2, [entry(1)])
+    said, reported = torch_said(counts(2, [site(1)])), report(2, [entry(1)])
     now = {**torch_said(), "change": ["model.py: the patch does not fit line 3"]}
-    assert judged(said, now, told, "Apply it.", [], has_change=True)[0] is Judgement.NO_EFFECT
+    assert judged(said, now, reported, "Apply it.", [], has_change=True)[0] is Judgement.NO_EFFECT
 
 
 def test_each_kind_of_apply_is_carried_out():
