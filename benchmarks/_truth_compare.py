@@ -61,7 +61,7 @@ def differences(truth: Data, eager: Data, report: Data) -> list[Data]:
     }
     found += [difference(kind, *both) for kind, both in counted.items() if both[0] != both[1]]
     found += [*_sites(two, report), *_ops(truth, eager, report), *_outlook(truth, two, report)]
-    if report.get("dangers") and _same_prints(truth, eager):
+    if report.get("dangers") and same_prints(truth, eager):
         titles = [each.get("kind") or each.get("what") or str(each)[:80] for each in report["dangers"]]
         found.append(difference("dangers", "the same outputs as eager", titles))
     return found
@@ -148,7 +148,8 @@ def _outlook(truth: Data, two: Data, report: Data) -> Iterator[Data]:
         yield difference("outlook", happened, (outlook["recompiles"], outlook["limit_hit"]))
 
 
-def _same_prints(truth: Data, eager: Data) -> bool:
+def same_prints(truth: Data, eager: Data) -> bool:
+    """Whether two runs of a case returned the same."""
     pairs = list(zip(truth["prints"], eager["prints"], strict=False))
     return bool(pairs) and all(_is_close(*pair) for pair in pairs)
 
@@ -161,6 +162,10 @@ def _is_close(first: Any, second: Any) -> bool:
         return _is_close(first[2], second[2]) and (
             abs(first[1] - second[1]) <= rounding or _is_close(first[1], second[1])
         )
+    if number := _converted(first, second):
+        return _near(*number)
+    if _is_number(first) and _is_number(second):
+        return bool(first[0] == second[0])
     if isinstance(first, float) and isinstance(second, float):
         return first == second or first != first != second != second or _near(first, second)
     if isinstance(first, list) and isinstance(second, list):
@@ -172,6 +177,18 @@ def _is_tensor(value: Any) -> bool:
     """Whether a list is that of a tensor: its shape, its sum, and the sum of its absolute values."""
     kinds = [type(each) for each in value] if isinstance(value, list) else []
     return kinds == [list, float, float]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a list is that of a Python number: its type, and its value."""
+    return isinstance(value, list) and [type(each) for each in value] == [str, float]
+
+
+def _converted(was: Any, now: Any) -> tuple[float, float] | None:
+    """Return the values of a number that became a tensor without a dimension: advice says to convert it later."""
+    if _is_number(was) and _is_tensor(now) and now[0] == []:
+        return was[1], now[1]
+    return None
 
 
 def _near(first: float, second: float) -> bool:
@@ -205,7 +222,7 @@ def effect(before: Data, now: Data) -> Judgement:
     was, is_now = vector(before), vector(now)
     if (was["graphs"] > 0) != (is_now["graphs"] > 0):
         return Judgement.IMPROVED if is_now["graphs"] else Judgement.WORSE
-    if _changes_results(before, now):
+    if changes_results(before, now):
         return Judgement.WORSE
     problems = [is_now[each] - was[each] for each in _COUNTED if each != "graphs"]
     if any(each < 0 for each in problems) and not any(each > 0 for each in problems):
@@ -242,12 +259,15 @@ def _of_sign(more: int) -> Judgement:
     return Judgement.IMPROVED if more < 0 else Judgement.WORSE
 
 
-def _changes_results(before: Data, now: Data) -> bool:
+def changes_results(before: Data, now: Data) -> bool:
     """Whether a call returns neither what the compiled model did nor what eager does.
 
     Dynamo draws the numbers of `np.random` from torch's generator (2.13, _dynamo/config.py,
     `use_numpy_random_stream`), so a compiled model may differ from eager, and a better one be like it again.
+    Results of a case that reads memory which it never wrote say nothing (`reads_unwritten`).
     """
+    if before.get("reads_unwritten"):
+        return False  # the results are those of whatever the memory held
     references = [before["prints"], before.get("eager_prints") or before["prints"]]
     return not any(all(_is_close(*pair) for pair in zip(known, now["prints"], strict=False)) for known in references)
 
@@ -320,7 +340,7 @@ def _change(before: Data, now: Data) -> str:
         return f"raises: {why.get('type', '')} {str(why.get('message'))[:150]}"
     was, is_now = vector(before), vector(now)
     said = [f"{each} {was[each]} → {is_now[each]}" for each in _COUNTED if was[each] != is_now[each]]
-    return ", ".join([*said, *(["changes the results"] if _changes_results(before, now) else [])]) or "no count changed"
+    return ", ".join([*said, *(["changes the results"] if changes_results(before, now) else [])]) or "no count changed"
 
 
 def change_of(report: Data, first: str, trials: list[Data]) -> Data | None:

@@ -16,6 +16,7 @@ What is counted, and where torch 2.13 says it:
 """
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -43,6 +44,8 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<")
 _HUNK = re.compile(r"^@@ -(?P<start>\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 _GRAPH, _COMPILE = "truth: graph", "truth: compile"
+_M_PERTURB = -6
+"""The name of a setting in glibc's malloc.h."""
 _MOST_TEXT = 400
 _MOST_CALLS_LISTED = 12
 
@@ -244,8 +247,12 @@ def answer(request: dict[str, Any], keep: Callable[[dict[str, Any]], None]) -> d
 
     `file` is the model file, `what` "eager" or "compiled", `calls` how often to call, `train` whether to run the
     backward, `change` what to change first (see `_Change`), `paths` folders to import from, `counted_at` the calls
-    after which counts are taken. `keep` saves what is known so far, for a fork that is killed later.
+    after which counts are taken, `fill` a byte for the memory that the case does not write itself. `keep` saves what is
+    known so far, for a fork that is killed later.
     """
+    if request.get("fill"):
+        # What malloc returns has the complement of this byte everywhere (mallopt(3), M_PERTURB).
+        ctypes.CDLL(None).mallopt(_M_PERTURB, request["fill"])
     sys.path[:0] = [str(Path(request["file"]).parent), *request.get("paths", [])]
     sys.argv = [request["file"]]
     change = _Change(request.get("change") or {})
@@ -479,6 +486,8 @@ def _print(result: Any) -> Any:
                 found.append([list(leaf.shape), float(values.sum()), float(values.abs().sum())])
             except (RuntimeError, TypeError, NotImplementedError):
                 found.append([type(leaf).__name__])
+        elif isinstance(leaf, int | float):
+            found.append([type(leaf).__name__, float(leaf)])
         else:
             found.append([type(leaf).__name__])
     return found

@@ -38,7 +38,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _truth_compare import KINDS, Judgement, change_of, differences, has_findings, judged, vector, verdict_of
+from _truth_compare import (
+    KINDS,
+    Judgement,
+    change_of,
+    changes_results,
+    differences,
+    has_findings,
+    judged,
+    same_prints,
+    vector,
+    verdict_of,
+)
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "truth_models"
@@ -46,6 +57,8 @@ KNOWN = HERE / "truth_known.toml"
 _GIB = 1 << 30
 _CALLS = 10
 _COUNTED_AT = (2, 10)
+_FILLS = (0xC3, 0x96)
+"""Of their complements, floats are small numbers: 0x3c3c3c3c is 0.0115, 0x69696969 about 1.8e25."""
 _WIDE = 4000
 _CELL = 160
 _WITHOUT_ADVICE = """\
@@ -480,6 +493,8 @@ def _explained(
     change = change_of(report, first, _trials(folder / "runs"))
     now = oracle.ask({**request, "what": "compiled", "change": change}) if change else None
     before = {**truth, "eager_prints": eager.get("prints")}
+    if now and "last" in now and changes_results(before, now):
+        before["reads_unwritten"] = _reads_unwritten(oracle, request)
     judgement, why = judged(before, now, report, first, options, has_change=change is not None)
     return {
         **facts,
@@ -488,6 +503,13 @@ def _explained(
         "judgement": judgement,
         "why": why,
     }
+
+
+def _reads_unwritten(oracle: Oracle, request: Data) -> bool:
+    """Whether eager results depend on what new memory holds, as those of a parameter made by `torch.empty`."""
+    asked = {**request, "what": "eager", "calls": 2}
+    first, second = (oracle.ask({**asked, "fill": fill}) for fill in _FILLS)
+    return "prints" in first and "prints" in second and not same_prints(first, second)
 
 
 def _run_ctrace(case: Case, asked: argparse.Namespace, oracle: Oracle, prefix: list[str], options: list[str]) -> Data:

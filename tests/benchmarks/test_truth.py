@@ -214,6 +214,19 @@ def test_a_change_that_raises_or_changes_results_is_worse():
     assert effect({**before, "prints": nan}, torch_said(counts(1), prints=nan)) is Judgement.IMPROVED
 
 
+def test_results_of_memory_that_nobody_wrote_say_nothing():
+    before = torch_said(counts(2, [site(1)]))
+    other = torch_said(counts(1), prints=[[[[2], 9.0, 9.0]]])
+    assert effect({**before, "reads_unwritten": True}, other) is Judgement.IMPROVED
+
+
+@pytest.mark.parametrize(("value", "judgement"), [(1.5, Judgement.IMPROVED), (9.0, Judgement.WORSE)])
+def test_a_number_may_become_a_tensor_of_its_value(value, judgement):
+    before = torch_said(counts(2, [site(1)]), prints=[[["float", 1.5]]])
+    now = torch_said(counts(1), prints=[[[[], value, abs(value)]]])
+    assert effect(before, now) is judgement
+
+
 def test_nothing_to_fix_is_right_only_where_ten_calls_find_nothing():
     def first(said, reported):
         return judged(said, None, reported, "Nothing to fix.", [], has_change=False)[0]
@@ -321,6 +334,28 @@ def test_each_model_says_its_packages_and_they_are_listed():
     assert len(models) >= 60
     assert len({each[0] for each in named}) >= 25
     assert not {package for each in named for package in each} - listed
+
+
+@pytest.mark.integration
+def test_memory_that_a_case_does_not_write_is_filled(tmp_path):
+    for name, value in {"reads": "torch.empty(100000)", "writes": "torch.zeros(100000)"}.items():
+        (tmp_path / f"{name}.py").write_text(
+            f"import torch\ndef model(x):\n    return x + {value}\ndef inputs():\n    return (torch.ones(100000),)\n"
+        )
+    asked = {"folder": str(tmp_path), "what": "eager", "calls": 1, "seconds": 120}
+    cases = [
+        {**asked, "file": str(tmp_path / f"{name}.py"), "fill": fill} for name in ("reads", "writes") for fill in (1, 2)
+    ]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "_truth_oracle.py")],
+        input="".join(f"{json.dumps(each)}\n" for each in cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *read, first, second = (json.loads(each)["prints"] for each in done.stdout.splitlines())
+    assert read[0] != read[1]
+    assert first == second
 
 
 @pytest.mark.integration

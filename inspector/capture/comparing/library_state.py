@@ -19,6 +19,8 @@ from ctrace.inspector.source.owners import owner_of
 
 _IMPORTED_BY_TORCH = frozenset(("torch", "triton", "numpy", "sympy", "mpmath", "networkx", "jinja2", "packaging"))
 """Packages that torch imports itself: Dynamo knows NumPy's functions by name, and traces into none of the others."""
+_OF_TORCH_WITH_STATE = "torch.distributions"
+"""Dynamo traces into it as into a library, and `kl_divergence` keeps what it found (distributions/kl.py, 2.13)."""
 _MOST_ITEMS = 10_000
 """A container with more items is data."""
 _MOST_OBJECTS = 200_000
@@ -87,6 +89,8 @@ class LibraryState:
         return {name: module for name, module in list(sys.modules.items()) if self._is_of_library(name)}
 
     def _is_of_library(self, module: str) -> bool:
+        if f"{module}.".startswith(f"{_OF_TORCH_WITH_STATE}."):
+            return True
         package = module.partition(".")[0]
         if package not in self._is_library:
             file = getattr(sys.modules.get(package), "__dict__", {}).get("__file__")

@@ -70,6 +70,15 @@ def test_restores_changes(library: Any, change: Callable[[Any], object]) -> None
     assert vars(library.registry) == {"inner": {"deep": {}}}
 
 
+def test_finds_what_distributions_of_torch_keep() -> None:
+    kl = importlib.import_module("torch.distributions.kl")
+    state = LibraryState()
+    kl._KL_MEMOIZE[int, int] = None  # as `kl_divergence` does
+    assert "torch" in state.changes()
+    assert state.restore() == ()
+    assert (int, int) not in kl._KL_MEMOIZE
+
+
 def test_names_the_package_whose_state_cannot_be_restored(library: Any) -> None:
     library.Registry.size = property(lambda registry: vars(registry)["size"])
     vars(library.registry)["size"] = 1
