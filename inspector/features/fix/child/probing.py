@@ -62,6 +62,9 @@ _TIMES_AS_LONG = 20.0
 """A probe may take this many times the slowest scenario; some make sizes or loops larger."""
 _AGAIN = 3.0
 """What ended in one run may take this many times as long in the next: one that ends just in time must not decide."""
+_WITH_REFERENCES = 12.0
+"""A call whose results are also computed in other precisions may take this many times as long: it is made three times
+more, in modes that make each operation several times as slow."""
 _WAITS = 5.0
 """By the clock, a call may take this many times its processor time: it may wait, and a busy machine is no reason."""
 _MOST_UNENDED = 4
@@ -95,10 +98,7 @@ class Probing:
     ) -> None:
         """Run the probes of a request; `slowest` is the processor time of the slowest scenario, in seconds."""
         self._request = request
-        least = _LEAST_SECONDS_COMPILED if request.compiled else _LEAST_SECONDS
-        self._limit = max(least, _TIMES_AS_LONG * slowest)
-        if request.probes is not None and not request.compiled:
-            self._limit *= _AGAIN
+        self._limit = limit_of(request, slowest)
         self.unended: set[str] = set()
         """The calls that were ended: they show nothing, and would take three times as long in each later run."""
         self._followed = 0
@@ -361,6 +361,17 @@ def callable_of(subject: Any, request: ProofRequest, *, keeps: bool = False) -> 
 
 _REPEAT_SECONDS = 1.0
 """How often a limit that was missed or caught is looked at again."""
+
+
+def limit_of(request: ProofRequest, slowest: float) -> float:
+    """Return how much processor time a probe may take, in seconds; `slowest` is that of the slowest scenario."""
+    least = _LEAST_SECONDS_COMPILED if request.compiled else _LEAST_SECONDS
+    limit = max(least, _TIMES_AS_LONG * slowest)
+    if request.compiled:
+        return limit
+    if request.values:
+        return limit * _WITH_REFERENCES
+    return limit * _AGAIN if request.probes is not None else limit
 
 
 class CallTooLongError(BaseException):

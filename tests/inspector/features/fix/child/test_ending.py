@@ -4,8 +4,9 @@ import time
 
 import pytest
 
+from ctrace.inspector.facts.trial import ProofRequest
 from ctrace.inspector.features.fix.child import probing
-from ctrace.inspector.features.fix.child.probing import CallTooLongError, ending_after
+from ctrace.inspector.features.fix.child.probing import CallTooLongError, ending_after, limit_of
 
 _SHORT = 0.01
 
@@ -30,3 +31,11 @@ def test_a_call_that_waits_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(probing, "_WAITS", 1.0)
     with pytest.raises(CallTooLongError), ending_after(_SHORT):
         time.sleep(60)
+
+
+def test_what_ended_once_has_time_for_references_in_a_later_run() -> None:
+    """Those are made within the same call: a call that ended just in time was refused for them."""
+    first = limit_of(ProofRequest("observed.json"), slowest=1.0)
+    again = limit_of(ProofRequest("observed.json", probes=("x",)), slowest=1.0)
+    with_references = limit_of(ProofRequest("observed.json", values="values"), slowest=1.0)
+    assert first < again < with_references
