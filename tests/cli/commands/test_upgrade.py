@@ -66,6 +66,12 @@ MODELS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _no_path_of_the_caller(monkeypatch: pytest.MonkeyPatch):
+    """`upgrade` says where it does not hand PYTHONPATH on; that has tests of its own."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 def document(*models: UpgradedModel) -> UpgradeDocument:
     before, after = (
         UpgradeSide("3.11.7", torch, {"torch": torch, "einops": "0.8.0"}, "/env") for torch in ("2.13.0", "2.15.0")
