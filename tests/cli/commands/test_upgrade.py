@@ -68,7 +68,7 @@ MODELS = (
 
 @pytest.fixture(autouse=True)
 def _no_path_of_the_caller(monkeypatch: pytest.MonkeyPatch):
-    """`upgrade` says where it does not hand PYTHONPATH on; that has tests of its own."""
+    """`upgrade` notes each path of the caller that it does not hand on."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
@@ -286,6 +286,12 @@ def test_what_was_compared_is_in_the_file_before_the_call_ends(three_models, tmp
     jsonschema.validate(json.loads(kept[0]), schema)
     assert (ran.code, ran.err.count("Wrote")) == (0, 1)
     assert _compared(Path("answer.json").read_text()) == (True, [None, None, None], [])
+
+
+def test_variables_of_this_environment_that_are_not_handed_on_are_named(three_models, monkeypatch: pytest.MonkeyPatch):
+    words = three_models(lambda: None)
+    monkeypatch.setenv("PYTHONPATH", "somewhere")
+    assert _compared(ctrace(*words, "--json").out)[2] == ["PYTHONPATH is set here, and was not handed on"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), EndedBySignal(signal.SIGINT), EndedBySignal(signal.SIGTERM)])
