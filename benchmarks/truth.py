@@ -58,7 +58,7 @@ _GIB = 1 << 30
 _CALLS = 10
 _COUNTED_AT = (2, 10)
 _FILLS = (0xC3, 0x96)
-"""Of their complements, floats are small numbers: 0x3c3c3c3c is 0.0115, 0x69696969 about 1.8e25."""
+"""As floats, memory of their complements is 0.0115 (0x3c3c3c3c) and about 1.8e25 (0x69696969), no NaN."""
 _WIDE = 4000
 _CELL = 160
 _WITHOUT_ADVICE = """\
