@@ -44,6 +44,18 @@ def torch_said(two=None, ten=None, *, outside=0, error=None, prints=None):
     }
 
 
+def answers(requests):
+    """Return what plain torch did for each request."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "_truth_oracle.py")],
+        input="".join(f"{json.dumps(each)}\n" for each in requests),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [json.loads(each) for each in done.stdout.splitlines()]
+
+
 def entry(line, gb="GB0059", place=None):
     return {"file": "model.py", "line": line, "gb": [gb], **({"place": place} if place else {})}
 
@@ -346,14 +358,7 @@ def test_memory_that_a_case_does_not_write_is_filled(tmp_path):
     cases = [
         {**asked, "file": str(tmp_path / f"{name}.py"), "fill": fill} for name in ("reads", "writes") for fill in (1, 2)
     ]
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "_truth_oracle.py")],
-        input="".join(f"{json.dumps(each)}\n" for each in cases),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *read, first, second = (json.loads(each)["prints"] for each in done.stdout.splitlines())
+    *read, first, second = (each["prints"] for each in answers(cases))
     assert read[0] != read[1]
     assert first == second
 
@@ -380,14 +385,7 @@ def test_plain_torch_is_asked_in_forks(tmp_path):
         {**request, "what": "compiled", "calls": 10, "change": {"lines": [line]}},
         {**request, "what": "eager", "calls": 1, "file": str(hangs), "seconds": 1},
     ]
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "_truth_oracle.py")],
-        input="".join(f"{json.dumps(each)}\n" for each in asked),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    eager, broken, changed, late = map(json.loads, done.stdout.splitlines())
+    eager, broken, changed, late = answers(asked)
     assert eager["ops"] == 2
     assert [(each["line"], each["gb"]) for each in broken["after_2"]["sites"]] == [(4, "GB0059")]
     assert (broken["last"]["graphs"], broken["last"]["recompiles"]) == (2, 0)

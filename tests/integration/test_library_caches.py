@@ -56,6 +56,18 @@ compiled(*inputs)
 print(len(graphs))
 """
 
+DISTRIBUTIONS = """
+import torch
+from torch.distributions import Normal, kl_divergence
+
+
+def model(mean):
+    return kl_divergence(Normal(mean, mean.exp()), Normal(mean.sin(), mean.cosh())).sum()
+
+
+inputs = (torch.rand(4),)
+"""
+
 
 @pytest.mark.parametrize("library", [CACHE, OBJECT], ids=["cache", "object"])
 def test_a_librarys_empty_cache_costs_a_recompilation(ctrace: Command, library: str) -> None:
@@ -69,3 +81,13 @@ def test_a_librarys_empty_cache_costs_a_recompilation(ctrace: Command, library: 
     (scenario,) = report["scenarios"]
     assert (scenario["calls"], scenario["compared"], scenario["not_compared"]) == (2, 1, None)
     assert (report["coverage"]["ops"], report["coverage"]["compiled"]) == (1, 1)
+
+
+def test_what_distributions_of_torch_look_up_first_breaks_as_in_a_new_process(ctrace: Command) -> None:
+    """An eager call before would leave the function for the two kinds in `torch.distributions.kl._KL_MEMOIZE`."""
+    ctrace.write("model.py", DISTRIBUTIONS)
+    ctrace.write("plain.py", PLAIN)
+    report = ctrace("explain", "model.py", "--fast", "--json").report
+    graphs = int(ctrace.python("plain.py").stdout)
+    assert (len(report["graphs"]), [each["line"] for each in report["breaks"]]) == (graphs, [7])
+    assert graphs > 1
