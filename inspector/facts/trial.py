@@ -208,7 +208,8 @@ class ProofRequest(Struct, frozen=True):
     values: str = ""
     """Folder for the values of outputs and gradients, to compare within rounding; empty: keep digests only."""
     against: str = ""
-    """Folder with the values of another run; both are compared by their distance from float64."""
+    """Folder with the values of the changed target's run; those that are not close are compared by their distance from
+    float64."""
     mined: Mined = Mined()
     timed: tuple[str, ...] | None = ()
     """Calls to time in eager, by name; None: the scenarios, and a call for each side of a condition."""
@@ -262,7 +263,7 @@ class Observed(Struct, frozen=True):
     rounding: tuple[str, ...] = field(default=())
     """Differences from the run in `against` that rounding does not explain."""
     compared: int = 0
-    """Values compared with `against`."""
+    """Calls compared with `against`."""
     left_out: str = ""
     """Why probes are missing."""
     uncopied: str = ""

@@ -63,8 +63,8 @@ _TIMES_AS_LONG = 20.0
 _AGAIN = 3.0
 """What ended in one run may take this many times as long in the next: one that ends just in time must not decide."""
 _WITH_REFERENCES = 12.0
-"""A call whose results are also computed in other precisions may take this many times as long: it is made three times
-more, in modes that make each operation several times as slow."""
+"""A call whose results may have to be computed in other precisions may take this many times as long: it is made three
+times more then, in modes that make each operation several times as slow."""
 _WAITS = 5.0
 """By the clock, a call may take this many times its processor time: it may wait, and a busy machine is no reason."""
 _MOST_UNENDED = 4
@@ -251,17 +251,16 @@ class Probing:
         if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:
             self._followed += 1
             seed(observer.draws)
-            after = self._observed(subject, way.make(), full, called, way)
-            yield replace(after, entry=replace(after.entry, call=1))
+            yield self._observed(subject, way.make(), full, called, way, number=1)
 
-    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> SeenCall:
-        """Observe one probe; end it if it takes too long."""
+    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way, *, number: int = 0) -> SeenCall:
+        """Observe one call of a probe; end it if it takes too long."""
         try:
             with ending_after(self._limit), self._outside.refused():
                 return observe(
                     subject,
                     call,
-                    Entry(name),
+                    Entry(name, number),
                     called=called,
                     around=gradients(way),
                     running=partial(self._watch.during, name),
@@ -271,7 +270,7 @@ class Probing:
                 )
         except CallTooLongError:
             self.unended.add(name)
-            return SeenCall(Entry(name, unended=self._limit))
+            return SeenCall(Entry(name, number, unended=self._limit))
 
     # Times
 
@@ -369,7 +368,7 @@ def limit_of(request: ProofRequest, slowest: float) -> float:
     limit = max(least, _TIMES_AS_LONG * slowest)
     if request.compiled:
         return limit
-    if request.values:
+    if request.against:
         return limit * _WITH_REFERENCES
     return limit * _AGAIN if request.probes is not None else limit
 
