@@ -15,6 +15,7 @@ from ctrace.inspector.facts.diagnosis import Effect, Finding, RootCause
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import (
     ATTRIBUTE,
+    BUFFERS_IN_FLOAT64,
     MOST_ALONE,
     NEEDED,
     NO_ELEMENTS,
@@ -76,7 +77,10 @@ _EMPTIED = tuple(f"tensor {at} alone empty" for at in _ALONE)
 _KEYLESS = tuple(f"{WITHOUT_KEY}{at}" for at in _ALONE)
 _BROADCAST_FORMS = ("of one row", "of one column", "for each row")
 _BROADCAST = tuple(f"tensor {at} alone {form}" for at in _ALONE for form in _BROADCAST_FORMS)
-_OF_SOME = (*_EMPTIED, *_BROADCAST, *_KEYLESS, NO_ELEMENTS)
+_OF_PRECISION = "model in "
+"""What the name of a call begins with whose model has another precision."""
+_ONE_KIND = "Do tensors that callers pass always have the same dtype? With one in {kind}, {{}}"
+_EMPTY = "Do batches always have elements? With an empty one, {}"
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "computed inputs": "Has no other module computed these inputs? With inputs that have a gradient to pass on, {}",
@@ -105,6 +109,14 @@ _UNUSUAL = {
     **dict.fromkeys(_EMPTIED, "Does each tensor that callers pass have elements? With an empty one, {}"),
     **dict.fromkeys(_BROADCAST, "Do callers never pass a tensor that is broadcast beside others? With one, {}"),
     **dict.fromkeys(_KEYLESS, "Do dictionaries that callers pass always have the same keys? Without one, {}"),
+    **{f"tensor {at} alone in float64": _ONE_KIND.format(kind="float64") for at in _ALONE},
+    **{f"tensor {at} alone as integers": _ONE_KIND.format(kind="integers") for at in _ALONE},
+    **{f"tensor {at} alone as booleans": _ONE_KIND.format(kind="booleans") for at in _ALONE},
+    **{f"tensor {at} alone NaN": "Are these inputs always without NaN? With NaN in one, {}" for at in _ALONE},
+    **{f"tensor {at} alone None": "Do callers always pass these tensors? With None for one, {}" for at in _ALONE},
+    # Without the other side of a condition, a difference for an empty batch is one that calls of a loader show.
+    **{f"{name}{ON}": _EMPTY for name in ("empty batch", "empty rows")},
+    BUFFERS_IN_FLOAT64: "Do buffers always have the dtype of the parameters? In float64, {}",
     OTHERS_IN_FLOAT64: "Do tensors that other objects hold always have this dtype? In float64, {}",
     NEEDED: "Are inputs and state never written to between a call and its backward pass? With such a write, {}",
     NO_ELEMENTS: "Do lists and dictionaries that callers pass always have elements? With empty ones, {}",
@@ -610,9 +622,16 @@ def _words_of(inputs: str) -> str:
 def _inputs_named(entry: str) -> str:
     """Return the name of the inputs of a probe, whichever random numbers it draws, or values beside an empty tensor."""
     probe = entry.rpartition(", ")[2]
-    what, _, other = probe.partition(ON)
-    is_named = what in (*_OF_SOME, OTHERS_IN_FLOAT64, NEEDED) or what.startswith(ATTRIBUTE)
-    return what if is_named or other.startswith(REDRAWN) else probe
+    what, beside, other = probe.partition(ON)
+    if other.startswith(REDRAWN):
+        return what
+    if f"{what}{beside}" in _UNUSUAL:
+        return f"{what}{beside}"
+    if what in _UNUSUAL or what.startswith(ATTRIBUTE):
+        return what
+    if what.startswith(_OF_PRECISION) and (other in _UNUSUAL or other.startswith(ATTRIBUTE)):
+        return other
+    return probe
 
 
 def _parted(found: Iterable[CallDifference]) -> tuple[list[CallDifference], list[CallDifference]]:
