@@ -248,7 +248,9 @@ class Rounding:
 
     def references(self, subject: Any, call: Call, *, backward: bool) -> References | None:
         """Return what a call may be judged by; ask before the call. None: nothing is compared in this run."""
-        return References(subject, call, _gradients if backward else _no_gradients) if self._against else None
+        if not self._against:
+            return None
+        return References(subject, call, _gradients if backward else _no_gradients)
 
     def finish(self, entry: Entry, values: Values, references: References | None) -> None:
         """Save or compare the values of a call that returned."""
