@@ -131,8 +131,8 @@ class Condition(Struct, frozen=True):
     constructed: str = ""
     """A class whose constructor has the line: it has run where a call runs a method of such an object."""
     is_part: bool = False
-    """Whether it is what a condition evaluates first, as `a` in `a and b`: after a change, `b` may be evaluated whatever
-    it is. Calls need not reach both sides of it, but what is tried is repeated on a side that they reach."""
+    """Whether it is what a condition evaluates first, as `a` in `a and b`: after a change, `b` may be evaluated in any
+    case. Calls need not reach both sides of it, but what is tried is repeated on a side that they reach."""
 
 
 class Mined(Struct, frozen=True):
