@@ -497,8 +497,13 @@ class Prover:
             return watched, ProofCheck("probes", False, watched.left_out)
         common = {each.name for each in watched.entries} & {each.name for each in before.entries}
         apart = differences(_only(before, common), _only(watched, common))
-        detail = f"evaluating the condition changes the call: {apart[0].detail}" if apart else ""
-        return watched, ProofCheck("both_sides", False, detail) if apart else None
+        if not apart:
+            return watched, None
+        unended = {(each.name, each.call) for each in watched.entries if each.unended}
+        why = "evaluating the condition changes the call"
+        if (apart[0].entry, apart[0].call) in unended:
+            why = f"watching the condition takes too long with {apart[0].entry}"
+        return watched, ProofCheck("both_sides", False, f"{why}: {apart[0].detail}")
 
     def _compiled_check(self, change: ChangeToProve, before: Observed, after: Observed) -> ProofCheck:
         """Compare compiled calls of the changed target with its eager calls.

@@ -1,11 +1,12 @@
 """A change of arithmetic: each call that both programs return from is compared with the values that the changed one saved."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.trial import Entry, Observed, ProofRequest, Trial
-from ctrace.inspector.features.fix.repairs.proving import Prover
+from ctrace.inspector.facts.trial import Condition, Entry, Observed, ProofRequest, Trial
+from ctrace.inspector.features.fix.repairs.proving import ChangeToProve, Prover
 from ctrace.inspector.features.fix.repairs.repair_result import ProofCheck
 from tests.inspector.diagnosis.scenes import ran
 
@@ -65,3 +66,19 @@ def test_a_call_from_which_only_one_program_returns_is_not_counted() -> None:
     after = Observed((Entry("base"), Entry("base, zeros"), Entry("base, zeros", 1, unended=5.0)))
     assert checked(Observed(BEFORE.entries, compared=1), after)[0].passed
     assert not checked(Observed(BEFORE.entries, compared=0), Observed())[0].passed
+
+
+@pytest.mark.parametrize(
+    ("base", "why"),
+    [
+        (Entry("base", unended=5.0), "watching the condition takes too long with base: did not end within 5 s after, "),
+        (Entry("base", printed="now\n"), "evaluating the condition changes the call: "),
+    ],
+)
+def test_what_watching_a_condition_changes_is_said(base: Entry, why: str) -> None:
+    runner: Any = UnchangedRunner(Observed((base, *BEFORE.entries[1:])))
+    prover = Prover(runner, ran(""))
+    prover._before = BEFORE
+    _, check = prover._watched(ChangeToProve(Trial(), Counter(), conditions=(Condition("/a.py", 3, "x > 0"),)))
+    assert check is not None
+    assert check.detail.startswith(why)
