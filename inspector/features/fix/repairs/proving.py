@@ -134,7 +134,7 @@ _ALIKE = re.compile(r"0x[0-9a-f]+|\d+")
 """What differs between two messages about one failure: addresses, line numbers, seconds."""
 INDUCTOR = "inductor_equal"
 """The check that compiling with Inductor works, and that its results are those of eager."""
-PROBE_SECONDS = 120.0
+PROBE_SECONDS = 180.0
 """Processor time for the odd inputs of one observation; a target that needs more proves nothing."""
 _NOT_COMPILED = "not tried: eager calls differ"
 _REFERENCES = 4
