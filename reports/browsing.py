@@ -38,6 +38,7 @@ from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time_view import compile_document
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
@@ -722,7 +723,7 @@ VIEWS = (
     View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),
     View("guards", "Guards", _led(guards_document, partial(guards_screen, view="tree", all_of_it=True))),
     View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
-    View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
+    View("fusion", "Fusion", _led(fusion_document, partial(fusion_screen, all_of_it=True))),
     View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
     View("time", "Time", lambda session, width: compile_time_screen(compile_document(session), width, all_of_it=True)),
 )

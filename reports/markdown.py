@@ -194,7 +194,7 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
     if moved := session_totals(session):
         yield "bytes", bytes_text(moved)
     if top := top_missed(session):
-        yield "missed fusion", missed_text(top[1])
+        yield "missed fusion", missed_text(top)
     if session.kernels:
         yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
     yield from (("kernels", fact) for fact in kernel_facts(session))

@@ -64,7 +64,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_GRAPHS}:render_passes_json", "--passes"),
     ),
     "fusion": (
-        Form("ctrace.reports.json.fusion_json:render_fusion_json"),
+        Form("ctrace.inspector.findings.fusion_view:FusionDocument"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
     "kernels": (
@@ -193,13 +193,22 @@ NAMED: dict[str, str] = {
     "CompileAnswer": "compile",
     "Divergence": "divergence",
     "Listed": "data",
+    "FusedPart": "part",
+    "Missed": "missed",
+    "Ranked": "candidate",
+    "RankedRound": "round",
+    "TargetDevice": "target",
 }
 """The names of Structs under `$defs`; others are written where they stand."""
+OR_NULL = frozenset(("TargetDevice",))
+"""Structs whose definition includes null, as published."""
+UNDESCRIBED = frozenset(("FusedPart", "TargetDevice"))
+"""Structs whose definition has no description, as published."""
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers(named=NAMED)
+    writers = Writers(named=NAMED, or_null=OR_NULL, undescribed=UNDESCRIBED)
     forms = COMMANDS[command]
     shapes: list[Shape] = []
     for form in forms:

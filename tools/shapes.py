@@ -353,6 +353,10 @@ class Writers:
     docs: dict[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
     """The names of definitions by the class of the Struct; others are written where they stand."""
+    or_null: frozenset[str] = frozenset()
+    """The classes whose definition includes null, so that a reference to it does not add null."""
+    undescribed: frozenset[str] = frozenset()
+    """The classes whose definition has no description."""
     _names: dict[Callable[..., Any], str] = field(default_factory=dict)
 
     def returned(self, function: Callable[..., Any], **bound: Shape) -> Shape:
@@ -383,7 +387,8 @@ class Writers:
         hint = _plain_hint(hint)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
-            return either(map(self.printed, arguments))
+            has_null = any(getattr(each, "__name__", "") in self.or_null for each in arguments)
+            return either(self.printed(each) for each in arguments if each is not types.NoneType or not has_null)
         if _is_record(hint):
             return self._record(hint)
         if origin is tuple and Ellipsis not in arguments:
@@ -403,8 +408,9 @@ class Writers:
         assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {kind}"
         if name not in self.definitions:
             self.definitions[name] = NULL
-            self.definitions[name] = self.object_of(kind)
-            self.docs[name] = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+            self.definitions[name] = either([self.object_of(kind), *([NULL] if kind.__name__ in self.or_null else [])])
+            doc = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+            self.docs[name] = "" if kind.__name__ in self.undescribed else doc
         return Reference(name)
 
     def object_of(self, kind: type) -> Object:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import PurePath
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -40,6 +41,22 @@ def target_of(session: Session) -> Gpu | None:
     if session.gpu is not None and session.gpu.target:
         return session.gpu
     return None
+
+
+class TargetDevice(Struct, frozen=True):
+    """The GPU for which code was generated, and on which nothing ran; memory in bytes, rates per second."""
+
+    JSON: ClassVar[str] = (
+        "name=gpu.target title=gpu.name capability=gpu.capability|dotted processors=gpu.processors clock=gpu.clock "
+        "bandwidth=gpu.bandwidth l2=gpu.l2 rates=gpu.rates vector_rates=gpu.vector_rates sources=gpu.sources"
+    )
+    gpu: Gpu
+
+
+def target_device(session: Session) -> TargetDevice | None:
+    """Return the target GPU as views print it; None if the code is for the program's own device."""
+    gpu = target_of(session)
+    return gpu and TargetDevice(gpu)
 
 
 def called(gpu: Gpu) -> str:

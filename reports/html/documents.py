@@ -26,6 +26,7 @@ from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time_view import OTHER, compile_document, phase_of
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guard_view import Head, guards_of, heads
@@ -34,7 +35,7 @@ from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document, plain, without_commands
-from ctrace.reports.json import explain_json, fusion_json, graphs_json, kernels_json
+from ctrace.reports.json import explain_json, graphs_json, kernels_json
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -105,7 +106,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("shapes", lambda: render(shapes_document(session))),
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
-        ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
+        ("fusion", lambda: render(fusion_document(session))),
         ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: render_steps_json(session)),
     ]

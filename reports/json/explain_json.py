@@ -18,14 +18,15 @@ from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchReco
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.compile_time_fold import all_metrics
+from ctrace.inspector.findings.fusion_totals import session_totals
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
+from ctrace.inspector.findings.missed_fusions import top_missed
 from ctrace.inspector.findings.scenario_view import recompiles_in
 from ctrace.inspector.findings.shape_view import violations
-from ctrace.inspector.session.summary import LEFT_OUT
+from ctrace.inspector.session.summary import LEFT_OUT, fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.fusion_json import fusion_data
 from ctrace.reports.json.graphs_json import attention_data
 from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import WORK, emitted, target_data, unknown_data
@@ -254,6 +255,23 @@ def _comparison(each: Comparison | None) -> dict[str, Any]:
 def _cut(each: Cut) -> dict[str, Any]:
     """Return the graph that runs after another one, and the breaks between the two as indexes into `breaks`."""
     return {"next": each.after, "breaks": list(each.breaks)}
+
+
+def fusion_data(session: Session) -> dict[str, Any] | None:
+    """Return nodes, bytes and the most expensive missed fusion of all graph parts; None if nothing was to fuse."""
+    nodes, moved = fusion_totals(session), session_totals(session)
+    if nodes is None:
+        return None
+    data = {
+        "rounds": nodes.rounds,
+        "nodes_before": nodes.before,
+        "nodes_after": nodes.after,
+        "bytes_unfused": moved and moved.unfused,
+        "bytes_fused": moved and moved.fused,
+        "bytes_least": moved and moved.least,
+        "missed": plain(top_missed(session), session.environment.cwd),
+    }
+    return emitted(data, "bytes_unfused", "bytes_fused", "bytes_least")
 
 
 def kernel_data(row: KernelOfPart, cwd: str) -> dict[str, Any]:

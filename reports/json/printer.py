@@ -97,6 +97,12 @@ def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
     return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]
 
 
+def _places_of_both(pair: tuple[tuple[str, ...], tuple[str, ...]], cwd: str) -> tuple[list[str], list[str]]:
+    """Shorten the paths of `file:line` of two nodes."""
+    first, second = pair
+    return _places(first, cwd), _places(second, cwd)
+
+
 def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
     return ".".join(map(str, numbers))
 
@@ -120,6 +126,7 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
     "path": _path,
     "place": _place,
     "places": _places,
+    "places_of_both": _places_of_both,
     "relative": _relative,
     "rounded": _rounded,
     "user_name": _user_name,

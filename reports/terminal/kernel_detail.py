@@ -453,7 +453,7 @@ def kernel_screen(
             yield from _nodes(row.nodes if row.is_fused else (), most)
             yield from _buffers(row, most)
             yield from _launches(row.kernel.launches, most)
-    yield from basis_line(session)
+    yield from basis_line(target_of(session))
 
 
 def _facts(session: Session, part: PartKernels, row: KernelOfPart, most: int) -> Iterator[RenderableType]:
@@ -580,7 +580,7 @@ def line_screen(
         yield part_title(session, part)
         for each in of_lines:
             yield from _of_line(session, each)
-    yield from basis_line(session)
+    yield from basis_line(target_of(session))
 
 
 def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:

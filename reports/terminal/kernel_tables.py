@@ -16,6 +16,7 @@ from ctrace.inspector.findings.kernels.kernel_view import (
     largest_first,
     parts,
 )
+from ctrace.inspector.findings.target_view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, capped, headline, more, table
@@ -94,7 +95,7 @@ def kernels_screen(
         yield Text(_total(part), style="dim")
     yield from more(len(found), "graph part", "--all", most=len(shown), before="\n")
     yield from _ending(ordered)
-    yield from basis_line(session)
+    yield from basis_line(target_of(session))
 
 
 def part_title(session: Session, part: PartKernels) -> Text:

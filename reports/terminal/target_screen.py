@@ -16,6 +16,7 @@ from ctrace.inspector.findings.kernels.kernel_view import PartKernels
 from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
     Open,
+    TargetDevice,
     left_open,
     open_sentence,
     question_place,
@@ -33,12 +34,11 @@ from ctrace.reports.wording.kernels_wording import UNKNOWN, least_text, lines_te
 _CANDIDATES = 4
 
 
-def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableType]:
+def basis_line(gpu: Gpu | TargetDevice | None) -> Iterator[RenderableType]:
     """If nothing ran on the target GPU, say what is generated, what is computed and what is not measured."""
-    if target_of(session) is None:
-        return
-    computed = "; bytes, FLOPs and bounds are computed" if work else ""
-    yield Text(f"Kernels are generated, not run{computed}. Times are {NEEDS_DEVICE}.", style="dim")
+    if gpu is not None:
+        computed = "bytes, FLOPs and bounds are computed"
+        yield Text(f"Kernels are generated, not run; {computed}. Times are {NEEDS_DEVICE}.", style="dim")
 
 
 def code_note(session: Session) -> str:

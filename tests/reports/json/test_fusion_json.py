@@ -6,15 +6,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.fusion_json import render_fusion_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.markdown import render_markdown
 from tests.support.fusions import EAGER, FUSED, OLD, ROW, SEVERAL, SIZE
 from tests.support.sessions import HEALTHY
 
 
 def _parts(session: Session) -> list[dict[str, Any]]:
-    data: dict[str, Any] = json.loads(render_fusion_json(session, session.fusions))
+    data: dict[str, Any] = json.loads(render(fusion_document(session)))
     assert (data["schema"], data["verdict"]) == (1, "compiled")
     parts: list[dict[str, Any]] = data["fusion"]
     return parts

@@ -23,7 +23,7 @@ from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.findings.fusion_view import parts
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
@@ -32,7 +32,6 @@ from ctrace.inspector.self_check import ProbeResult
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
-from ctrace.reports.json import fusion_json as json_fusion
 from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
@@ -111,7 +110,7 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("graphs", _graphs(stage="forward")),
     ("graphs", _graphs(diff="dynamo..forward")),
     ("graphs", _graphs(line="model.py:5")),
-    ("fusion", lambda session: json_fusion.render_fusion_json(session, parts(session))),
+    ("fusion", lambda session: render(fusion_document(session))),
     ("kernels", _kernels()),
     ("kernels", _kernels(source=True)),
     ("kernels", _kernels(wrapper=True)),

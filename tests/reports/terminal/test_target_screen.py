@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_view import parts
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.explain_screen import explain_screen
@@ -20,6 +20,7 @@ from ctrace.reports.terminal.side_by_side_screen import (
     fusions_side_by_side,
     kernels_side_by_side,
 )
+from ctrace.reports.terminal.widgets import led
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import HOSTILE_TEXT
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100, ON_T4, hostile
@@ -73,7 +74,7 @@ def test_markdown() -> None:
         partial(kernels, ir="ptx"),
         kernels,
         lambda session, width: drawn(explain_screen(session, width, verbose=True), width),
-        lambda session, width: drawn(fusion_screen(session, parts(session)), width),
+        lambda session, width: drawn(led(session, fusion_screen(fusion_document(session), width)), width),
         lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
     ],
 )
