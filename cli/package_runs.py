@@ -332,12 +332,10 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
     found = parts(session, request.graph, request.stage)
     kernels = tuple(row.kernel for part in found for row in part.rows)
     if request.line:
-        from ctrace.cli.kernel_views import KernelView, of_line
+        from ctrace.inspector.findings.kernels.at_line import some_at_line
 
-        _, at_line, why = of_line(session, request.line, KernelView(line=request.line), found)
-        if not at_line:
-            raise TargetError(f"--line {request.line}: no kernel contains it", why)
-        wanted = {id(each.row.kernel) for _, rows in at_line for each in rows}
+        of_lines = some_at_line(session, request.line, found)
+        wanted = {id(each.row.kernel) for part in of_lines for each in part.kernels}
         return tuple(each for each in kernels if id(each) in wanted and each.language != "external")
     if request.all_of_it:
         return tuple(each for each in kernels if each.language != "external")

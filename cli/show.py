@@ -129,24 +129,29 @@ def show_answer(
     document: Callable[[Session], D],
     screen: Callable[[D, int], Screen],
     has_advice: bool = False,
+    has_verdict: bool = True,
+    complete: Callable[[Session], Session] = lambda session: session,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
 
     A new run sets the exit code. If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
-    says.
+    says. Without `has_verdict`, the verdict is shown only if the run is incomplete. `complete` adds to a Session what
+    only this view needs.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
     """
     check_output(output)
     session, is_new = session_of(request, check_advice=has_advice)
+    session = complete(session)
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> Screen:
-        from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
+        from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
         yield from compile_only_note(session)
-        shown = led(session, screen(answer, width))
+        lead = led if has_verdict else led_by_verdict
+        shown = lead(session, screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 
     show_document(document(session), output, json=json, screen=below_verdict)

@@ -41,19 +41,19 @@ from ctrace.inspector.findings.compile_time_view import compile_document
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.guard_view import guards_document
-from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.kernels.kernels_document import DetailedKernel, kernels_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.json.graphs_json import render_stage_json
-from ctrace.reports.json.kernels_json import render_kernels_json
+from ctrace.reports.json.printer import places
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.guards_screen import guards_screen
-from ctrace.reports.terminal.kernel_tables import kernels_screen
+from ctrace.reports.terminal.kernel_tables import kernels_tables
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import drawn, led
@@ -109,8 +109,8 @@ class BrowsedRun:
             for file, text in session.listings.items()
         }
         self.graphs = {each.id: [staged.label for staged in each.stages] for each in self._compiled.values()}
-        found = json.loads(render_kernels_json(session, parts(session), source=True))
-        self.kernels = [_kernel(each) for part in found["parts"] for each in part["kernels"]]
+        found = kernels_document(session, has_code=True)
+        self.kernels = [_kernel(each, cwd) for part in found.parts for each in part.rows]
         self._nodes: dict[tuple[str, str], list[GraphNode]] = {}
 
     def usual_stage(self, graph: str) -> str:
@@ -183,27 +183,25 @@ def _node(each: dict[str, Any]) -> GraphNode:
     return GraphNode(each["name"], fmt.one_line(f"{each['name']} = {each['op']}{args}{kind}", _LINK_LONGEST), place)
 
 
-def _kernel(each: dict[str, Any]) -> KernelSource:
-    source = each["source"]
-    from_line = {one["line"] - 1: tuple(one["lines"]) for one in each["statements"]}
-    if source is None:
-        calls = [one for one in each["launches"] if one["lines"]]
-        lines = tuple(one.get("call") or ", ".join(one["ops"]) for one in calls)
-        from_line = {at: tuple(one["lines"]) for at, one in enumerate(calls)}
+def _kernel(each: DetailedKernel, cwd: str) -> KernelSource:
+    kernel, nodes = each.kernel, each.graph_nodes
+    if kernel.source:
+        lines = kernel.source.split("\n")
+        from_line = {one.line - 1: tuple(places(one.lines, cwd)) for one in kernel.statements}
     else:
-        lines = tuple(source.split("\n"))
-    stage, names = "", frozenset[str]()
-    if nodes := each["graph_nodes"]:
-        stage, names = nodes["stage"], frozenset(nodes["names"])
+        calls = [one for one in kernel.launches if one.lines]
+        lines = [one.call or ", ".join(one.ops) for one in calls]
+        from_line = {at: tuple(places(one.lines, cwd)) for at, one in enumerate(calls)}
+    stage, names = (nodes.stage, nodes.names) if nodes else ("", ())
     return KernelSource(
-        key=f"{each['graph']} {each['stage']} {each['name']}",
-        name=fmt.one(each["name"], _LINK_LONGEST),
-        language=each["language"],
+        key=f"{kernel.graph} {kernel.stage} {kernel.name}",
+        name=fmt.one(kernel.name, _LINK_LONGEST),
+        language=kernel.language,
         lines=tuple(_code(line) for line in lines),
-        places=frozenset(each["lines"]) | {place for some in from_line.values() for place in some},
+        places=frozenset(places(kernel.lines, cwd)) | {place for some in from_line.values() for place in some},
         from_line=from_line,
         stage=stage,
-        nodes=names,
+        nodes=frozenset(names),
     )
 
 
@@ -724,7 +722,7 @@ VIEWS = (
     View("guards", "Guards", _led(guards_document, partial(guards_screen, view="tree", all_of_it=True))),
     View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
     View("fusion", "Fusion", _led(fusion_document, partial(fusion_screen, all_of_it=True))),
-    View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
+    View("kernels", "Kernels", _led(kernels_document, partial(kernels_tables, all_of_it=True))),
     View("time", "Time", lambda session, width: compile_time_screen(compile_document(session), width, all_of_it=True)),
 )
 

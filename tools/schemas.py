@@ -16,6 +16,8 @@ from typing import Any
 
 from shapes import ANYTHING, Array, Constant, Either, Object, Reference, Row, Shape, Value, Writers, options, refers
 
+from ctrace.inspector.facts.user_kernels import Epilogue
+from ctrace.inspector.findings.kernels.bounds import PartLeast
 from ctrace.inspector.version import __version__
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -38,7 +40,7 @@ _SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
 _PACKAGES = "ctrace.reports.json"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
-    "ctrace.reports.json.kernels_json",
+    "ctrace.inspector.findings.kernels.kernels_document",
     "ctrace.inspector.findings.breaks.lessons",
 )
 
@@ -68,11 +70,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
     "kernels": (
-        Form(f"{_KERNELS}:render_kernels_json"),
-        Form(f"{_KERNELS}:render_line_json", "--line"),
-        Form(f"{_KERNELS}:render_wrappers_json", "--wrapper"),
-        Form(f"{_KERNELS}:render_ir_json", "--ir"),
-        Form(f"{_KERNELS}:render_dump_json", "--dump"),
+        Form(f"{_KERNELS}:KernelsDocument"),
+        Form(f"{_KERNELS}:LineDocument", "--line"),
+        Form(f"{_KERNELS}:WrappersDocument", "--wrapper"),
+        Form(f"{_KERNELS}:StageDocument", "--ir"),
+        Form("ctrace.reports.dump.dumped:Dumped", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
         Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
@@ -193,22 +195,76 @@ NAMED: dict[str, str] = {
     "CompileAnswer": "compile",
     "Divergence": "divergence",
     "Listed": "data",
+    "DetailedKernel": "row",
+    "DetailedPart": "part",
+    "KernelNode": "node",
     "FusedPart": "part",
     "Missed": "missed",
     "Ranked": "candidate",
     "RankedRound": "round",
+    "GraphNodes": "graph_nodes",
+    "KernelAtLine": "of_line",
+    "KernelLaunch": "launch",
+    "KernelOfPart": "kernel",
+    "KernelsDocument.bounds": "bounds",
+    "KernelsDocument.user_kernels": "user_kernels",
+    "NotedUserKernel": "kernels_kernel",
+    "Resources": "resources",
+    "StageCode": "code",
+    "StageDocument.code": "ir",
     "TargetDevice": "target",
 }
-"""The names of Structs under `$defs`; others are written where they stand."""
+"""The names of Structs, and of attributes of Structs, under `$defs`; others are written where they stand."""
 OR_NULL = frozenset(("TargetDevice",))
 """Structs whose definition includes null, as published."""
-UNDESCRIBED = frozenset(("FusedPart", "TargetDevice"))
-"""Structs whose definition has no description, as published."""
+UNDESCRIBED = frozenset(
+    (
+        "DetailedKernel.buffers",
+        "DetailedKernel.fused_from",
+        "DetailedKernel.launches",
+        "DetailedKernel.lines",
+        "DetailedKernel.nodes",
+        "DetailedKernel.outputs",
+        "DetailedPart.known",
+        "Dumped.left_out",
+        "KernelNode.lines",
+        "FusedPart",
+        "KernelAtLine.calls_of_it",
+        "KernelAtLine.lines",
+        "KernelAtLine.nodes",
+        "KernelAtLine.nodes_of_it",
+        "KernelAtLine.other_lines",
+        "KernelAtLine.work_of_it",
+        "KernelLaunch.arguments",
+        "KernelOfPart.lines",
+        "KernelOfPart.nodes",
+        "KernelsDocument.undecided",
+        "LineDocument.kernels",
+        "NotedUserKernel.notes",
+        "Resources.ir",
+        "StageCode.source_lines",
+        "Statement.lines",
+        "TargetDevice",
+        "UserKernel.assumed",
+        "UserKernel.configs",
+        "UserKernel.epilogue",
+        "UserKernel.grids",
+        "UserKernel.written",
+    )
+)
+"""Structs and names of Structs without a description, as published."""
+PUBLISHED: dict[str, Any] = {
+    "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
+    "KnownWork.bytes_not_known_of": bool | int,
+    "UserKernel.assumed": None | bool,
+    "UserKernel.epilogue": Epilogue | typing.Literal["None"] | None,
+}
+"""Names of Structs whose published type is wider than that of their field, or in another order."""
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers(named=NAMED, or_null=OR_NULL, undescribed=UNDESCRIBED)
+    writers = Writers(named=NAMED, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED)
     forms = COMMANDS[command]
     shapes: list[Shape] = []
     for form in forms:

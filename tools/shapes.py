@@ -23,6 +23,7 @@ from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -352,11 +353,15 @@ class Writers:
     definitions: dict[str, Shape] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
-    """The names of definitions by the class of the Struct; others are written where they stand."""
+    """The names of definitions by the class of the Struct, or by `Class.attribute`; others are written where they
+    stand.
+    """
     or_null: frozenset[str] = frozenset()
     """The classes whose definition includes null, so that a reference to it does not add null."""
     undescribed: frozenset[str] = frozenset()
-    """The classes whose definition has no description."""
+    """The classes whose definition has no description, and the `Class.name` of names that have none."""
+    published: Mapping[str, Any] = field(default_factory=dict)
+    """The types of names, by `Class.name`, where the published one is not that of the field."""
     _names: dict[Callable[..., Any], str] = field(default_factory=dict)
 
     def returned(self, function: Callable[..., Any], **bound: Shape) -> Shape:
@@ -391,6 +396,8 @@ class Writers:
             return either(self.printed(each) for each in arguments if each is not types.NoneType or not has_null)
         if _is_record(hint):
             return self._record(hint)
+        if hint is Path:
+            return _STRING
         if origin is tuple and Ellipsis not in arguments:
             return Row(tuple(map(self.printed, arguments)))
         if _is_mapping(hint):
@@ -425,6 +432,8 @@ class Writers:
                 found[each.name] = Property(Constant(SCHEMA))
             else:
                 found[each.name] = self._property(kind, each)
+            if f"{kind.__name__}.{each.name}" in self.undescribed:
+                found[each.name] = replace(found[each.name], doc="")
         return Object(found)
 
     def _property(self, kind: type, declared: JsonField) -> Property:
@@ -437,9 +446,12 @@ class Writers:
             found = [each for owner in owners for each in options(Value(_attribute_hint(owner, name)))]
             absent = absent or NULL in found
             owners = [each.type for each in found if isinstance(each, Value)]
-        hints = [_attribute_hint(owner, last) for owner in owners]
+        published = self.published.get(f"{kind.__name__}.{declared.name}")
+        hints = [_attribute_hint(owner, last) for owner in owners] if published is None else [published]
         shape = either(([NULL] if absent else []) + [self._formatted(each, declared.form) for each in hints])
-        return Property(shape, doc=_documented(owners[0]).get(last, ""))
+        if name := self.named.get(f"{owners[0].__name__}.{last}"):
+            self.definitions[name], self.docs[name], shape = shape, "", Reference(name)
+        return Property(shape, not declared.condition, _documented(owners[0]).get(last, ""))
 
     def _formatted(self, hint: Any, form: str) -> Shape:
         """Return the shape of a value in a format: of its own type, unless the format always makes another."""
@@ -711,8 +723,12 @@ class _Walk:
         if name in ("json_document", "loads"):
             return self.shape(node.args[0])
         if name == "plain":
-            shapes_ = options(self.shape(node.args[0]))
-            return either(self.writers.printed(each.type) if isinstance(each, Value) else each for each in shapes_)
+            shape = self.shape(node.args[0])
+            if isinstance(shape, Value):
+                return self.writers.printed(shape.type)
+            return either(
+                self.writers.printed(each.type) if isinstance(each, Value) else each for each in options(shape)
+            )
         if getattr(builtins, name, None) is function or name == "fromkeys":
             return self._builtin(node, name)
         if _is_writer(function):

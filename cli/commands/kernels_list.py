@@ -71,9 +71,10 @@ def kernels(
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
-    from ctrace.cli.kernel_views import KernelView, data, screen, side_by_side, with_torchs
-    from ctrace.cli.show import show_view
+    from ctrace.cli.kernel_views import KernelView, document, screen, side_by_side, with_torchs
+    from ctrace.cli.show import show_answer
     from ctrace.cli.sidebyside import shown_side_by_side
+    from ctrace.reports.json.printer import render
 
     check_graph(graph)
     check_part(stage)
@@ -84,15 +85,17 @@ def kernels(
         request,
         output,
         json=json,
-        data=lambda session: data(session, view),
+        data=lambda session: render(document(session, view)),
         screen=lambda targets, failed, width: side_by_side(targets, failed, view, width),
         others=view.views,
     ):
         return
-    show_view(
+    show_answer(
         request,
         output,
         json=json,
-        data=lambda session: data(with_torchs(session), view),
-        screen=lambda session, width: screen(with_torchs(session), view, width),
+        complete=with_torchs,
+        document=lambda session: document(session, view),
+        screen=lambda found, width: screen(found, view, width),
+        has_verdict=view.is_table,
     )

@@ -1,15 +1,17 @@
 """The target GPU of a run, the choices that need the device, and the program's queries about the device."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.built import Gpu
+from ctrace.inspector.facts.built import Built, Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import named
 
 NEEDS_DEVICE = "not measured: needs the device"
@@ -27,6 +29,8 @@ class Open(Struct, frozen=True):
 
     kind: str
     choices: tuple[Undecided, ...]
+    are_compiled: bool = False
+    """Whether every choice is between configurations that are all compiled."""
 
     @property
     def sentence(self) -> str:
@@ -114,8 +118,11 @@ def left_open(session: Session) -> tuple[Open, ...]:
     if target_of(session) is None:
         return ()
     choices = (*session.undecided, *_configurations(session))
-    kinds = dict.fromkeys(each.kind for each in choices)
-    return tuple(Open(kind, tuple(each for each in choices if each.kind == kind)) for kind in kinds)
+    compiled = several(session.built)
+    return tuple(
+        Open(kind, tuple(same), all((each.graph, each.stage, each.subject) in compiled for each in same))
+        for kind, same in grouped(choices, lambda each: each.kind).items()
+    )
 
 
 def _configurations(session: Session) -> tuple[Undecided, ...]:
@@ -126,15 +133,16 @@ def _configurations(session: Session) -> tuple[Undecided, ...]:
         Undecided(
             key[1], "configuration", key[2], f"all {number} were compiled", lines=lines.get(key, ()), graph=key[0]
         )
-        for key, number in several(session).items()
+        for key, number in several(session.built).items()
         if key not in recorded
     )
 
 
-def several(session: Session) -> dict[tuple[str, Stage, str], int]:
+def several(built: Iterable[Built]) -> dict[tuple[str, Stage, str], int]:
     """Count the configurations of each kernel that has several and none of them chosen."""
-    counts = Counter((each.graph, each.stage, each.kernel) for each in session.built)
-    chosen = {(each.graph, each.stage, each.kernel) for each in session.built if each.chosen}
+    found = [(each.chosen, (each.graph, each.stage, each.kernel)) for each in built]
+    counts = Counter(key for _, key in found)
+    chosen = {key for is_chosen, key in found if is_chosen}
     return {key: number for key, number in counts.items() if number > 1 and key not in chosen}
 
 

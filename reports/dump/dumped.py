@@ -1,10 +1,13 @@
 """What a dump wrote, and what it left out."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
+from ctrace.inspector.facts.session import RunDocument
 from ctrace.inspector.findings.kernels.built_view import Resources
+from ctrace.inspector.findings.target_view import TargetDevice
 
 
 class DumpedKernel(Struct, frozen=True):
@@ -43,15 +46,27 @@ class DumpedPart(Struct, frozen=True):
     """Why Triton's kernels have no files with machine code; empty if they have some, or if there is no such kernel."""
 
 
-class Dumped(Struct, frozen=True):
+class NotDumped(Struct, frozen=True):
+    """What has no file in a dump."""
+
+    name: str
+    why: str
+
+
+class Dumped(RunDocument, frozen=True, kw_only=True):
     """The result of a dump."""
 
+    JSON: ClassVar[str] = "schema verdict target_gpu folder files left_out problems=run.problems"
+    target_gpu: TargetDevice | None
+    target_sentence: str
+    """What was generated for the target GPU; empty without one."""
     folder: Path
     files: tuple[Path, ...] = ()
     parts: tuple[DumpedPart, ...] = ()
 
     @property
-    def left_out(self) -> tuple[tuple[str, str], ...]:
+    def left_out(self) -> tuple[NotDumped, ...]:
         """What has no file, and why."""
-        parts = [(f"{part.graph} {part.stage}", part.why_not) for part in self.parts if part.why_not]
-        return (*parts, *((each.name, each.why_not) for part in self.parts for each in part.kernels if each.why_not))
+        parts = [NotDumped(f"{part.graph} {part.stage}", part.why_not) for part in self.parts if part.why_not]
+        every = (each for part in self.parts for each in part.kernels)
+        return (*parts, *(NotDumped(each.name, each.why_not) for each in every if each.why_not))

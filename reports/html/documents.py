@@ -31,11 +31,11 @@ from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, c
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
 from ctrace.inspector.findings.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
-from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document, plain, without_commands
-from ctrace.reports.json import explain_json, graphs_json, kernels_json
+from ctrace.reports.json import explain_json, graphs_json
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -105,7 +105,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("sources", lambda: _sources(session)),
         ("shapes", lambda: render(shapes_document(session))),
         ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
-        ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
+        ("kernels", lambda: render(kernels_document(session, has_code=True))),
         ("fusion", lambda: render(fusion_document(session))),
         ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: render_steps_json(session)),
@@ -194,7 +194,11 @@ def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutD
     wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])
     for graph, stage in wanted:
         name = f"ir {graph} {stage}"
-        yield _written(name, partial(kernels_json.render_ir_json, session, stage, None, graph))
+        yield _written(name, partial(_stage_code, session, stage, graph))
+
+
+def _stage_code(session: Session, stage: str, graph: str) -> str:
+    return render(stage_document(session, stage, graph=graph))
 
 
 def render_steps_json(session: Session) -> Document:

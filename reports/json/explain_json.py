@@ -20,16 +20,17 @@ from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.compile_time_fold import all_metrics
 from ctrace.inspector.findings.fusion_totals import session_totals
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
-from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
+from ctrace.inspector.findings.kernels.kernel_view import rows
 from ctrace.inspector.findings.missed_fusions import top_missed
 from ctrace.inspector.findings.scenario_view import recompiles_in
 from ctrace.inspector.findings.shape_view import violations
+from ctrace.inspector.findings.target_view import target_device
 from ctrace.inspector.session.summary import LEFT_OUT, fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.graphs_json import attention_data
 from ctrace.reports.json.printer import SCHEMA, plain
-from ctrace.reports.json.target_json import WORK, emitted, target_data, unknown_data
+from ctrace.reports.json.target_json import emitted, unknown_data
 
 
 def render_json(session: Session) -> Document:
@@ -62,7 +63,7 @@ def as_data(session: Session) -> dict[str, Any]:
             "built": environment.built,
             "fast": environment.fast,
             "not_looked_at": left_out,
-            "target_gpu": target_data(session),
+            "target_gpu": plain(target_device(session), ""),
         },
         "target": plain(session.target, cwd),
         "error": _failure(session.failure, cwd, violations(session)),
@@ -87,7 +88,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "limit": plain(session.limit, cwd),
         "outlook": plain(later_calls_of(session.trials), cwd),
         "fusion": fusion_data(session),
-        "kernels": [kernel_data(row, cwd) for row in rows(session)],
+        "kernels": plain(rows(session), cwd),
         **unknown_data(session),
         "time": {
             "basis": str(Basis.MEASURED),
@@ -272,32 +273,6 @@ def fusion_data(session: Session) -> dict[str, Any] | None:
         "missed": plain(top_missed(session), session.environment.cwd),
     }
     return emitted(data, "bytes_unfused", "bytes_fused", "bytes_least")
-
-
-def kernel_data(row: KernelOfPart, cwd: str) -> dict[str, Any]:
-    """Return the main facts of a kernel as plain data; unknown values are null."""
-    kernel, work = row.kernel, row.work
-    data = {
-        "graph": kernel.graph,
-        "stage": str(kernel.stage),
-        "name": kernel.name,
-        "language": kernel.language,
-        "user": kernel.user,
-        "ops": list(kernel.ops),
-        "lines": [place_data(each, cwd) for each in kernel.lines],
-        "calls": kernel.calls,
-        "read": work.read,
-        "written": work.written,
-        "flops": work.flops,
-        "nodes": len(row.nodes) or None,
-    }
-    return emitted(data, *WORK)
-
-
-def place_data(place: str, cwd: str) -> str:
-    """Shorten the path of a `file:line`."""
-    file, _, line = place.rpartition(":")
-    return f"{fmt.relative(file, cwd)}:{line}"
 
 
 def render_accuracy_json(found: Accuracy, target: str) -> Document:

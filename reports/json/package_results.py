@@ -19,10 +19,10 @@ from ctrace.inspector.features.workshop.package_model import (
     SizeClass,
     TunedConfigurations,
 )
+from ctrace.inspector.findings.target_view import target_device
 from ctrace.reports.dump.eject_writing import Written
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA, plain
-from ctrace.reports.json.target_json import target_data
 from ctrace.reports.wording.kernel_packages import applied_line
 
 
@@ -130,7 +130,7 @@ def render_ejected_json(session: Session, found: Iterable[Ejected]) -> Document:
     return json_document(
         {
             "schema": SCHEMA,
-            "target_gpu": target_data(session),
+            "target_gpu": plain(target_device(session), ""),
             "kernels": [_ejecting_kernel(each) for each in found],
             "problems": [problem.what for problem in session.problems],
         }

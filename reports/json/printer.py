@@ -6,6 +6,7 @@ name of the object, the attribute behind it, and a format:
     calls              the attribute of that name
     line=place.line    an attribute of an attribute; null if one of them is None
     file|relative      in one of `FORMATS`
+    source?has_code    left out unless that attribute of the Struct is true; with `!` before it, if it is
     *cost              all names of the Struct in that attribute
     schema             `SCHEMA`
 
@@ -17,6 +18,7 @@ Names are fixed: new ones may come, old ones never change.
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +39,14 @@ class JsonField(Struct, frozen=True):
     name: str
     path: tuple[str, ...]
     form: str = ""
+    condition: str = ""
+    """The attribute that says whether the name is printed, perhaps with `!` before it; empty: it always is."""
+
+    def is_printed(self, record: Struct) -> bool:
+        """Whether the object of a Struct has the name."""
+        if not self.condition:
+            return True
+        return bool(getattr(record, self.condition.removeprefix("!"))) != self.condition.startswith("!")
 
 
 @cache
@@ -47,9 +57,10 @@ def json_fields(kind: type[Struct]) -> tuple[JsonField, ...]:
 
 
 def _field(word: str) -> JsonField:
+    word, _, condition = word.partition("?")
     declared, _, form = word.replace(ALL, f"{ALL}=").partition("|")
     name, _, path = declared.partition("=")
-    return JsonField(name, tuple((path or name).split(".")), form)
+    return JsonField(name, tuple((path or name).split(".")), form, condition)
 
 
 def _moment(seconds: float | None, _cwd: str) -> str | None:
@@ -91,7 +102,7 @@ def _place(text: str | None, cwd: str) -> object:
     return text
 
 
-def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
+def places(lines: tuple[str, ...], cwd: str) -> list[str]:
     """Shorten the paths of `file:line`."""
     parted = (line.rpartition(":") for line in lines)
     return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]
@@ -100,7 +111,7 @@ def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
 def _places_of_both(pair: tuple[tuple[str, ...], tuple[str, ...]], cwd: str) -> tuple[list[str], list[str]]:
     """Shorten the paths of `file:line` of two nodes."""
     first, second = pair
-    return _places(first, cwd), _places(second, cwd)
+    return places(first, cwd), places(second, cwd)
 
 
 def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
@@ -125,7 +136,7 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
     "number": _number,
     "path": _path,
     "place": _place,
-    "places": _places,
+    "places": places,
     "places_of_both": _places_of_both,
     "relative": _relative,
     "rounded": _rounded,
@@ -146,6 +157,8 @@ def plain(value: object, cwd: str) -> Any:
         return {str(name): plain(each, cwd) for name, each in value.items()}
     if isinstance(value, tuple | list):
         return [plain(each, cwd) for each in value]
+    if isinstance(value, Path):
+        return str(value)
     return value
 
 
@@ -156,7 +169,7 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
             found.update(_printed(record, each, cwd))
         elif each.name == "schema":
             found["schema"] = SCHEMA
-        else:
+        elif each.is_printed(record):
             found[each.name] = _printed(record, each, cwd)
     return found
 

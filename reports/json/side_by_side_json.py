@@ -8,8 +8,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.kernels_json import resources_data
-from ctrace.reports.json.printer import SCHEMA
+from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import basis
 
 
@@ -44,6 +43,6 @@ def _one(one: One) -> dict[str, Any]:
         "name": one.kernel.name,
         "calls": one.kernel.calls,
         "least_seconds": one.least,
-        "configurations": [resources_data(found) for found in one.resources],
+        "configurations": plain(one.resources, ""),
     }
     return basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("least_seconds",)))

@@ -5,22 +5,16 @@ An object with figures has a `basis`, such as `emitted`; `bases` lists the field
 
 from typing import Any
 
-from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.kernels.bounds import bounds
-from ctrace.inspector.findings.kernels.kernel_view import PartKernels
-from ctrace.inspector.findings.target_view import left_open, not_emitted, questions, target_of
+from ctrace.inspector.findings.target_view import left_open, not_emitted, questions, target_device
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA, plain
-
-WORK = ("read", "written", "flops", "intensity", "share")
-"""The fields that have the bytes and FLOPs of a kernel."""
 
 
 def render_of_run(session: Session, data: dict[str, Any]) -> Document:
     """Write what a view of a run found, between the verdict and the problems; indented, with a final newline."""
-    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
+    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": plain(target_device(session), "")}
     return json_document({**head, **data, "problems": plain(session.problems, "")})
 
 
@@ -36,28 +30,6 @@ def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
     return basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, computed))
 
 
-def target_data(session: Session) -> dict[str, Any] | None:
-    """Return the GPU for which code was emitted; None if the code is for the program's own device."""
-    gpu = target_of(session)
-    if gpu is None:
-        return None
-    return {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
-
-
-def gpu_facts(gpu: Gpu) -> dict[str, Any]:
-    """Return figures of a GPU: memory in bytes, rates per second."""
-    return {
-        "capability": ".".join(map(str, gpu.capability)),
-        "processors": gpu.processors,
-        "clock": gpu.clock,
-        "bandwidth": gpu.bandwidth,
-        "l2": gpu.l2,
-        "rates": dict(gpu.rates),
-        "vector_rates": dict(gpu.vector_rates),
-        "sources": dict(gpu.sources),
-    }
-
-
 def unknown_data(session: Session) -> dict[str, Any]:
     """Return the choices that need the device, the program's queries about the device, and the graphs without code."""
     cwd = session.environment.cwd
@@ -66,8 +38,3 @@ def unknown_data(session: Session) -> dict[str, Any]:
         "asked": plain(questions(session), cwd),
         "not_emitted": [graph.id for graph in not_emitted(session)],
     }
-
-
-def bounds_data(session: Session, found: tuple[PartKernels, ...]) -> list[dict[str, Any]]:
-    """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
-    return plain(bounds(session, found), "") if target_of(session) else []

@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-from ctrace.cli.kernel_views import KernelView, data
+from ctrace.cli.kernel_views import KernelView, document
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.explain_json import as_data
+from ctrace.reports.json.printer import render
 from tests.support import kernelsessions as made
 
 
 def _data(session: Session, **options: Any) -> dict[str, Any]:
-    read = json.loads(data(session, KernelView(**options)))
+    read = json.loads(render(document(session, KernelView(**options))))
     assert read["schema"] == 1
     return dict(read)
 

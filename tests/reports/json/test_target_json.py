@@ -9,14 +9,9 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
 from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.graphs_json import render_graphs_json
-from ctrace.reports.json.kernels_json import (
-    render_ir_json,
-    render_kernels_json,
-    render_line_json,
-)
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from ctrace.reports.json.target_json import basis
@@ -25,7 +20,7 @@ from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
 
 
 def kernels(session: Session) -> dict[str, Any]:
-    return json.loads(render_kernels_json(session, parts(session)))
+    return json.loads(render(kernels_document(session)))
 
 
 def test_bases_name_existing_fields() -> None:
@@ -77,17 +72,14 @@ def test_every_report_names_the_target(session: Session) -> None:
     for text in (
         render(fusion_document(session)),
         render_graphs_json(session, compiled(session)),
-        render_ir_json(session, "ptx", None, None),
+        render(stage_document(session, "ptx")),
     ):
         target = json.loads(text)["target_gpu"]
         assert (target or {"name": ""})["name"] == name
 
 
 def test_figures_of_a_line_have_a_basis() -> None:
-    from ctrace.inspector.findings.kernels.at_line import kernels_of, wanted
-
-    place = wanted("model.py:5")
-    data = json.loads(render_line_json(EMITTED, place, kernels_of(parts(EMITTED), place), ""))
+    data = json.loads(render(line_document(EMITTED, "model.py:5")))
     assert data["kernels"][0]["work_of_it"]["basis"] == "computed"
 
 

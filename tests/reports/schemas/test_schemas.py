@@ -88,7 +88,7 @@ def _graphs(**options: Any) -> Callable[[Session], str]:
 
 
 def _kernels(**options: Any) -> Callable[[Session], str]:
-    return lambda session: kernelviews.data(session, kernelviews.KernelView(**options))
+    return lambda session: render(kernelviews.document(session, kernelviews.KernelView(**options)))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:

@@ -3,12 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.kernel_tables import fitted
 from tests.support import kernelsessions as made
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.kernelviews import kernels_view
 
 VIEWS = {
     "all": KernelView(),
@@ -25,7 +26,7 @@ WHOLE = ("source", "wrapper")
 
 
 def _drawn(session: Session, view: KernelView, width: int, *, colors: bool = False) -> str:
-    return drawn(screen(session, view, width), width, colors=colors)
+    return drawn(kernels_view(session, view, width), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

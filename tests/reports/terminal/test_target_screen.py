@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
@@ -22,6 +22,7 @@ from ctrace.reports.terminal.side_by_side_screen import (
 )
 from ctrace.reports.terminal.widgets import led
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.kernelviews import kernels_view
 from tests.support.sessions import HOSTILE_TEXT
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100, ON_T4, hostile
 
@@ -35,7 +36,7 @@ SIDE_BY_SIDE = {
 
 
 def kernels(session: Session, width: int, **options: object) -> str:
-    return drawn(screen(session, KernelView(**options), width), width)  # type: ignore[arg-type]
+    return drawn(kernels_view(session, KernelView(**options), width), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -94,7 +95,7 @@ def test_a_gpu_with_few_known_facts() -> None:
 
 
 def test_spills_are_highlighted() -> None:
-    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(screen(EMITTED, KernelView(), 140), 140, colors=True))
+    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(kernels_view(EMITTED, KernelView(), 140), 140, colors=True))
 
 
 @pytest.mark.parametrize("width", [60, *WIDTHS])
