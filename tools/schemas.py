@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
         Form("ctrace.inspector.findings.compile_time_view:CompileDocument", "--compile"),
     ),
-    "accuracy": (Form("ctrace.reports.json.explain_json:render_accuracy_json"),),
+    "accuracy": (Form("ctrace.inspector.facts.accuracy_facts:AccuracyDocument"),),
     "memory": (
         Form("ctrace.inspector.facts.memory_facts:StepMemoryDocument"),
         Form("ctrace.inspector.facts.memory_facts:FitDocument", "--fit WHAT"),
@@ -114,6 +114,8 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
 
 
 NAMED: dict[str, str] = {
+    "Accuracy": "accuracy",
+    "Culprit": "culprit",
     "Advice": "advice",
     "AdviceEntry": "entry",
     "CauseCase": "caused",
@@ -260,11 +262,14 @@ PUBLISHED: dict[str, Any] = {
     "UserKernel.epilogue": Epilogue | typing.Literal["None"] | None,
 }
 """Names of Structs whose published type is wider than that of their field, or in another order."""
+WHERE_THEY_STAND = {("accuracy", "Culprit")}
+"""Structs with a name that a command writes where they stand nevertheless."""
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers(named=NAMED, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED)
+    named = {kind: name for kind, name in NAMED.items() if (command, kind) not in WHERE_THEY_STAND}
+    writers = Writers(named=named, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED)
     forms = COMMANDS[command]
     shapes: list[Shape] = []
     for form in forms:

@@ -2,16 +2,11 @@
 
 The helpers are `SCHEMA`, the version of these reports, and functions that turn shared records, such as causes and
 advice, into plain data. Names are fixed: new ones may come, old ones never change.
-
-What `ctrace accuracy` found is written here, too; an error of null is NaN or infinities in other places.
 """
 
 from typing import Any
 
-from msgspec.structs import asdict
-
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchRecord
@@ -45,8 +40,7 @@ def as_data(session: Session) -> dict[str, Any]:
     found, diagnosis = cuts(session), diagnose(session)
     dangers = None if session.compared is None or is_fake(session) else plain(session.dangers, cwd)
     wrong = session.accuracy
-    culprits = None if wrong is None else [culprit_data(each, cwd) for each in wrong.culprits]
-    accuracy = None if wrong is None else accuracy_data(wrong)
+    culprits = None if wrong is None else plain(wrong.culprits, cwd)
     speed = None if session.speed is None else speed_data(session.speed)
     seconds_of_trials = sum(each.seconds for each in session.trials) if session.trials else None
     left_out = list(LEFT_OUT if environment.fast else ())
@@ -98,7 +92,7 @@ def as_data(session: Session) -> dict[str, Any]:
         },
         "speed": speed,
         "culprits": culprits,
-        "accuracy": accuracy,
+        "accuracy": plain(wrong, cwd),
         "causes": plain(diagnosis.causes, cwd),
         "advice": plain(diagnosis.advice, cwd),
         "problems": plain(session.problems, cwd),
@@ -187,35 +181,6 @@ def speed_data(found: Speed) -> dict[str, Any]:
     }
 
 
-def culprit_data(culprit: Culprit, cwd: str) -> dict[str, Any]:
-    """Return a culprit as `accuracy --json` has it, with the path of its file below the working directory."""
-    return {**asdict(culprit), "file": culprit.file and fmt.relative(culprit.file, cwd)}
-
-
-def accuracy_data(found: Accuracy) -> dict[str, Any]:
-    """Return what `accuracy --json` says besides the culprits."""
-    first_nonfinite = None if found.first_nonfinite is None else asdict(found.first_nonfinite)
-    training = None if found.training is None else asdict(found.training)
-    return {
-        "equal": found.equal,
-        "result": found.result,
-        "first_nonfinite": first_nonfinite,
-        "path": [asdict(each) for each in found.path],
-        "promises": asdict(found.promises),
-        "not_compared": [asdict(each) for each in found.not_compared],
-        "steps": [asdict(each) for each in found.steps],
-        "training": training,
-        "program": found.program,
-        "scenarios": list(found.scenarios),
-        "compared": found.compared,
-        "kernels": found.kernels,
-        "graphs": found.graphs,
-        "device": found.device,
-        "compiled_runs": found.compiled_runs,
-        "pieces": found.pieces,
-    }
-
-
 def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dict[str, Any] | None:
     if failure is None:
         return None
@@ -273,9 +238,3 @@ def fusion_data(session: Session) -> dict[str, Any] | None:
         "missed": plain(top_missed(session), session.environment.cwd),
     }
     return emitted(data, "bytes_unfused", "bytes_fused", "bytes_least")
-
-
-def render_accuracy_json(found: Accuracy, target: str) -> Document:
-    """Return the culprits, the worst first, and what was not compared."""
-    culprits = [asdict(each) for each in found.culprits]
-    return json_document({"schema": SCHEMA, "target": target, "culprits": culprits, **accuracy_data(found)})
