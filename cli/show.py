@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, assert_never
 
@@ -56,25 +57,25 @@ def show(
     Raises:
         RunError: the file cannot be written.
     """
+    from ctrace.inspector.diagnosis.explain_document import explain_document
+
+    document = explain_document(session, whole=verbose or form is not Format.TERMINAL)
     match form:
         case Format.JSON:
-            from ctrace.reports.json.explain_json import render_json
+            from ctrace.reports.json.printer import render
 
-            write_report(render_json(session), output)
+            write_report(render(document), output)
         case Format.MARKDOWN:
             from ctrace.reports.markdown import render_markdown
 
-            write_report(render_markdown(session), output)
+            write_report(render_markdown(document), output)
         case Format.TERMINAL:
-            _terminal(session, output, run, on_stderr=on_stderr, verbose=verbose)
+            from ctrace.reports.terminal.explain_screen import explain_screen
+
+            screen = partial(explain_screen, document, verbose=verbose, run=run)
+            show_screen(screen, output, on_stderr=on_stderr)
         case _:
             assert_never(form)
-
-
-def _terminal(session: Session, output: Path | None, run: str | None, *, on_stderr: bool, verbose: bool) -> None:
-    from ctrace.reports.terminal.explain_screen import explain_screen
-
-    show_screen(lambda width: explain_screen(session, width, verbose=verbose, run=run), output, on_stderr=on_stderr)
 
 
 def session_text(session: Session, *, verbose: bool = False) -> str:
@@ -84,11 +85,13 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     from rich.console import Console
 
     from ctrace.cli.console import PLAIN_WIDTH
+    from ctrace.inspector.diagnosis.explain_document import explain_document
     from ctrace.reports.terminal.explain_screen import explain_screen
     from ctrace.reports.terminal.widgets import drawn
 
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
-    text = str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
+    document = explain_document(session, whole=verbose)
+    text = str(drawn(explain_screen(document, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
     # Parts of the screen that leave something out name the command that shows it.
     if "see ctrace " in text:
         return f"{text}\n{_COMMANDS_NEED_A_RUN}"
@@ -149,7 +152,7 @@ def show_answer(
     def below_verdict(answer: D, width: int) -> Screen:
         from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
-        yield from compile_only_note(session)
+        yield from compile_only_note(session.compile_time.use)
         lead = led if has_verdict else led_by_verdict
         shown = lead(session, screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
@@ -179,7 +182,7 @@ def show_view(
     def with_verdict(width: int) -> Screen:
         from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, of_other_run
 
-        yield from compile_only_note(session)
+        yield from compile_only_note(session.compile_time.use)
         shown = led_by_verdict(session, screen(session, width))
         yield from of_other_run(run, shown) if run else shown
 

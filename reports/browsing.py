@@ -34,6 +34,7 @@ from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
@@ -715,7 +716,7 @@ def _led(document: Callable[[Session], D], screen: Callable[[D, int], Iterable[R
 
 
 VIEWS = (
-    View("summary", "Summary", lambda session, width: explain_screen(session, width, verbose=True)),
+    View("summary", "Summary", lambda session, width: explain_screen(explain_document(session), width, verbose=True)),
     View("breaks", "Breaks", _led(breaks_document, partial(breaks_screen, all_paths=True))),
     View("recompiles", "Recompiles", _led(recompiles_document, partial(recompiles_screen, all_of_it=True))),
     View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),

@@ -45,8 +45,11 @@ _GRAPHS, _KERNELS, _LESSONS = (
 )
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
-    "explain": (Form("ctrace.reports.json.explain_json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
-    "run": (Form("ctrace.reports.json.explain_json:render_json"),),
+    "explain": (
+        Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),
+        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+    ),
+    "run": (Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),),
     "breaks": (
         Form("ctrace.inspector.diagnosis.breaks_document:BreaksDocument"),
         Form(f"{_LESSONS}:Lesson", "--explain"),
@@ -215,12 +218,29 @@ NAMED: dict[str, str] = {
     "StageCode": "code",
     "StageDocument.code": "ir",
     "TargetDevice": "target",
+    "AllMetrics": "metrics",
+    "AttentionGroup": "passes_attention",
+    "AttentionGroup.reason": "why",
+    "CodeLine": "line",
+    "Cut": "cut",
+    "ErrorOfRun": "failure",
+    "ExplainDocument": "report",
+    "ExplainDocument.attention": "attention",
+    "FusionSummary": "fusion",
+    "ScenarioResult": "scenario",
+    "Speed": "speed",
+    "TorchRecord": "record",
 }
 """The names of Structs, and of attributes of Structs, under `$defs`; others are written where they stand."""
-OR_NULL = frozenset(("TargetDevice",))
+OR_NULL = frozenset(("ErrorOfRun", "FusionSummary", "TargetDevice"))
 """Structs whose definition includes null, as published."""
 UNDESCRIBED = frozenset(
     (
+        "AllMetrics",
+        "AttentionGroup.by_hand",
+        "AttentionGroup.lines",
+        "CodeLine",
+        "CompilationMetrics.part",
         "DetailedKernel.buffers",
         "DetailedKernel.fused_from",
         "DetailedKernel.launches",
@@ -229,8 +249,13 @@ UNDESCRIBED = frozenset(
         "DetailedKernel.outputs",
         "DetailedPart.known",
         "Dumped.left_out",
-        "KernelNode.lines",
+        "ErrorOfRun",
+        "ExplainDocument",
+        "ExplainDocument.dangers",
+        "ExplainDocument.fake",
+        "ExplainDocument.layers",
         "FusedPart",
+        "FusionSummary",
         "KernelAtLine.calls_of_it",
         "KernelAtLine.lines",
         "KernelAtLine.nodes",
@@ -238,15 +263,21 @@ UNDESCRIBED = frozenset(
         "KernelAtLine.other_lines",
         "KernelAtLine.work_of_it",
         "KernelLaunch.arguments",
+        "KernelNode.lines",
         "KernelOfPart.lines",
         "KernelOfPart.nodes",
         "KernelsDocument.undecided",
         "LineDocument.kernels",
         "NotedUserKernel.notes",
+        "Obstacle.lines",
         "Resources.ir",
+        "ScenarioResult.no_reference",
+        "Speed.speedup",
         "StageCode.source_lines",
         "Statement.lines",
         "TargetDevice",
+        "TorchRecord.length",
+        "TorchRecord.text",
         "UserKernel.assumed",
         "UserKernel.configs",
         "UserKernel.epilogue",
@@ -275,7 +306,9 @@ def schema_of(command: str) -> dict[str, Any]:
     for form in forms:
         function = refers(form.writer)
         if isinstance(function, type):
-            shapes.append(Array(writers.printed(function)) if form.each else writers.object_of(function))
+            is_part = form.each or any(each.single is not None for each in forms)
+            shape = writers.printed(function) if is_part else writers.object_of(function)
+            shapes.append(Array(shape) if form.each else shape)
         elif form.single is not None:
             shapes.append(writers.returned(function, each=shapes[form.single]))
         else:

@@ -125,9 +125,10 @@ def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdo
     from ctrace.cli.sidebyside import shown_side_by_side
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.explain_json import render_json
+        from ctrace.inspector.diagnosis.explain_document import explain_document
+        from ctrace.reports.json.printer import render
 
-        return render_json(session)
+        return render(explain_document(session))
 
     def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import explained_side_by_side

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
@@ -35,7 +36,7 @@ from ctrace.inspector.findings.kernels.kernels_document import kernels_document,
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document, plain, without_commands
-from ctrace.reports.json import explain_json, graphs_json
+from ctrace.reports.json import graphs_json
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -99,7 +100,7 @@ class LeftOutDocument(Struct, frozen=True):
 def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
-        ("explain", lambda: explain_json.render_json(session)),
+        ("explain", lambda: render(explain_document(session))),
         ("breaks", lambda: render(breaks_document(session))),
         ("recompiles", lambda: render(recompiles_document(session))),
         ("sources", lambda: _sources(session)),

@@ -13,8 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Buffer, FusionRound, Node, Refusal
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_totals import session_totals
 from ctrace.inspector.findings.fusion_view import (
     Called,
     FusedPart,
@@ -25,9 +23,9 @@ from ctrace.inspector.findings.fusion_view import (
     UserNames,
     called,
 )
-from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike, top_missed
+from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike
 from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
-from ctrace.inspector.session.summary import fusion_totals
+from ctrace.inspector.session.summary import FusionSummary
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
 from ctrace.reports.terminal.widgets import MOST, capped, hanging, indented, item, more
@@ -307,20 +305,19 @@ def _what(node: Node, width: int) -> str:
     return fmt.one_line(f"{ops_text(each)}  {lines_text(each.lines)}", max(width, 8))
 
 
-def fusion_title(session: Session) -> str:
+def fusion_title(found: FusionSummary | None) -> str:
     """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
-    found = fusion_totals(session)
     if found:
         return f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
     return ""
 
 
-def fusion_lines(session: Session) -> Iterator[RenderableType]:
+def fusion_lines(found: FusionSummary | None, graphs: int) -> Iterator[RenderableType]:
     """Show the bytes that all kernels move, and the most expensive missed fusion, if known."""
-    if (found := session_totals(session)) is not None:
-        graphs = f"; the sum of {len(session.graphs)} graphs, each run once" if len(session.graphs) > 1 else ""
-        yield item(Text(f"{bytes_text(found)}{graphs}", style="dim"))
-    if (each := top_missed(session)) is not None:
+    if found is not None and found.moved is not None:
+        together = f"; the sum of {graphs} graphs, each run once" if graphs > 1 else ""
+        yield item(Text(f"{bytes_text(found.moved)}{together}", style="dim"))
+    if found is not None and (each := found.missed) is not None:
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
         where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
         flow, common = f"`{first}` writes it, `{second}` reads it back", f"`{first}` and `{second}` both read it"

@@ -1,6 +1,6 @@
 """Tables of kernels: all kernels of each graph part, and for `explain` the kernels that move the most bytes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from rich.console import Group, RenderableType
@@ -8,15 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.kernels import Kernel
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,
     by_bytes,
     largest_first,
-    parts,
 )
 from ctrace.inspector.findings.kernels.kernels_document import KernelsDocument
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, capped, more, table
@@ -180,9 +179,10 @@ def fitted(wanted: Sequence[int], room: int) -> list[int]:
     return widths
 
 
-def most_moving(session: Session, width: int) -> RenderableType:
+def most_moving(found: Iterable[KernelOfPart], width: int) -> RenderableType:
     """Show, for `explain`, the kernels that move the most bytes; if bytes are not known, their languages."""
-    rows = sorted((row for part in parts(session) for row in part.rows), key=by_bytes)
+    by_part = grouped(found, lambda row: (row.kernel.graph, row.kernel.stage))
+    rows = sorted((row for part in by_part.values() for row in part), key=by_bytes)
     is_known = any(row.work.bytes is not None or row.work.flops is not None for row in rows)
     titles = ("aten ops", "lines", "bytes", "FLOPs") if is_known else ("language", "aten ops", "lines")
     columns = [column for column in _COLUMNS if column.title in titles]

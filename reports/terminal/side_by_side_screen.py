@@ -12,9 +12,8 @@ from rich.text import Text
 
 from ctrace.inspector.facts.fusion_facts import Fusion
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.findings.fusion_totals import totals
 from ctrace.inspector.findings.fusion_view import parts as fusions
-from ctrace.inspector.findings.kernels.bounds import whole
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.side_by_side import (
     ComparedKernel,
@@ -25,16 +24,15 @@ from ctrace.inspector.findings.side_by_side import (
 )
 from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
-    left_open,
     question_place,
     question_sentence,
     questions,
 )
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu
-from ctrace.inspector.session.summary import fusion_totals, languages, sentence
+from ctrace.inspector.session.summary import CodeTotals, FusionSummary, code_totals, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, MOST, WIDE, capped, columned, hanging, headline, item, more, section
-from ctrace.reports.wording.kernels_wording import configuration_text, least_text, spills_text
+from ctrace.reports.wording.kernels_wording import configuration_text, languages_text, least_text, spills_text
 
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"
@@ -157,19 +155,23 @@ def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     yield from more(len(found), "kernel", "ctrace kernels")
 
 
-_FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
-    ("graphs", lambda session: str(len(session.graphs))),
-    ("kernels", lambda session: ", ".join(f"{number} {name}" for name, number in languages(session).items())),
-    ("fusion", lambda session: _fused(session)),
-    ("bytes", lambda session: fmt.memory(moved.fused) if (moved := session_totals(session)) else _UNKNOWN),
-    ("bound", lambda session: least_text(whole(session)) or _UNKNOWN),
+_FACTS: tuple[tuple[str, Callable[[CodeTotals], str]], ...] = (
+    ("graphs", lambda found: str(found.graphs)),
+    ("kernels", languages_text),
+    ("fusion", lambda found: _fused(found.fusion)),
+    ("bytes", lambda found: _moved(found.fusion)),
+    ("bound", lambda found: least_text(found.least) or _UNKNOWN),
     ("spills", spills_text),
-    ("autotuning", lambda session: "; ".join(each.sentence for each in left_open(session)) or "none known"),
+    ("autotuning", lambda found: found.left_open or "none known"),
 )
 
 
-def _fused(session: Session) -> str:
-    return fmt.known(fusion_totals(session), lambda found: f"{fmt.count(found.before, 'node')} into {found.after}")
+def _moved(found: FusionSummary | None) -> str:
+    return fmt.known(found and found.moved, lambda moved: fmt.memory(moved.fused))
+
+
+def _fused(found: FusionSummary | None) -> str:
+    return fmt.known(found, lambda found: f"{fmt.count(found.before, 'node')} into {found.after}")
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
@@ -191,8 +193,9 @@ def _sums(targets: Targets, width: int) -> Table:
     table.add_column("", style="dim", no_wrap=True, width=max(len(name) for name, _ in _FACTS))
     for name in targets:
         table.add_column(fmt.one_line(name, 30), ratio=1)
+    found = [code_totals(session) for session in targets.values()]
     for name, fact in _FACTS:
-        table.add_row(name, *(Text(fmt.one_line(fact(session))) for session in targets.values()))
+        table.add_row(name, *(Text(fmt.one_line(fact(each))) for each in found))
     return table
 
 

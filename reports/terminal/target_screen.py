@@ -9,17 +9,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.facts.session import Environment, Session
+from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, peaks
 from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
     Open,
     TargetDevice,
-    open_sentence,
     question_place,
     question_sentence,
-    questions,
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, item, more, section
@@ -51,22 +49,6 @@ def nothing_compiled(environment: Environment) -> Text:
     """Say that registers, spills and shared memory are not known."""
     triton = "" if environment.triton else ": Triton is not installed"
     return Text(f"\nResources not known: Triton compiled none of these kernels{triton}.", style="dim")
-
-
-def facts(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, bounds and spills, one line each."""
-    from ctrace.reports.wording.kernels_wording import kernel_facts
-
-    for line in kernel_facts(session):
-        yield item(Text(line, style="dim"))
-
-
-def in_short(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, what autotuning decides on the device, and what the program asks about it."""
-    if line := open_sentence(session):
-        yield section("Decided on the device, by autotuning")
-        yield item(Text(fmt.one_line(f"{line}: see ctrace kernels --all", 400)))
-    yield from questions_section(questions(session))
 
 
 def questions_section(found: Sequence[DeviceQuestion], *, all_of_it: bool = False) -> Iterator[RenderableType]:

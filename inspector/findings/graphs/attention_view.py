@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -32,9 +33,49 @@ class AttentionState(StrEnum):
     """Handwritten, and torch left it unchanged."""
 
 
+class CodeLine(Struct, frozen=True):
+    """A line of the user's code."""
+
+    JSON: ClassVar[str] = "file|relative line"
+    file: str
+    line: int
+
+
+def code_lines(places: Iterable[str]) -> tuple[CodeLine, ...]:
+    """Split each `file:line`."""
+    parted = (place.rpartition(":") for place in places)
+    return tuple(CodeLine(file, int(line)) for file, _, line in parted)
+
+
+class OwnReason(Struct, frozen=True):
+    """Why an attention is not fused, where no obstacle is recorded."""
+
+    code: AttentionState
+    text: str
+    lines: tuple[()] = ()
+
+
+class Obstacle(Struct, frozen=True):
+    """The first obstacle to fusing an attention."""
+
+    JSON: ClassVar[str] = "code=of.code text nearest_pattern=of.pattern|null_if_empty also=of.also lines"
+    of: WhyNotFused
+    text: str
+
+    @property
+    def lines(self) -> tuple[CodeLine, ...]:
+        """The lines that it is about."""
+        return code_lines(self.of.lines)
+
+
 class AttentionGroup(Struct, frozen=True):
     """The attentions of one graph with the same source lines and outcome."""
 
+    JSON: ClassVar[str] = (
+        "graph=attention.graph stage=attention.stage state by_hand times lines nodes=attention.nodes "
+        "dtype=attention.dtype device=attention.device fused=attention.fused pattern=attention.matched "
+        "counted=attention.counted softmax_dimension=attention.axis why=reason fix"
+    )
     attention: Attention
     times: int
     state: AttentionState
@@ -43,6 +84,23 @@ class AttentionGroup(Struct, frozen=True):
     fix: str = ""
     title: str = ""
     """The obstacle, in a few words."""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the user's code spells it out, instead of a call."""
+        return self.attention.call is None
+
+    @property
+    def lines(self) -> tuple[CodeLine, ...]:
+        """The lines of the user's code."""
+        return code_lines(self.attention.lines)
+
+    @property
+    def reason(self) -> OwnReason | Obstacle | None:
+        """Why it is not fused."""
+        if self.attention.why is not None:
+            return Obstacle(self.attention.why, self.why)
+        return OwnReason(self.state, self.why) if self.why else None
 
     @property
     def is_slow(self) -> bool:

@@ -22,7 +22,7 @@ from ctrace.inspector.session.build import build
 from ctrace.reports.json.printer import render
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
+from tests.support.explained import screen_of
 from tests.support.golden import drawn
 from tests.support.helpers import (
     GUARD_COST,
@@ -389,7 +389,7 @@ def seen(session: Session) -> None:
     render(kernels_document(session))
     render(compile_document(session))
     render_perfetto(session)
-    drawn(explain_screen(session, 80), 80)
+    drawn(screen_of(session, 80), 80)
     drawn(compile_time_screen(compile_document(session), 80), 80)
     for each in session.built:
         assert all(isinstance(text_of(code), str | None) for code in each.ir.values())

@@ -10,12 +10,12 @@ from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
-from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.graphs_json import render_graphs_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from ctrace.reports.json.target_json import basis
 from tests.support import built
+from tests.support.explained import explain_json, explained
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
 
 
@@ -57,13 +57,13 @@ def test_kernels_that_ran() -> None:
 
 
 def test_explain() -> None:
-    data = as_data(EMITTED)
+    data = explained(EMITTED)
     assert data["environment"]["device"] == "cpu"
     assert data["environment"]["target_gpu"]["sources"] == {"bandwidth": "NVIDIA H100 data sheet"}
     assert (data["time"]["basis"], data["kernels"][0]["basis"]) == ("measured", "emitted")
     assert (data["fusion"]["basis"], data["fusion"]["bases"]["bytes_fused"]) == ("emitted", "computed")
-    assert as_data(NOT_ALL)["not_emitted"] == ["1/0"]
-    assert as_data(Session())["environment"]["target_gpu"] is None
+    assert explained(NOT_ALL)["not_emitted"] == ["1/0"]
+    assert explained(Session())["environment"]["target_gpu"] is None
 
 
 @pytest.mark.parametrize("session", [EMITTED, built.SESSION])
@@ -84,7 +84,7 @@ def test_figures_of_a_line_have_a_basis() -> None:
 
 
 def test_side_by_side() -> None:
-    text = render_side_by_side_json({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, render_json)
+    text = render_side_by_side_json({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, explain_json)
     data = json.loads(text)
     assert list(data["targets"]) == ["a100", "h100"]
     assert data["targets"]["a100"]["environment"]["target_gpu"]["name"] == "a100"

@@ -32,7 +32,6 @@ from ctrace.inspector.self_check import ProbeResult
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
-from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
@@ -49,6 +48,7 @@ from tests.support import (
     targeted,
     userkernels,
 )
+from tests.support.explained import explain_json
 from tests.support.places import DATA
 
 FILES = sorted(schemas.FOLDER.glob("*.json"))
@@ -96,9 +96,9 @@ def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
 
 
 WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
-    ("explain", render_json),
-    ("explain", _several(render_json)),
-    ("run", render_json),
+    ("explain", explain_json),
+    ("explain", _several(explain_json)),
+    ("run", explain_json),
     ("breaks", lambda session: render(breaks_document(session))),
     ("recompiles", lambda session: render(recompiles_document(session))),
     ("guards", lambda session: render(guards_document(session))),
@@ -254,9 +254,9 @@ def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
 
 
 def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:
-    data = json.loads(render_json(sessions.ALL["partial"]))
+    data = json.loads(explain_json(sessions.ALL["partial"]))
     data["breaks"][0]["surprise"] = 1
     assert not validators["explain"].is_valid(data)
-    data = json.loads(render_json(sessions.ALL["partial"]))
+    data = json.loads(explain_json(sessions.ALL["partial"]))
     data["verdict"] = "fine"
     assert not validators["explain"].is_valid(data)

@@ -11,9 +11,9 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sessions, targeted
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
 
@@ -71,9 +71,9 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
 
 def test_explain_has_a_line() -> None:
     assert "CUDA graphs    5 graph parts: 2 recorded, 1 skipped, 1 not recorded, 1 not run, 4 recordings; see" in drawn(
-        explain_screen(RUN, 140), 140
+        screen_of(RUN, 140), 140
     )
-    assert "CUDA graphs" not in drawn(explain_screen(sessions.ALL["healthy"], 80), 80)
+    assert "CUDA graphs" not in drawn(screen_of(sessions.ALL["healthy"], 80), 80)
 
 
 def test_a_run_with_problems_is_not_said_to_lack_the_setting() -> None:

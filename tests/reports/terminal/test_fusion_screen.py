@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.fusion_facts import FusionCandidate, FusionRound, Score
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, round_text, rounds_screen
 from ctrace.reports.terminal.widgets import led
+from tests.support.explained import screen_of
 from tests.support.fusions import EAGER, FUSED, HOSTILE, OLD, SEVERAL, layers
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -20,7 +20,7 @@ def _screen(session: Session, name: str, width: int) -> str:
     view, _, everything = name.partition("-")
     whole = bool(everything)
     if view == "explain":
-        return drawn(explain_screen(replace(session, fusions=session.fusions[:1]), width, verbose=True), width)
+        return drawn(screen_of(replace(session, fusions=session.fusions[:1]), width, verbose=True), width)
     document = fusion_document(session)
     if view == "nodes":
         shown = nodes_screen(document, width, all_of_it=whole)

@@ -7,10 +7,10 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.shapes_document import shapes_document
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sizes
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
 
@@ -70,4 +70,4 @@ def test_a_run_without_sizes_says_so() -> None:
 
 def test_explain_says_why_a_mark_cannot_be_kept() -> None:
     (sentence,) = violations(sizes.VIOLATED)
-    assert sentence.split(".")[0] in drawn(explain_screen(sizes.VIOLATED, 200), 200)
+    assert sentence.split(".")[0] in drawn(screen_of(sizes.VIOLATED, 200), 200)

@@ -11,8 +11,6 @@ from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.side_by_side_screen import (
@@ -21,6 +19,7 @@ from ctrace.reports.terminal.side_by_side_screen import (
     kernels_side_by_side,
 )
 from ctrace.reports.terminal.widgets import led
+from tests.support.explained import explain_markdown, screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.kernelviews import kernels_view
 from tests.support.sessions import HOSTILE_TEXT
@@ -46,7 +45,7 @@ def test_kernels(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_explain(width: int) -> None:
-    assert_golden(f"target-explain-{width}.txt", drawn(explain_screen(EMITTED, width, verbose=True), width))
+    assert_golden(f"target-explain-{width}.txt", drawn(screen_of(EMITTED, width, verbose=True), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -62,7 +61,7 @@ def test_side_by_side(name: str, width: int) -> None:
 
 
 def test_markdown() -> None:
-    assert_golden("target.md", render_markdown(EMITTED))
+    assert_golden("target.md", explain_markdown(EMITTED))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_markdown() -> None:
         partial(kernels, wrapper=True),
         partial(kernels, ir="ptx"),
         kernels,
-        lambda session, width: drawn(explain_screen(session, width, verbose=True), width),
+        lambda session, width: drawn(screen_of(session, width, verbose=True), width),
         lambda session, width: drawn(led(session, fusion_screen(fusion_document(session), width)), width),
         lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
     ],
@@ -101,7 +100,7 @@ def test_spills_are_highlighted() -> None:
 @pytest.mark.parametrize("width", [60, *WIDTHS])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     for session in (EMITTED, ON_T4, hostile(EMITTED)):
-        shown = kernels(session, width) + drawn(explain_screen(session, width, verbose=True), width)
+        shown = kernels(session, width) + drawn(screen_of(session, width, verbose=True), width)
         assert max(map(len, shown.splitlines())) <= width
     for draw in SIDE_BY_SIDE.values():
         shown = drawn(draw({**TARGETS, "t4": ON_T4}, FAILED, width), width)
@@ -114,4 +113,4 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     shown = kernels(evil, 80, all_of_it=True) + kernels(evil, 80, source=True) + kernels(evil, 80, ir="ptx")
     for draw in SIDE_BY_SIDE.values():
         shown += drawn(draw({HOSTILE_TEXT: evil, "h100": EMITTED}, {HOSTILE_TEXT: HOSTILE_TEXT}, 80), 80)
-    assert letter not in shown + drawn(explain_screen(evil, 80, verbose=True), 80) + render_markdown(evil)
+    assert letter not in shown + drawn(screen_of(evil, 80, verbose=True), 80) + explain_markdown(evil)
