@@ -1,6 +1,5 @@
 """Choose what `ctrace kernels` shows, by the options on the command line."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -10,6 +9,7 @@ from ctrace.cli.command_options import Screen
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
+    from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.kernels.kernels_document import (
         KernelsDocument,
@@ -72,11 +72,11 @@ class KernelView(Struct, frozen=True):
         return not any((self.kernel, self.line, self.dump, self.ir, self.source, self.wrapper))
 
 
-def side_by_side(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int) -> Screen:
+def side_by_side(found: "SideBySideDocument[KernelsAnswer]", view: KernelView, width: int) -> Screen:
     """Return a screen that compares several GPUs."""
     from ctrace.reports.terminal.side_by_side_screen import kernels_side_by_side
 
-    return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
+    return kernels_side_by_side(found, width, all_of_it=view.all_of_it)
 
 
 def with_torchs(session: "Session") -> "Session":

@@ -32,11 +32,9 @@ class Form:
     options: str = ""
     each: bool = False
     """Whether the output is a list of what the function returns."""
-    single: int | None = None
-    """For several GPUs: the index of the form of each GPU's report."""
 
 
-_SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
+_SEVERAL_GPUS = "ctrace.inspector.diagnosis.side_by_side_document:SideBySideDocument"
 _PACKAGES = "ctrace.reports.json"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
@@ -47,7 +45,7 @@ _GRAPHS, _KERNELS, _LESSONS = (
 COMMANDS: dict[str, tuple[Form, ...]] = {
     "explain": (
         Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),
-        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+        Form(_SEVERAL_GPUS, "--target A,B"),
     ),
     "run": (Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),),
     "breaks": (
@@ -70,7 +68,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "fusion": (
         Form("ctrace.inspector.findings.fusion_view:FusionDocument"),
-        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+        Form(_SEVERAL_GPUS, "--target A,B"),
     ),
     "kernels": (
         Form(f"{_KERNELS}:KernelsDocument"),
@@ -78,7 +76,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:WrappersDocument", "--wrapper"),
         Form(f"{_KERNELS}:StageDocument", "--ir"),
         Form("ctrace.reports.dump.dumped:Dumped", "--dump"),
-        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+        Form(_SEVERAL_GPUS, "--target A,B"),
         Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
         Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
         Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
@@ -219,6 +217,9 @@ NAMED: dict[str, str] = {
     "StageDocument.code": "ir",
     "TargetDevice": "target",
     "AllMetrics": "metrics",
+    "ComparedKernel": "side_by_side_kernel",
+    "ComparedPart": "side_by_side_part",
+    "One": "one",
     "AttentionGroup": "passes_attention",
     "AttentionGroup.reason": "why",
     "CodeLine": "line",
@@ -270,6 +271,7 @@ UNDESCRIBED = frozenset(
         "LineDocument.kernels",
         "NotedUserKernel.notes",
         "Obstacle.lines",
+        "One.configurations",
         "Resources.ir",
         "ScenarioResult.no_reference",
         "Speed.speedup",
@@ -293,24 +295,27 @@ PUBLISHED: dict[str, Any] = {
     "UserKernel.epilogue": Epilogue | typing.Literal["None"] | None,
 }
 """Names of Structs whose published type is wider than that of their field, or in another order."""
-WHERE_THEY_STAND = {("accuracy", "Culprit")}
-"""Structs with a name that a command writes where they stand nevertheless."""
+NAMED_OTHERWISE = {
+    ("accuracy", "Culprit"): "",
+    ("explain", "ComparedPart"): "part",
+    ("fusion", "ComparedKernel"): "kernel",
+}
+"""Structs that have another name in a command's schema than in the others; empty: they are written where they stand."""
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    named = {kind: name for kind, name in NAMED.items() if (command, kind) not in WHERE_THEY_STAND}
-    writers = Writers(named=named, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED)
+    named = {kind: chosen for kind, name in NAMED.items() if (chosen := NAMED_OTHERWISE.get((command, kind), name))}
     forms = COMMANDS[command]
+    compares = any(form.writer == _SEVERAL_GPUS for form in forms)
+    each_gpu = {"SideBySideDocument.targets": dict[str, refers(forms[0].writer)]} if compares else {}  # type: ignore[misc]
+    writers = Writers(named=named, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED | each_gpu)
     shapes: list[Shape] = []
     for form in forms:
         function = refers(form.writer)
         if isinstance(function, type):
-            is_part = form.each or any(each.single is not None for each in forms)
-            shape = writers.printed(function) if is_part else writers.object_of(function)
+            shape = writers.printed(function) if form.each or compares else writers.object_of(function)
             shapes.append(Array(shape) if form.each else shape)
-        elif form.single is not None:
-            shapes.append(writers.returned(function, each=shapes[form.single]))
         else:
             shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))
     written = [_schema(each) for each in shapes]

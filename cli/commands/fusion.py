@@ -8,8 +8,7 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
 
 EXAMPLES = """\b
@@ -54,7 +53,6 @@ def fusion(
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.findings.fusion_view import FusionDocument, fusion_document
-    from ctrace.reports.json.printer import render
 
     check_graph(graph)
     check_part(stage)
@@ -73,13 +71,11 @@ def fusion(
             return nodes_screen(found, width, all_of_it=all_of_it)
         return fusion_screen(found, width, all_of_it=all_of_it, verbose=verbose)
 
-    def several(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
+    def several(found: "SideBySideDocument[FusionDocument]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import fusions_side_by_side
 
-        return fusions_side_by_side(targets, failed, width)
+        return fusions_side_by_side(found, width)
 
     others = {"--graph": graph, "--stage": stage, "--rounds": rounds, "--nodes": nodes}
-    if not shown_side_by_side(
-        request, output, json=json, data=lambda session: render(document(session)), screen=several, others=others
-    ):
+    if not shown_side_by_side(request, output, json=json, document=document, screen=several, others=others):
         show_answer(request, output, json=json, document=document, screen=screen)

@@ -74,7 +74,6 @@ def kernels(
     from ctrace.cli.kernel_views import KernelView, document, screen, side_by_side, with_torchs
     from ctrace.cli.show import show_answer
     from ctrace.cli.sidebyside import shown_side_by_side
-    from ctrace.reports.json.printer import render
 
     check_graph(graph)
     check_part(stage)
@@ -85,8 +84,8 @@ def kernels(
         request,
         output,
         json=json,
-        data=lambda session: render(document(session, view)),
-        screen=lambda targets, failed, width: side_by_side(targets, failed, view, width),
+        document=lambda session: document(session, view),
+        screen=lambda found, width: side_by_side(found, view, width),
         others=view.views,
     ):
         return

@@ -146,13 +146,13 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
 
 def render(document: Any) -> Document:
     """Write a Document, indented, with a final newline."""
-    return json_document(plain(document, getattr(document, "cwd", "")))
+    return json_document(plain(document, ""))
 
 
 def plain(value: object, cwd: str) -> Any:
-    """Return a value as plain data; paths of files in the working directory become relative."""
+    """Return a value as plain data; paths of files in the working directory, a Document's own, become relative."""
     if isinstance(value, Struct):
-        return _object(value, cwd)
+        return _object(value, getattr(value, "cwd", cwd))
     if isinstance(value, Mapping):
         return {str(name): plain(each, cwd) for name, each in value.items()}
     if isinstance(value, tuple | list):

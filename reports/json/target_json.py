@@ -7,7 +7,7 @@ from typing import Any
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.target_view import left_open, not_emitted, questions, target_device
+from ctrace.inspector.findings.target_view import target_device
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.printer import SCHEMA, plain
 
@@ -28,13 +28,3 @@ def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...
 def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
     """Mark data as emitted, and the fields in `computed` as computed."""
     return basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, computed))
-
-
-def unknown_data(session: Session) -> dict[str, Any]:
-    """Return the choices that need the device, the program's queries about the device, and the graphs without code."""
-    cwd = session.environment.cwd
-    return {
-        "undecided": [plain(each, cwd) for kind in left_open(session) for each in kind.choices],
-        "asked": plain(questions(session), cwd),
-        "not_emitted": [graph.id for graph in not_emitted(session)],
-    }

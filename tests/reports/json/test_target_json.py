@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.diagnosis.explain_document import explain_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
@@ -12,10 +14,9 @@ from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
 from ctrace.reports.json.graphs_json import render_graphs_json
 from ctrace.reports.json.printer import render
-from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from ctrace.reports.json.target_json import basis
 from tests.support import built
-from tests.support.explained import explain_json, explained
+from tests.support.explained import explained
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
 
 
@@ -84,7 +85,7 @@ def test_figures_of_a_line_have_a_basis() -> None:
 
 
 def test_side_by_side() -> None:
-    text = render_side_by_side_json({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, explain_json)
+    text = render(side_by_side_document({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, explain_document))
     data = json.loads(text)
     assert list(data["targets"]) == ["a100", "h100"]
     assert data["targets"]["a100"]["environment"]["target_gpu"]["name"] == "a100"

@@ -17,7 +17,9 @@ from ctrace.cli.commands import doctor, runs
 from ctrace.cli.commands import graphs as graphviews
 from ctrace.cli.main import command_line
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
@@ -33,7 +35,6 @@ from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json.printer import render
-from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (
     built,
@@ -92,12 +93,12 @@ def _kernels(**options: Any) -> Callable[[Session], str]:
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
-    return lambda session: render_side_by_side_json({"a100": session, "h100": session}, {"l4": "no"}, each)
+    return lambda session: render(side_by_side_document({"a100": session, "h100": session}, {"l4": "no"}, each))
 
 
 WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("explain", explain_json),
-    ("explain", _several(explain_json)),
+    ("explain", _several(explain_document)),
     ("run", explain_json),
     ("breaks", lambda session: render(breaks_document(session))),
     ("recompiles", lambda session: render(recompiles_document(session))),
@@ -116,7 +117,7 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("kernels", _kernels(wrapper=True)),
     ("kernels", _kernels(line="model.py:5")),
     ("kernels", _kernels(ir="ptx")),
-    ("kernels", _several(_kernels())),
+    ("kernels", _several(lambda session: kernelviews.document(session, kernelviews.KernelView()))),
 ]
 
 

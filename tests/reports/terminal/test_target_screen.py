@@ -3,14 +3,18 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView
+from ctrace.inspector.diagnosis.explain_document import explain_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.side_by_side_screen import (
@@ -27,10 +31,16 @@ from tests.support.targeted import EMITTED, NOT_ALL, ON_A100, ON_T4, hostile
 
 TARGETS = {"a100": ON_A100, "h100": EMITTED}
 FAILED = {"b200": "Triton knows no such GPU"}
+
+
+def _drawn(document: Callable[[Session], Any], screen: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    return lambda targets, failed, width: screen(side_by_side_document(targets, failed, document), width)
+
+
 SIDE_BY_SIDE = {
-    "kernels": kernels_side_by_side,
-    "explain": explained_side_by_side,
-    "fusion": fusions_side_by_side,
+    "kernels": _drawn(kernels_document, kernels_side_by_side),
+    "explain": _drawn(explain_document, explained_side_by_side),
+    "fusion": _drawn(fusion_document, fusions_side_by_side),
 }
 
 
