@@ -129,10 +129,12 @@ def show_answer(
     document: Callable[[Session], D],
     screen: Callable[[D, int], Screen],
     has_advice: bool = False,
+    is_led: bool = True,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
 
-    A new run sets the exit code. If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
+    A new run sets the exit code. A screen that `is_led` has the verdict above it whether or not the run is incomplete.
+    If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
     says.
 
     Raises:
@@ -143,10 +145,11 @@ def show_answer(
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> Screen:
-        from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
+        from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
         yield from compile_only_note(session)
-        shown = led(session, screen(answer, width))
+        lead = led if is_led else led_by_verdict
+        shown = lead(session, screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 
     show_document(document(session), output, json=json, screen=below_verdict)

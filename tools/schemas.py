@@ -37,7 +37,7 @@ class Form:
 _SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
 _PACKAGES = "ctrace.reports.json"
 _GRAPHS, _KERNELS, _LESSONS = (
-    "ctrace.reports.json.graphs_json",
+    "ctrace.inspector.findings.graphs.graphs_document",
     "ctrace.reports.json.kernels_json",
     "ctrace.inspector.findings.breaks.lessons",
 )
@@ -57,11 +57,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
-        Form(f"{_GRAPHS}:render_graphs_json"),
-        Form(f"{_GRAPHS}:render_stage_json", "--stage"),
-        Form(f"{_GRAPHS}:render_line_json", "--line"),
-        Form(f"{_GRAPHS}:render_diff_json", "--diff"),
-        Form(f"{_GRAPHS}:render_passes_json", "--passes"),
+        Form(f"{_GRAPHS}:GraphsDocument"),
+        Form(f"{_GRAPHS}:GraphStageDocument", "--stage"),
+        Form(f"{_GRAPHS}:GraphLineDocument", "--line"),
+        Form(f"{_GRAPHS}:StageDiffDocument", "--diff"),
+        Form(f"{_GRAPHS}:PassesDocument", "--passes"),
     ),
     "fusion": (
         Form("ctrace.reports.json.fusion_json:render_fusion_json"),
@@ -193,8 +193,21 @@ NAMED: dict[str, str] = {
     "CompileAnswer": "compile",
     "Divergence": "divergence",
     "Listed": "data",
+    "AttentionGroup": "passes_attention",
+    "AttentionReason | None": "why",
+    "FxGraph": "graph",
+    "FxNode": "node",
+    "GpuOfTarget | None": "target",
+    "LineChange": "change",
+    "LineLowered": "lowered",
+    "Pass": "pass",
+    "SavedByForward": "kept",
+    "_Line": "line",
+    "tuple[AttentionGroup, ...]": "attention",
+    "tuple[FxNode, ...]": "nodes",
+    "tuple[Pass, ...]": "passes",
 }
-"""The names of Structs under `$defs`; others are written where they stand."""
+"""The names of Structs and types under `$defs`; others are written where they stand."""
 
 
 def schema_of(command: str) -> dict[str, Any]:

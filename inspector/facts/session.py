@@ -231,6 +231,11 @@ class RunDocument(Struct, frozen=True, kw_only=True):
         """The run's working directory, in which paths are shortened."""
         return self.run.environment.cwd
 
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the run."""
+        return self.run.verdict
+
 
 class Session(Struct, frozen=True):
     """Everything one run showed."""

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from pathlib import PurePath
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.session import Graph, RunDocument, Session
 from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
 from ctrace.inspector.knowledge.counting import named
 
@@ -40,6 +41,28 @@ def target_of(session: Session) -> Gpu | None:
     if session.gpu is not None and session.gpu.target:
         return session.gpu
     return None
+
+
+class GpuOfTarget(Struct, frozen=True):
+    """The GPU for which code was generated: memory in bytes, rates per second."""
+
+    JSON: ClassVar[str] = (
+        "name=gpu.target title=gpu.name capability=gpu.capability|dotted processors=gpu.processors clock=gpu.clock "
+        "bandwidth=gpu.bandwidth l2=gpu.l2 rates=gpu.rates vector_rates=gpu.vector_rates sources=gpu.sources"
+    )
+    gpu: Gpu
+
+
+class TargetDocument(RunDocument, frozen=True, kw_only=True):
+    """The answer of a view that names the target GPU."""
+
+    target_gpu: GpuOfTarget | None  # None if the code is for the program's own device
+
+
+def target_gpu(session: Session) -> GpuOfTarget | None:
+    """Return the target GPU as it is printed."""
+    gpu = target_of(session)
+    return gpu and GpuOfTarget(gpu)
 
 
 def called(gpu: Gpu) -> str:

@@ -18,6 +18,7 @@ from ctrace.inspector.facts.session import Failure, Scenario, Session, TorchReco
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.compile_time_fold import all_metrics
+from ctrace.inspector.findings.graphs.attention_view import answers
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, rows
 from ctrace.inspector.findings.scenario_view import recompiles_in
@@ -26,7 +27,6 @@ from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.fusion_json import fusion_data
-from ctrace.reports.json.graphs_json import attention_data
 from ctrace.reports.json.printer import SCHEMA, plain
 from ctrace.reports.json.target_json import WORK, emitted, target_data, unknown_data
 
@@ -75,7 +75,7 @@ def as_data(session: Session) -> dict[str, Any]:
             for graph in session.graphs
         ],
         "unrolled": plain(session.unrolled, cwd),
-        "attention": attention_data(session),
+        "attention": plain(answers(session), cwd),
         "compilations": plain(session.compilations, cwd),
         "coverage": plain(session.coverage, cwd),
         "functions": plain(session.functions, cwd),

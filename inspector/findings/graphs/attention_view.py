@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -32,9 +33,24 @@ class AttentionState(StrEnum):
     """Handwritten, and torch left it unchanged."""
 
 
+class AttentionReason(Struct, frozen=True):
+    """Why torch runs no fused kernel for an attention, or the wrong one."""
+
+    JSON: ClassVar[str] = "code text lines|lines *found"
+    code: str
+    text: str
+    lines: tuple[str, ...] = ()
+    found: WhyNotFused | None = None
+
+
 class AttentionGroup(Struct, frozen=True):
     """The attentions of one graph with the same source lines and outcome."""
 
+    JSON: ClassVar[str] = (
+        "graph=attention.graph stage=attention.stage state by_hand times lines=attention.lines|lines "
+        "nodes=attention.nodes dtype=attention.dtype device=attention.device fused=attention.fused "
+        "pattern=attention.matched counted=attention.counted softmax_dimension=attention.axis why=reason fix"
+    )
     attention: Attention
     times: int
     state: AttentionState
@@ -43,6 +59,8 @@ class AttentionGroup(Struct, frozen=True):
     fix: str = ""
     title: str = ""
     """The obstacle, in a few words."""
+    by_hand: bool = False
+    reason: AttentionReason | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -114,7 +132,11 @@ def _answer(each: Attention, times: int) -> AttentionGroup:
     state = state_of(each)
     why, fix = _why(each, state)
     sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
-    return AttentionGroup(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    reason = AttentionReason(str(state), why) if why else None
+    if each.why is not None:
+        reason = AttentionReason(each.why.code, why, each.why.lines, each.why)
+    said, title, by_hand = sentence.replace("{ops}", _ops(each)), _title(each, state), each.call is None
+    return AttentionGroup(each, times, state, said, why, fix, title, by_hand, reason)
 
 
 _SENTENCES = {

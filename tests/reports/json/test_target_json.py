@@ -8,16 +8,16 @@ import pytest
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import parts as fusions
-from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.fusion_json import render_fusion_json
-from ctrace.reports.json.graphs_json import render_graphs_json
 from ctrace.reports.json.kernels_json import (
     render_ir_json,
     render_kernels_json,
     render_line_json,
 )
+from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from ctrace.reports.json.target_json import basis
 from tests.support import built
@@ -76,7 +76,7 @@ def test_every_report_names_the_target(session: Session) -> None:
     name = session.gpu.target if session.gpu else ""
     for text in (
         render_fusion_json(session, fusions(session)),
-        render_graphs_json(session, compiled(session)),
+        render(graphs_document(session)),
         render_ir_json(session, "ptx", None, None),
     ):
         target = json.loads(text)["target_gpu"]

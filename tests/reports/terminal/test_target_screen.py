@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import parts
-from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion_screen import fusion_screen
@@ -20,6 +20,7 @@ from ctrace.reports.terminal.side_by_side_screen import (
     fusions_side_by_side,
     kernels_side_by_side,
 )
+from ctrace.reports.terminal.widgets import led
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import HOSTILE_TEXT
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100, ON_T4, hostile
@@ -74,7 +75,7 @@ def test_markdown() -> None:
         kernels,
         lambda session, width: drawn(explain_screen(session, width, verbose=True), width),
         lambda session, width: drawn(fusion_screen(session, parts(session)), width),
-        lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
+        lambda session, width: drawn(led(session, graphs_screen(graphs_document(session), width)), width),
     ],
 )
 def test_every_screen_names_its_target(draw: Callable[[Session, int], str]) -> None:
