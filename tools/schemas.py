@@ -194,7 +194,7 @@ NAMED: dict[str, str] = {
     "Divergence": "divergence",
     "Listed": "data",
     "AttentionGroup": "passes_attention",
-    "AttentionReason | None": "why",
+    "AttentionReason | AttentionObstacle | None": "why",
     "FxGraph": "graph",
     "FxNode": "node",
     "GpuOfTarget | None": "target",

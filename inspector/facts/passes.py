@@ -138,7 +138,6 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
 class WhyNotFused(Struct, frozen=True, omit_defaults=True):
     """The first reason why no pattern of torch matched an attention, or no fused kernel computes it."""
 
-    JSON: ClassVar[str] = "nearest_pattern=pattern|null_if_empty also"
     code: str
     """A key of advice/attention.yaml."""
     stacks: tuple[str, ...]

@@ -34,13 +34,19 @@ class AttentionState(StrEnum):
 
 
 class AttentionReason(Struct, frozen=True):
-    """Why torch runs no fused kernel for an attention, or the wrong one."""
+    """A reason that follows from what torch did with an attention."""
 
-    JSON: ClassVar[str] = "code text lines|lines *found"
     code: str
     text: str
-    lines: tuple[str, ...] = ()
-    found: WhyNotFused | None = None
+    lines: tuple[()] = ()
+
+
+class AttentionObstacle(Struct, frozen=True):
+    """The first obstacle to a fused kernel, in words."""
+
+    JSON: ClassVar[str] = "code=of.code text nearest_pattern=of.pattern|null_if_empty also=of.also lines=of.lines|lines"
+    of: WhyNotFused
+    text: str
 
 
 class AttentionGroup(Struct, frozen=True):
@@ -60,7 +66,7 @@ class AttentionGroup(Struct, frozen=True):
     title: str = ""
     """The obstacle, in a few words."""
     by_hand: bool = False
-    reason: AttentionReason | None = None
+    reason: AttentionReason | AttentionObstacle | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -132,11 +138,25 @@ def _answer(each: Attention, times: int) -> AttentionGroup:
     state = state_of(each)
     why, fix = _why(each, state)
     sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
-    reason = AttentionReason(str(state), why) if why else None
+    return AttentionGroup(
+        each,
+        times,
+        state,
+        sentence.replace("{ops}", _ops(each)),
+        why=why,
+        fix=fix,
+        title=_title(each, state),
+        by_hand=each.call is None,
+        reason=_reason(each, state, why),
+    )
+
+
+def _reason(each: Attention, state: AttentionState, why: str) -> AttentionReason | AttentionObstacle | None:
     if each.why is not None:
-        reason = AttentionReason(each.why.code, why, each.why.lines, each.why)
-    said, title, by_hand = sentence.replace("{ops}", _ops(each)), _title(each, state), each.call is None
-    return AttentionGroup(each, times, state, said, why, fix, title, by_hand, reason)
+        return AttentionObstacle(each.why, why)
+    if why:
+        return AttentionReason(str(state), why)
+    return None
 
 
 _SENTENCES = {
