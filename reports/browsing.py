@@ -11,10 +11,9 @@ kernel has the nodes that it computes, and a line of its source has the user's l
 """
 
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, RenderableType
@@ -40,13 +39,14 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time_view import compile_document
 from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.findings.graphs.fx import FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernels_document import DetailedKernel, kernels_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.json.graphs_json import render_stage_json
 from ctrace.reports.json.printer import places
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
@@ -102,8 +102,7 @@ class BrowsedRun:
     """The source, graphs and kernels of a run."""
 
     def __init__(self, session: Session) -> None:
-        cwd = session.environment.cwd
-        self._session = session
+        self._cwd = cwd = session.environment.cwd
         self._compiled = {each.id: each for each in compiled(session)}
         self.files = {
             fmt.relative(file, cwd): [_code(line) for line in text.split("\n")]
@@ -125,11 +124,8 @@ class BrowsedRun:
             each = self._compiled.get(graph)
             stages = () if each is None else each.stages
             staged = next((one for one in stages if one.label == stage), None)
-            found: list[GraphNode] = []
-            if each is not None and staged is not None and staged.graph is not None:
-                read = json.loads(render_stage_json(self._session, each, staged))["graph"]
-                found = [_node(one) for one in _flat(read)]
-            self._nodes[graph, stage] = found
+            read = None if staged is None else staged.graph
+            self._nodes[graph, stage] = [] if read is None else [_node(one, self._cwd) for one in read.everything()]
         return self._nodes[graph, stage]
 
     def kernels_of(self, graph: str) -> list[KernelSource]:
@@ -165,23 +161,16 @@ def _code(line: str) -> str:
     return fmt.cut(fmt.plain(line[: 16 * _LINK_LONGEST].expandtabs(4)).replace("\n", "\\n"), _LINK_LONGEST)
 
 
-def _flat(graph: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    yield from graph["nodes"]
-    for each in graph["graphs"]:
-        yield from _flat(each)
-
-
-def _node(each: dict[str, Any]) -> GraphNode:
-    sizes = each["sizes"]
-    kind = f"  {each['dtype'] or ''}[{', '.join(sizes)}]" if sizes is not None else ""
-    place = f"{each['file']}:{each['line']}" if each["file"] and each["line"] else ""
-    if each["args"]:
-        args = f"({each['args']})"
-    elif each["kind"] == "placeholder":
+def _node(each: FxNode, cwd: str) -> GraphNode:
+    kind = f"  {each.type.dtype}[{', '.join(each.type.sizes)}]" if each.type else ""
+    place = f"{fmt.relative(each.at.file, cwd)}:{each.at.line}" if each.at and each.at.file and each.at.line else ""
+    if each.args:
+        args = f"({each.args})"
+    elif each.kind is FxNodeKind.PLACEHOLDER:
         args = "  input"
     else:
         args = ""
-    return GraphNode(each["name"], fmt.one_line(f"{each['name']} = {each['op']}{args}{kind}", _LINK_LONGEST), place)
+    return GraphNode(each.name, fmt.one_line(f"{each.name} = {each.op}{args}{kind}", _LINK_LONGEST), place)
 
 
 def _kernel(each: DetailedKernel, cwd: str) -> KernelSource:
@@ -719,7 +708,7 @@ VIEWS = (
     View("summary", "Summary", lambda session, width: explain_screen(explain_document(session), width, verbose=True)),
     View("breaks", "Breaks", _led(breaks_document, partial(breaks_screen, all_paths=True))),
     View("recompiles", "Recompiles", _led(recompiles_document, partial(recompiles_screen, all_of_it=True))),
-    View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),
+    View("graphs", "Graphs", _led(graphs_document, partial(graphs_screen, all_of_it=True))),
     View("guards", "Guards", _led(guards_document, partial(guards_screen, view="tree", all_of_it=True))),
     View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
     View("fusion", "Fusion", _led(fusion_document, partial(fusion_screen, all_of_it=True))),

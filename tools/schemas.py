@@ -37,7 +37,7 @@ class Form:
 _SEVERAL_GPUS = "ctrace.inspector.diagnosis.side_by_side_document:SideBySideDocument"
 _PACKAGES = "ctrace.reports.json"
 _GRAPHS, _KERNELS, _LESSONS = (
-    "ctrace.reports.json.graphs_json",
+    "ctrace.inspector.findings.graphs.graphs_document",
     "ctrace.inspector.findings.kernels.kernels_document",
     "ctrace.inspector.findings.breaks.lessons",
 )
@@ -60,11 +60,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
     "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
-        Form(f"{_GRAPHS}:render_graphs_json"),
-        Form(f"{_GRAPHS}:render_stage_json", "--stage"),
-        Form(f"{_GRAPHS}:render_line_json", "--line"),
-        Form(f"{_GRAPHS}:render_diff_json", "--diff"),
-        Form(f"{_GRAPHS}:render_passes_json", "--passes"),
+        Form(f"{_GRAPHS}:GraphsDocument"),
+        Form(f"{_GRAPHS}:GraphStageDocument", "--stage"),
+        Form(f"{_GRAPHS}:GraphLineDocument", "--line"),
+        Form(f"{_GRAPHS}:StageDiffDocument", "--diff"),
+        Form(f"{_GRAPHS}:PassesDocument", "--passes"),
     ),
     "fusion": (
         Form("ctrace.inspector.findings.fusion_view:FusionDocument"),
@@ -215,32 +215,35 @@ NAMED: dict[str, str] = {
     "Resources": "resources",
     "StageCode": "code",
     "StageDocument.code": "ir",
-    "TargetDevice": "target",
+    "TargetDevice | None": "target",
     "AllMetrics": "metrics",
     "ComparedKernel": "side_by_side_kernel",
     "ComparedPart": "side_by_side_part",
     "One": "one",
     "AttentionGroup": "passes_attention",
-    "AttentionGroup.reason": "why",
-    "CodeLine": "line",
     "Cut": "cut",
-    "ErrorOfRun": "failure",
+    "ErrorOfRun | None": "failure",
     "ExplainDocument": "report",
-    "ExplainDocument.attention": "attention",
-    "FusionSummary": "fusion",
+    "FusionSummary | None": "fusion",
     "ScenarioResult": "scenario",
     "Speed": "speed",
     "TorchRecord": "record",
+    "AttentionReason | AttentionObstacle | None": "why",
+    "FxGraph": "graph",
+    "FxNode": "node",
+    "LineChange": "change",
+    "LineLowered": "lowered",
+    "Pass": "pass",
+    "SavedByForward": "kept",
+    "_Line": "line",
+    "tuple[AttentionGroup, ...]": "attention",
+    "tuple[FxNode, ...]": "nodes",
+    "tuple[Pass, ...]": "passes",
 }
-"""The names of Structs, and of attributes of Structs, under `$defs`; others are written where they stand."""
-OR_NULL = frozenset(("ErrorOfRun", "FusionSummary", "TargetDevice"))
-"""Structs whose definition includes null, as published."""
+"""The names of Structs and types, and of attributes of Structs, under `$defs`; others are written where they stand."""
 UNDESCRIBED = frozenset(
     (
         "AllMetrics",
-        "AttentionGroup.by_hand",
-        "AttentionGroup.lines",
-        "CodeLine",
         "CompilationMetrics.part",
         "DetailedKernel.buffers",
         "DetailedKernel.fused_from",
@@ -250,13 +253,11 @@ UNDESCRIBED = frozenset(
         "DetailedKernel.outputs",
         "DetailedPart.known",
         "Dumped.left_out",
-        "ErrorOfRun",
         "ExplainDocument",
         "ExplainDocument.dangers",
         "ExplainDocument.fake",
         "ExplainDocument.layers",
         "FusedPart",
-        "FusionSummary",
         "KernelAtLine.calls_of_it",
         "KernelAtLine.lines",
         "KernelAtLine.nodes",
@@ -270,14 +271,12 @@ UNDESCRIBED = frozenset(
         "KernelsDocument.undecided",
         "LineDocument.kernels",
         "NotedUserKernel.notes",
-        "Obstacle.lines",
         "One.configurations",
         "Resources.ir",
         "ScenarioResult.no_reference",
         "Speed.speedup",
         "StageCode.source_lines",
         "Statement.lines",
-        "TargetDevice",
         "TorchRecord.length",
         "TorchRecord.text",
         "UserKernel.assumed",
@@ -309,7 +308,7 @@ def schema_of(command: str) -> dict[str, Any]:
     forms = COMMANDS[command]
     compares = any(form.writer == _SEVERAL_GPUS for form in forms)
     each_gpu = {"SideBySideDocument.targets": dict[str, refers(forms[0].writer)]} if compares else {}  # type: ignore[misc]
-    writers = Writers(named=named, or_null=OR_NULL, undescribed=UNDESCRIBED, published=PUBLISHED | each_gpu)
+    writers = Writers(named=named, undescribed=UNDESCRIBED, published=PUBLISHED | each_gpu)
     shapes: list[Shape] = []
     for form in forms:
         function = refers(form.writer)

@@ -15,6 +15,7 @@ import builtins
 import enum
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 import types
@@ -353,11 +354,9 @@ class Writers:
     definitions: dict[str, Shape] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
-    """The names of definitions by the class of the Struct, or by `Class.attribute`; others are written where they
-    stand.
+    """The names of definitions by type: of a Struct, `Struct | None` or `tuple[Struct, ...]`; or by `Class.attribute`.
+    Others are written where they stand.
     """
-    or_null: frozenset[str] = frozenset()
-    """The classes whose definition includes null, so that a reference to it does not add null."""
     undescribed: frozenset[str] = frozenset()
     """The classes whose definition has no description, and the `Class.name` of names that have none."""
     published: Mapping[str, Any] = field(default_factory=dict)
@@ -390,12 +389,23 @@ class Writers:
     def printed(self, hint: Any) -> Shape:
         """Return the shape of what the printer makes of a value of a type."""
         hint = _plain_hint(hint)
+        name = self.named.get(_hint_text(hint))
+        if name is None:
+            return self._unnamed(hint)
+        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {hint}"
+        if name not in self.definitions:
+            self.definitions[name] = NULL
+            self.definitions[name] = self._unnamed(hint)
+            about = hint.__doc__ if _is_record(hint) and hint.__name__ not in self.undescribed else ""
+            self.docs[name] = inspect.cleandoc(about or "").partition("\n\n")[0].replace("\n", " ")
+        return Reference(name)
+
+    def _unnamed(self, hint: Any) -> Shape:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
-            has_null = any(getattr(each, "__name__", "") in self.or_null for each in arguments)
-            return either(self.printed(each) for each in arguments if each is not types.NoneType or not has_null)
+            return either(map(self.printed, arguments))
         if _is_record(hint):
-            return self._record(hint)
+            return self.object_of(hint)
         if hint is Path:
             return _STRING
         if origin is tuple and Ellipsis not in arguments:
@@ -407,27 +417,16 @@ class Writers:
             return Array(self.printed(arguments[0]))
         return either(options(Value(hint)))
 
-    def _record(self, kind: type) -> Shape:
-        """Return the object of a Struct; if its class has a name in `named`, a reference to that definition."""
-        name = self.named.get(kind.__name__)
-        if name is None:
-            return self.object_of(kind)
-        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {kind}"
-        if name not in self.definitions:
-            self.definitions[name] = NULL
-            self.definitions[name] = either([self.object_of(kind), *([NULL] if kind.__name__ in self.or_null else [])])
-            doc = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-            self.docs[name] = "" if kind.__name__ in self.undescribed else doc
-        return Reference(name)
-
     def object_of(self, kind: type) -> Object:
         """Return the object of a Struct, whether or not it has a name in `named`."""
         found: dict[str, Property] = {}
         for each in json_fields(kind):
             if each.name == ALL:
-                (below,) = (self.resolved(one) for one in options(self._property(kind, each).shape))
+                shapes = options(self._property(kind, each).shape)
+                (below,) = (self.resolved(one) for one in shapes if one != NULL)
                 assert isinstance(below, Object)
-                found.update(below.properties)
+                spread = below.properties.items()
+                found |= {name: replace(one, required=one.required and NULL not in shapes) for name, one in spread}
             elif each.name == "schema":
                 found[each.name] = Property(Constant(SCHEMA))
             else:
@@ -449,9 +448,11 @@ class Writers:
         published = self.published.get(f"{kind.__name__}.{declared.name}")
         hints = [_attribute_hint(owner, last) for owner in owners] if published is None else [published]
         shape = either(([NULL] if absent else []) + [self._formatted(each, declared.form) for each in hints])
-        if name := self.named.get(f"{owners[0].__name__}.{last}"):
-            self.definitions[name], self.docs[name], shape = shape, "", Reference(name)
-        return Property(shape, not declared.condition, _documented(owners[0]).get(last, ""))
+        if called := self.named.get(f"{owners[0].__name__}.{last}"):
+            self.definitions[called], self.docs[called], shape = shape, "", Reference(called)
+        is_described = all(_keeps_items(each, declared.form) for each in hints)
+        doc = _documented(owners[0]).get(last, "") if is_described else ""
+        return Property(shape, not declared.condition, doc)
 
     def _formatted(self, hint: Any, form: str) -> Shape:
         """Return the shape of a value in a format: of its own type, unless the format always makes another."""
@@ -463,6 +464,17 @@ class Writers:
     def resolved(self, shape: Shape) -> Shape:
         """Return the shape behind a reference."""
         return self.resolved(self.definitions[shape.name]) if isinstance(shape, Reference) else shape
+
+
+def _hint_text(hint: Any) -> str:
+    """Write a type as code does: `tuple[FxNode, ...]`."""
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else re.sub(r"(\w+\.)+", "", str(hint))
+
+
+def _keeps_items(hint: Any, form: str) -> bool:
+    """Whether a description of an attribute holds for what a format makes: not for a list of something else."""
+    made = _hints(FORMATS[form])["return"] if form else hint
+    return typing.get_origin(made) is not list or typing.get_args(made)[0] in typing.get_args(hint)
 
 
 def _subject(function: Callable[..., Any]) -> str:

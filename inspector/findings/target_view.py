@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ctrace.inspector.facts.built import Built, Gpu
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.session import Graph, RunDocument, Session
 from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import named
@@ -57,10 +57,16 @@ class TargetDevice(Struct, frozen=True):
     gpu: Gpu
 
 
+class TargetDocument(RunDocument, frozen=True, kw_only=True):
+    """The answer of a view that names the target GPU."""
+
+    target_gpu: TargetDevice | None  # None if the code is for the program's own device
+
+
 def target_device(session: Session) -> TargetDevice | None:
     """Return the target GPU as views print it; None if the code is for the program's own device."""
     gpu = target_of(session)
-    return gpu and TargetDevice(gpu)
+    return TargetDevice(gpu) if gpu else None
 
 
 def called(gpu: Gpu) -> str:

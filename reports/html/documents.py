@@ -29,14 +29,17 @@ from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time_view import OTHER, compile_document, phase_of
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
-from ctrace.inspector.findings.graphs.stage_diff import stage_diff
+from ctrace.inspector.findings.graphs.graphs_document import (
+    graph_stage_document,
+    graphs_document,
+    stage_diff_document,
+)
 from ctrace.inspector.findings.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document, plain, without_commands
-from ctrace.reports.json import graphs_json
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -105,7 +108,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocumen
         ("recompiles", lambda: render(recompiles_document(session))),
         ("sources", lambda: _sources(session)),
         ("shapes", lambda: render(shapes_document(session))),
-        ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
+        ("graphs", lambda: render(graphs_document(session))),
         ("kernels", lambda: render(kernels_document(session, has_code=True))),
         ("fusion", lambda: render(fusion_document(session))),
         ("compile", lambda: render(compile_document(session))),
@@ -155,11 +158,11 @@ def _stages(session: Session, each: CompiledGraph) -> Iterator[PackedDocument | 
             why = f"it has more than {_MOST_NODES:,} nodes, and would freeze the page"
             yield LeftOutDocument(name, why, f"see it with ctrace graphs --stage {staged.label}")
             continue
-        yield _written(name, partial(graphs_json.render_stage_json, session, each, staged))
+        yield _written(name, partial(_stage, session, each.id, staged.label))
         before = _stage_before(each, staged)
         if before is not None and not _is_large(before):
-            name = f"diff {each.id} {before.label}..{staged.label}"
-            yield _written(name, partial(_diff, session, each, before, staged))
+            stages = f"{before.label}..{staged.label}"
+            yield _written(f"diff {each.id} {stages}", partial(_diff, session, stages, each.id))
 
 
 def _is_large(staged: Staged) -> bool:
@@ -175,8 +178,12 @@ def _stage_before(each: CompiledGraph, staged: Staged) -> Staged | None:
     return None
 
 
-def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> str:
-    return graphs_json.render_diff_json(session, each, stage_diff(each, before, after))
+def _stage(session: Session, graph: str, stage: str) -> str:
+    return render(graph_stage_document(session, graph, stage))
+
+
+def _diff(session: Session, stages: str, graph: str) -> str:
+    return render(stage_diff_document(session, stages, graph))
 
 
 def _guards(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:

@@ -7,7 +7,7 @@ name of the object, the attribute behind it, and a format:
     line=place.line    an attribute of an attribute; null if one of them is None
     file|relative      in one of `FORMATS`
     source?has_code    left out unless that attribute of the Struct is true; with `!` before it, if it is
-    *cost              all names of the Struct in that attribute
+    *cost              all names of the Struct in that attribute; none if it is None
     schema             `SCHEMA`
 
 `make schemas` reads the same words, and takes types and descriptions from the fields behind them.
@@ -15,7 +15,7 @@ name of the object, the attribute behind it, and a format:
 Names are fixed: new ones may come, old ones never change.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,11 @@ SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
 ALL = "*"
 """The name that stands for all names of a Struct in an attribute."""
+
+
+class _Line(Struct, frozen=True):
+    file: str
+    line: int
 
 
 class JsonField(Struct, frozen=True):
@@ -61,6 +66,20 @@ def _field(word: str) -> JsonField:
     declared, _, form = word.replace(ALL, f"{ALL}=").partition("|")
     name, _, path = declared.partition("=")
     return JsonField(name, tuple((path or name).split(".")), form, condition)
+
+
+def _counts(pairs: Iterable[tuple[str, int]], _cwd: str) -> dict[str, int]:
+    return dict(pairs)
+
+
+def _lines(lines: tuple[str, ...], cwd: str) -> list[_Line]:
+    """Split `file:line`."""
+    parted = (line.rpartition(":") for line in lines)
+    return [_Line(fmt.relative(file, cwd), int(number)) for file, _, number in parted]
+
+
+def _names(named: Iterable[Any], _cwd: str) -> list[str]:
+    return [each.name for each in named]
 
 
 def _moment(seconds: float | None, _cwd: str) -> str | None:
@@ -130,8 +149,11 @@ def _user_name(name: str, _cwd: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Any, str], object]] = {
+    "counts": _counts,
     "dotted": _dotted,
+    "lines": _lines,
     "moment": _moment,
+    "names": _names,
     "null_if_empty": _null_if_empty,
     "number": _number,
     "path": _path,
@@ -166,7 +188,7 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in json_fields(type(record)):
         if each.name == ALL:
-            found.update(_printed(record, each, cwd))
+            found.update(_printed(record, each, cwd) or {})
         elif each.name == "schema":
             found["schema"] = SCHEMA
         elif each.is_printed(record):

@@ -33,48 +33,29 @@ class AttentionState(StrEnum):
     """Handwritten, and torch left it unchanged."""
 
 
-class CodeLine(Struct, frozen=True):
-    """A line of the user's code."""
+class AttentionReason(Struct, frozen=True):
+    """A reason that follows from what torch did with an attention."""
 
-    JSON: ClassVar[str] = "file|relative line"
-    file: str
-    line: int
-
-
-def code_lines(places: Iterable[str]) -> tuple[CodeLine, ...]:
-    """Split each `file:line`."""
-    parted = (place.rpartition(":") for place in places)
-    return tuple(CodeLine(file, int(line)) for file, _, line in parted)
-
-
-class OwnReason(Struct, frozen=True):
-    """Why an attention is not fused, where no obstacle is recorded."""
-
-    code: AttentionState
+    code: str
     text: str
     lines: tuple[()] = ()
 
 
-class Obstacle(Struct, frozen=True):
-    """The first obstacle to fusing an attention."""
+class AttentionObstacle(Struct, frozen=True):
+    """The first obstacle to a fused kernel, in words."""
 
-    JSON: ClassVar[str] = "code=of.code text nearest_pattern=of.pattern|null_if_empty also=of.also lines"
+    JSON: ClassVar[str] = "code=of.code text nearest_pattern=of.pattern|null_if_empty also=of.also lines=of.lines|lines"
     of: WhyNotFused
     text: str
-
-    @property
-    def lines(self) -> tuple[CodeLine, ...]:
-        """The lines that it is about."""
-        return code_lines(self.of.lines)
 
 
 class AttentionGroup(Struct, frozen=True):
     """The attentions of one graph with the same source lines and outcome."""
 
     JSON: ClassVar[str] = (
-        "graph=attention.graph stage=attention.stage state by_hand times lines nodes=attention.nodes "
-        "dtype=attention.dtype device=attention.device fused=attention.fused pattern=attention.matched "
-        "counted=attention.counted softmax_dimension=attention.axis why=reason fix"
+        "graph=attention.graph stage=attention.stage state by_hand times lines=attention.lines|lines "
+        "nodes=attention.nodes dtype=attention.dtype device=attention.device fused=attention.fused "
+        "pattern=attention.matched counted=attention.counted softmax_dimension=attention.axis why=reason fix"
     )
     attention: Attention
     times: int
@@ -84,23 +65,8 @@ class AttentionGroup(Struct, frozen=True):
     fix: str = ""
     title: str = ""
     """The obstacle, in a few words."""
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether the user's code spells it out, instead of a call."""
-        return self.attention.call is None
-
-    @property
-    def lines(self) -> tuple[CodeLine, ...]:
-        """The lines of the user's code."""
-        return code_lines(self.attention.lines)
-
-    @property
-    def reason(self) -> OwnReason | Obstacle | None:
-        """Why it is not fused."""
-        if self.attention.why is not None:
-            return Obstacle(self.attention.why, self.why)
-        return OwnReason(self.state, self.why) if self.why else None
+    by_hand: bool = False
+    reason: AttentionReason | AttentionObstacle | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -172,7 +138,25 @@ def _answer(each: Attention, times: int) -> AttentionGroup:
     state = state_of(each)
     why, fix = _why(each, state)
     sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
-    return AttentionGroup(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    return AttentionGroup(
+        each,
+        times,
+        state,
+        sentence.replace("{ops}", _ops(each)),
+        why=why,
+        fix=fix,
+        title=_title(each, state),
+        by_hand=each.call is None,
+        reason=_reason(each, state, why),
+    )
+
+
+def _reason(each: Attention, state: AttentionState, why: str) -> AttentionReason | AttentionObstacle | None:
+    if each.why is not None:
+        return AttentionObstacle(each.why, why)
+    if why:
+        return AttentionReason(str(state), why)
+    return None
 
 
 _SENTENCES = {

@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from typing import ClassVar
 
 from msgspec import Struct
+
+from ctrace.inspector.facts.graph_facts import Module
 
 
 class FxNodeKind(StrEnum):
@@ -53,9 +56,47 @@ class At(Struct, frozen=True):
     code: str
 
 
+class NodeValue(Struct, frozen=True):
+    """What a node computes, as it is printed."""
+
+    JSON: ClassVar[str] = (
+        "dtype=type.dtype sizes=type.sizes strides=type.strides device|null_if_empty class=wrapper|null_if_empty "
+        "symbol|null_if_empty"
+    )
+    type: TensorType | None
+    symbol: str
+    """The expression of a symbolic number."""
+    device: str = ""
+    wrapper: str = ""
+    """The class of a tensor subclass, such as `DTensor`; empty for a plain tensor."""
+
+
+@lru_cache(maxsize=4096)
+def _name(target: str) -> str:
+    parts = target.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) > 3:
+        if parts[2] == "higher_order":
+            return parts[3]
+        return f"{parts[2]}.{parts[3]}"
+    return parts[-1]
+
+
+def op_name(node: "FxNode") -> str:
+    """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
+    if node.kind is FxNodeKind.CALL_MODULE:
+        return node.target
+    return _name(node.target)
+
+
 class FxNode(Struct, frozen=True):
     """One node."""
 
+    JSON: ClassVar[str] = (
+        "name kind target op args uses *value file=at.file|relative line=at.line source=at.code "
+        "is=described|null_if_empty recompute=tag|null_if_empty module=module.path module_class=module.kind"
+    )
+    # Not a method: what its docstring would say is in no schema.
+    op = property(op_name)
     name: str
     kind: FxNodeKind
     target: str
@@ -72,11 +113,21 @@ class FxNode(Struct, frozen=True):
     """The policy of the user's activation checkpoint, such as `MUST_SAVE` or `PREFER_RECOMPUTE`."""
     described: str = ""
     """For an input of AOTAutograd's graphs, torch's description of its origin, such as `PlainAOTInput(idx=0)`."""
+    module: Module | None = None
+    """The user's module that computes it, if a view looks it up (`graph_view.py:with_modules`)."""
+
+    @property
+    def value(self) -> NodeValue:
+        """What it computes."""
+        if self.type is None:
+            return NodeValue(None, self.symbol)
+        return NodeValue(self.type, self.symbol, self.type.device, self.type.wrapper)
 
 
 class Output(Struct, frozen=True):
     """One output of a graph."""
 
+    JSON: ClassVar[str] = "value=text is=described|null_if_empty"
     text: str
     """The value as printed: a node's name, `None` or a number."""
     described: str = ""
@@ -86,6 +137,7 @@ class Output(Struct, frozen=True):
 class FxGraph(Struct, frozen=True):
     """A graph and the subgraphs that its higher-order ops call."""
 
+    JSON: ClassVar[str] = "name nodes outputs graphs unread"
     name: str
     nodes: tuple[FxNode, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -124,23 +176,6 @@ _VIEWS = frozenset(
 """Aten and prims ops whose result shares the memory of their first argument (aten/native/native_functions.yaml)."""
 _RANDOM = ("rand", "bernoulli", "dropout", "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy")
 _ATEN = ("aten.", "prims.")
-
-
-def op_name(node: FxNode) -> str:
-    """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
-    if node.kind is FxNodeKind.CALL_MODULE:
-        return node.target
-    return _name(node.target)
-
-
-@lru_cache(maxsize=4096)
-def _name(target: str) -> str:
-    parts = target.split(".")
-    if parts[:2] == ["torch", "ops"] and len(parts) > 3:
-        if parts[2] == "higher_order":
-            return parts[3]
-        return f"{parts[2]}.{parts[3]}"
-    return parts[-1]
 
 
 def overload(node: FxNode) -> str:

@@ -82,6 +82,34 @@ def test_what_is_reached_through_none_is_null() -> None:
     assert plain(Line(), "/home/me") == {"line": None, "file": None}
 
 
+class Step(Struct, frozen=True):
+    JSON: ClassVar[str] = "*place where=lines|lines ops|counts places=found|names"
+    place: Place | None = None
+    lines: tuple[str, ...] = ()
+    """As `file:line`."""
+    ops: tuple[tuple[str, int], ...] = ()
+    """The most frequent first."""
+    found: tuple[Found, ...] = ()
+    """What was found."""
+
+
+def test_a_struct_that_is_not_there_has_no_names() -> None:
+    assert plain(Step(Place("/home/me/net.py", 3)), "/home/me") == {
+        "file": "net.py",
+        "line": 3,
+        "where": [],
+        "ops": {},
+        "places": [],
+    }
+    assert list(plain(Step(), "")) == ["where", "ops", "places"]
+
+
+def test_formats_of_several_values() -> None:
+    step = Step(lines=("/home/me/net.py:3",), ops=(("mm", 2), ("add", 1)), found=(HERE,))
+    where = [{"file": "net.py", "line": 3}]
+    assert plain(step, "/home/me") == {"where": where, "ops": {"mm": 2, "add": 1}, "places": ["x"]}
+
+
 class Wrong(Struct, frozen=True):
     JSON: ClassVar[str] = "line=place.lnie"
     place: Place
@@ -109,6 +137,30 @@ def test_the_schema_follows_the_fields() -> None:
     assert found["properties"]["places"]["items"]["properties"]["file"] == {"type": ["string", "null"]}
     assert _schema(Line)["properties"]["line"]["type"] == ["null", "integer"]
     assert _schema(Whole, Found="found")["properties"]["found"]["anyOf"][1] == {"$ref": "#/$defs/found"}
+
+
+def test_the_schema_of_what_may_not_be_there_and_of_formats() -> None:
+    found = _schema(Step)
+    assert list(found["properties"]) == ["file", "line", "where", "ops", "places"]
+    assert found["required"] == ["where", "ops", "places"]
+    assert found["properties"]["ops"]["description"] == "The most frequent first."
+    where, places = found["properties"]["where"], found["properties"]["places"]
+    assert list(where["items"]["properties"]) == ["file", "line"]
+    assert places == {"type": "array", "items": {"type": "string"}}
+
+
+class Steps(Struct, frozen=True):
+    steps: tuple[Step, ...]
+    last: Step | None
+
+
+def test_types_have_definitions_too() -> None:
+    named = {"Step": "step", "tuple[Step, ...]": "steps", "Step | None": "last"}
+    writers = shapes.Writers(named=named)
+    found = schemas._schema(writers.printed(Steps))["properties"]
+    assert found == {"steps": {"$ref": "#/$defs/steps"}, "last": {"$ref": "#/$defs/last"}}
+    assert schemas._schema(writers.definitions["steps"])["items"] == {"$ref": "#/$defs/step"}
+    assert set(writers.docs.values()) == {""}
 
 
 def test_every_named_definition_is_used() -> None:

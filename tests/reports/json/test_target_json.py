@@ -10,9 +10,8 @@ from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_docume
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
-from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
-from ctrace.reports.json.graphs_json import render_graphs_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.target_json import basis
 from tests.support import built
@@ -72,7 +71,7 @@ def test_every_report_names_the_target(session: Session) -> None:
     name = session.gpu.target if session.gpu else ""
     for text in (
         render(fusion_document(session)),
-        render_graphs_json(session, compiled(session)),
+        render(graphs_document(session)),
         render(stage_document(session, "ptx")),
     ):
         target = json.loads(text)["target_gpu"]

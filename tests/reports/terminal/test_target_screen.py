@@ -13,7 +13,7 @@ from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
-from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
@@ -85,7 +85,7 @@ def test_markdown() -> None:
         kernels,
         lambda session, width: drawn(screen_of(session, width, verbose=True), width),
         lambda session, width: drawn(led(session, fusion_screen(fusion_document(session), width)), width),
-        lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
+        lambda session, width: drawn(led(session, graphs_screen(graphs_document(session), width)), width),
     ],
 )
 def test_every_screen_names_its_target(draw: Callable[[Session, int], str]) -> None:
