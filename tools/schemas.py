@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "guards": (Form("ctrace.inspector.findings.guard_view:GuardsDocument"),),
     "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
-    "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
+    "bytecode": (Form("ctrace.inspector.features.bytecode.bytecode_view:BytecodeDocument"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
         Form(f"{_GRAPHS}:render_stage_json", "--stage"),
@@ -198,6 +198,9 @@ NAMED: dict[str, str] = {
     "Ranked": "candidate",
     "RankedRound": "round",
     "TargetDevice": "target",
+    "BytecodePiece": "piece",
+    "DiffRow": "row",
+    "FunctionCode": "function",
 }
 """The names of Structs under `$defs`; others are written where they stand."""
 OR_NULL = frozenset(("TargetDevice",))

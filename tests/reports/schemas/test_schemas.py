@@ -21,7 +21,7 @@ from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.bytecode.bytecode_view import function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import bytecode_document
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.guard_view import guards_document
@@ -31,7 +31,6 @@ from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.self_check import ProbeResult
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
-from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.side_by_side_json import render_side_by_side_json
@@ -78,11 +77,6 @@ SESSIONS = dict(_sessions())
 LOGS = [path.stem for path in sorted(DATA.glob("*.log"))]
 
 
-def _every_bytecode(session: Session) -> str:
-    compiled = [each for code in function_codes(session) for each in code.compiled]
-    return json_bytecode.render_bytecode_json(session, compiled, source=True)
-
-
 def _graphs(**options: Any) -> Callable[[Session], str]:
     return lambda session: graphviews.data(session, graphviews.GraphView(**options))
 
@@ -103,7 +97,8 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("recompiles", lambda session: render(recompiles_document(session))),
     ("guards", lambda session: render(guards_document(session))),
     ("shapes", lambda session: render(shapes_document(session))),
-    ("bytecode", _every_bytecode),
+    ("bytecode", lambda session: render(bytecode_document(session))),
+    ("bytecode", lambda session: render(bytecode_document(session, source=True))),
     ("graphs", _graphs()),
     ("graphs", _graphs(passes=True)),
     ("graphs", _graphs(stage="dynamo")),
