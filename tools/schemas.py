@@ -101,7 +101,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "ranks": (Form("ctrace.inspector.features.compare.ranks_of_job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
-    "repro": (Form("ctrace.reports.json.repro_json:render_repro_json"),),
+    "repro": (Form("ctrace.inspector.features.fix.reduction.saved_reproducers:Reproducer"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
@@ -201,6 +201,7 @@ NAMED: dict[str, str] = {
     "BytecodePiece": "piece",
     "DiffRow": "row",
     "FunctionCode": "function",
+    "Reproducer": "repro",
 }
 """The names of Structs under `$defs`; others are written where they stand."""
 OR_NULL = frozenset(("TargetDevice",))
@@ -217,7 +218,9 @@ def schema_of(command: str) -> dict[str, Any]:
     for form in forms:
         function = refers(form.writer)
         if isinstance(function, type):
-            shapes.append(Array(writers.printed(function)) if form.each else writers.object_of(function))
+            # A command with one form has the description of its Document, if that has a name.
+            shape = writers.printed(function) if form.each or len(forms) == 1 else writers.object_of(function)
+            shapes.append(Array(shape) if form.each else shape)
         elif form.single is not None:
             shapes.append(writers.returned(function, each=shapes[form.single]))
         else:

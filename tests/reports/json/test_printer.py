@@ -112,7 +112,7 @@ def test_the_schema_follows_the_fields() -> None:
 
 
 def test_every_named_definition_is_used() -> None:
-    used: set[str] = set()
+    used = set(schemas.COMMANDS)  # a Document that has the name of its command is the whole schema
     for command in schemas.COMMANDS:
         used |= set(schemas.schema_of(command).get("$defs", {}))
     assert set(schemas.NAMED.values()) <= used
