@@ -102,12 +102,12 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
     "repro": (Form("ctrace.inspector.features.fix.reduction.saved_reproducers:Reproducer"),),
-    "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
+    "runs": (Form("ctrace.inspector.runs.store:SavedRun", each=True),),
     "targets": (
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", each=True),
     ),
-    "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
+    "doctor": (Form("ctrace.inspector.self_check:ProbeResult", each=True),),
 }
 
 
@@ -202,6 +202,8 @@ NAMED: dict[str, str] = {
     "DiffRow": "row",
     "FunctionCode": "function",
     "Reproducer": "repro",
+    "ProbeResult": "data",
+    "SavedRun": "data",
 }
 """The names of Structs under `$defs`; others are written where they stand."""
 OR_NULL = frozenset(("TargetDevice",))

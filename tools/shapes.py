@@ -416,16 +416,18 @@ class Writers:
     def object_of(self, kind: type) -> Object:
         """Return the object of a Struct, whether or not it has a name in `named`."""
         found: dict[str, Property] = {}
+        rest: Shape | None = None
         for each in json_fields(kind):
             if each.name == ALL:
                 (below,) = (self.resolved(one) for one in options(self._property(kind, each).shape))
                 assert isinstance(below, Object)
-                found.update(below.properties)
+                found = {**found, **below.properties, **found}
+                rest = below.rest
             elif each.name == "schema":
                 found[each.name] = Property(Constant(SCHEMA))
             else:
                 found[each.name] = self._property(kind, each)
-        return Object(found)
+        return Object(found, rest)
 
     def _property(self, kind: type, declared: JsonField) -> Property:
         *way, last = declared.path

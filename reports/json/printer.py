@@ -6,7 +6,7 @@ name of the object, the attribute behind it, and a format:
     calls              the attribute of that name
     line=place.line    an attribute of an attribute; null if one of them is None
     file|relative      in one of `FORMATS`
-    *cost              all names of the Struct in that attribute
+    *cost              all names of the Struct or mapping in that attribute that are not declared before
     schema             `SCHEMA`
 
 `make schemas` reads the same words, and takes types and descriptions from the fields behind them.
@@ -28,7 +28,7 @@ from ctrace.reports.escape import Document, json_document
 SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
 ALL = "*"
-"""The name that stands for all names of a Struct in an attribute."""
+"""The name that stands for all names of a Struct or mapping in an attribute."""
 
 
 class JsonField(Struct, frozen=True):
@@ -153,7 +153,7 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in json_fields(type(record)):
         if each.name == ALL:
-            found.update(_printed(record, each, cwd))
+            found = {**found, **_printed(record, each, cwd), **found}
         elif each.name == "schema":
             found["schema"] = SCHEMA
         else:

@@ -1,6 +1,7 @@
 """What a Struct becomes in JSON."""
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -80,6 +81,17 @@ class Line(Struct, frozen=True):
 
 def test_what_is_reached_through_none_is_null() -> None:
     assert plain(Line(), "/home/me") == {"line": None, "file": None}
+
+
+class Open(Struct, frozen=True):
+    JSON: ClassVar[str] = "name *more"
+    name: str
+    more: Mapping[str, Any] = {}
+
+
+def test_names_of_a_mapping_are_added_to_those_that_are_declared_before() -> None:
+    assert plain(Open("x", {"name": "y", "size": 2}), "") == {"name": "x", "size": 2}
+    assert _schema(Open)["additionalProperties"] == {}
 
 
 class Wrong(Struct, frozen=True):
