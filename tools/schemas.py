@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "guards": (Form("ctrace.inspector.findings.guard_view:GuardsDocument"),),
     "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
-    "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
+    "bytecode": (Form("ctrace.inspector.features.bytecode.bytecode_view:BytecodeDocument"),),
     "graphs": (
         Form(f"{_GRAPHS}:GraphsDocument"),
         Form(f"{_GRAPHS}:GraphStageDocument", "--stage"),
@@ -104,13 +104,13 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "ranks": (Form("ctrace.inspector.features.compare.ranks_of_job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
-    "repro": (Form("ctrace.reports.json.repro_json:render_repro_json"),),
-    "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
+    "repro": (Form("ctrace.inspector.features.fix.reduction.saved_reproducers:Reproducer"),),
+    "runs": (Form("ctrace.inspector.runs.store:SavedRun", each=True),),
     "targets": (
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", each=True),
     ),
-    "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
+    "doctor": (Form("ctrace.inspector.self_check:ProbeResult", each=True),),
 }
 
 
@@ -239,6 +239,12 @@ NAMED: dict[str, str] = {
     "tuple[AttentionGroup, ...]": "attention",
     "tuple[FxNode, ...]": "nodes",
     "tuple[Pass, ...]": "passes",
+    "BytecodePiece": "piece",
+    "DiffRow": "row",
+    "FunctionCode": "function",
+    "Reproducer": "repro",
+    "ProbeResult": "data",
+    "SavedRun": "data",
 }
 """The names of Structs and types, and of attributes of Structs, under `$defs`; others are written where they stand."""
 UNDESCRIBED = frozenset(
@@ -313,7 +319,9 @@ def schema_of(command: str) -> dict[str, Any]:
     for form in forms:
         function = refers(form.writer)
         if isinstance(function, type):
-            shape = writers.printed(function) if form.each or compares else writers.object_of(function)
+            # A command with one form has the description of its Document, if that has a name.
+            is_whole = not compares and not form.each and len(forms) > 1
+            shape = writers.object_of(function) if is_whole else writers.printed(function)
             shapes.append(Array(shape) if form.each else shape)
         else:
             shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))

@@ -420,20 +420,23 @@ class Writers:
     def object_of(self, kind: type) -> Object:
         """Return the object of a Struct, whether or not it has a name in `named`."""
         found: dict[str, Property] = {}
+        rest: Shape | None = None
         for each in json_fields(kind):
             if each.name == ALL:
                 shapes = options(self._property(kind, each).shape)
                 (below,) = (self.resolved(one) for one in shapes if one != NULL)
                 assert isinstance(below, Object)
+                is_there = NULL not in shapes
                 spread = below.properties.items()
-                found |= {name: replace(one, required=one.required and NULL not in shapes) for name, one in spread}
+                added = {name: replace(one, required=one.required and is_there) for name, one in spread}
+                found, rest = {**found, **added, **found}, below.rest
             elif each.name == "schema":
                 found[each.name] = Property(Constant(SCHEMA))
             else:
                 found[each.name] = self._property(kind, each)
             if f"{kind.__name__}.{each.name}" in self.undescribed:
                 found[each.name] = replace(found[each.name], doc="")
-        return Object(found)
+        return Object(found, rest)
 
     def _property(self, kind: type, declared: JsonField) -> Property:
         *way, last = declared.path

@@ -4,7 +4,7 @@ List for each round of fusion the fused pairs, and what decided their order; nam
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
@@ -153,17 +153,11 @@ class RankedRound(Struct, frozen=True):
     fused_without_candidate: tuple[tuple[str, str], ...] | tuple[()]
 
 
-def rounds(fusion: Fusion) -> tuple[RankedRound, ...]:
-    """Return the rounds of a graph part with their names and their pairs by rank."""
-    return tuple(
-        RankedRound(
-            each,
-            "reorder pass" if each.reorder else f"round {number}",
-            ranked(each),
-            unranked(each) if each.candidates else (),
-        )
-        for number, each in enumerate(fusion.rounds, 1)
-    )
+def rounds(fusion: Fusion) -> Iterator[RankedRound]:
+    """Yield the rounds of a graph part with their names and their pairs by rank."""
+    for number, each in enumerate(fusion.rounds, 1):
+        name = "reorder pass" if each.reorder else f"round {number}"
+        yield RankedRound(each, name, ranked(each), unranked(each) if each.candidates else ())
 
 
 def ending(fusion: Fusion) -> str:
@@ -289,7 +283,7 @@ def fusion_document(session: Session, graph: str | None = None, stage: str | Non
             function=functions.get(each.graph, ""),
             ops=ops_lowered(session, each),
             bytes=totals(each),
-            rounds=rounds(each),
+            rounds=tuple(rounds(each)),
             end=ending(each),
             recorded=_recorded(each),
         )

@@ -66,7 +66,7 @@ class TargetDocument(RunDocument, frozen=True, kw_only=True):
 def target_device(session: Session) -> TargetDevice | None:
     """Return the target GPU as views print it; None if the code is for the program's own device."""
     gpu = target_of(session)
-    return TargetDevice(gpu) if gpu else None
+    return None if gpu is None else TargetDevice(gpu)
 
 
 def called(gpu: Gpu) -> str:

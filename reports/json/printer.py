@@ -7,7 +7,8 @@ name of the object, the attribute behind it, and a format:
     line=place.line    an attribute of an attribute; null if one of them is None
     file|relative      in one of `FORMATS`
     source?has_code    left out unless that attribute of the Struct is true; with `!` before it, if it is
-    *cost              all names of the Struct in that attribute; none if it is None
+    *cost              all names of the Struct or mapping in that attribute that are not declared before; none if it is
+                       None
     schema             `SCHEMA`
 
 `make schemas` reads the same words, and takes types and descriptions from the fields behind them.
@@ -30,7 +31,7 @@ from ctrace.reports.escape import Document, json_document
 SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
 ALL = "*"
-"""The name that stands for all names of a Struct in an attribute."""
+"""The name that stands for all names of a Struct or mapping in an attribute."""
 
 
 class _Line(Struct, frozen=True):
@@ -188,7 +189,7 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in json_fields(type(record)):
         if each.name == ALL:
-            found.update(_printed(record, each, cwd) or {})
+            found = {**found, **(_printed(record, each, cwd) or {}), **found}
         elif each.name == "schema":
             found["schema"] = SCHEMA
         elif each.is_printed(record):

@@ -1,6 +1,7 @@
 """What a Struct becomes in JSON."""
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -110,6 +111,17 @@ def test_formats_of_several_values() -> None:
     assert plain(step, "/home/me") == {"where": where, "ops": {"mm": 2, "add": 1}, "places": ["x"]}
 
 
+class Open(Struct, frozen=True):
+    JSON: ClassVar[str] = "name *more"
+    name: str
+    more: Mapping[str, Any] = {}
+
+
+def test_names_of_a_mapping_are_added_to_those_that_are_declared_before() -> None:
+    assert plain(Open("x", {"name": "y", "size": 2}), "") == {"name": "x", "size": 2}
+    assert _schema(Open)["additionalProperties"] == {}
+
+
 class Wrong(Struct, frozen=True):
     JSON: ClassVar[str] = "line=place.lnie"
     place: Place
@@ -164,7 +176,7 @@ def test_types_have_definitions_too() -> None:
 
 
 def test_every_named_definition_is_used() -> None:
-    used: set[str] = set()
+    used = set(schemas.COMMANDS)  # a Document that has the name of its command is the whole schema
     for command in schemas.COMMANDS:
         used |= set(schemas.schema_of(command).get("$defs", {}))
     assert set(schemas.NAMED.values()) <= used

@@ -11,9 +11,9 @@ import pytest
 import schemas
 import shapes
 import typer.main
+from msgspec.structs import replace
 
 from ctrace.cli import kernel_views as kernelviews
-from ctrace.cli.commands import doctor, runs
 from ctrace.cli.commands import graphs as graphviews
 from ctrace.cli.main import command_line
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
@@ -23,7 +23,7 @@ from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_docume
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.bytecode.bytecode_view import function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import bytecode_document
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.guard_view import guards_document
@@ -31,9 +31,7 @@ from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.self_check import ProbeResult
-from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
-from ctrace.reports.json import bytecode_json as json_bytecode
 from ctrace.reports.json.printer import render
 from tests.integration import attention
 from tests.support import (
@@ -79,11 +77,6 @@ SESSIONS = dict(_sessions())
 LOGS = [path.stem for path in sorted(DATA.glob("*.log"))]
 
 
-def _every_bytecode(session: Session) -> str:
-    compiled = [each for code in function_codes(session) for each in code.compiled]
-    return json_bytecode.render_bytecode_json(session, compiled, source=True)
-
-
 def _graphs(**options: Any) -> Callable[[Session], str]:
     return lambda session: graphviews.data(session, graphviews.GraphView(**options))
 
@@ -104,7 +97,8 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
     ("recompiles", lambda session: render(recompiles_document(session))),
     ("guards", lambda session: render(guards_document(session))),
     ("shapes", lambda session: render(shapes_document(session))),
-    ("bytecode", _every_bytecode),
+    ("bytecode", lambda session: render(bytecode_document(session))),
+    ("bytecode", lambda session: render(bytecode_document(session, source=True))),
     ("graphs", _graphs()),
     ("graphs", _graphs(passes=True)),
     ("graphs", _graphs(stage="dynamo")),
@@ -250,8 +244,8 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
 def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
     """`ctrace runs` and `ctrace doctor` do not report on a session."""
     run = SavedRun(Path("run"), "run", Target(path="model.py"), created=1.0)
-    _fits(validators, "runs", json_document([runs._data(run)]))
-    _fits(validators, "doctor", json_document([doctor._data(ProbeResult("torch", True, "2.13"))]))
+    _fits(validators, "runs", render((run, replace(run, summary={"name": "other", "graphs": 2}))))
+    _fits(validators, "doctor", render((ProbeResult("torch", True, "2.13"),)))
 
 
 def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:
