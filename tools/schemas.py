@@ -37,7 +37,7 @@ class Form:
 
 
 _SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
-_PACKAGES = "ctrace.reports.json"
+_PACKAGES = "ctrace.inspector.features.workshop.package_model"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.reports.json.graphs_json",
     "ctrace.inspector.findings.kernels.kernels_document",
@@ -76,10 +76,10 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:StageDocument", "--ir"),
         Form("ctrace.reports.dump.dumped:Dumped", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
-        Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
-        Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
-        Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
-        Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
+        Form("ctrace.reports.dump.eject_writing:EjectDocument", "eject NAME"),
+        Form(f"{_PACKAGES}:ApplyDocument", "apply DIR TARGET"),
+        Form(f"{_PACKAGES}:TuneDocument", "tune DIR"),
+        Form(f"{_PACKAGES}:CheckDocument", "edit DIR --once"),
         Form("ctrace.inspector.features.workshop.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
@@ -197,28 +197,33 @@ NAMED: dict[str, str] = {
     "Listed": "data",
     "DetailedKernel": "row",
     "DetailedPart": "part",
-    "KernelNode": "node",
+    "Ejected": "ejecting_kernel",
     "FusedPart": "part",
-    "Missed": "missed",
-    "Ranked": "candidate",
-    "RankedRound": "round",
     "GraphNodes": "graph_nodes",
     "KernelAtLine": "of_line",
     "KernelLaunch": "launch",
+    "KernelNode": "node",
     "KernelOfPart": "kernel",
     "KernelsDocument.bounds": "bounds",
     "KernelsDocument.user_kernels": "user_kernels",
+    "Missed": "missed",
     "NotedUserKernel": "kernels_kernel",
+    "Ranked": "candidate",
+    "RankedRound": "round",
     "Resources": "resources",
     "StageCode": "code",
     "StageDocument.code": "ir",
     "TargetDevice": "target",
+    "TunedConfigurations": "tuned_kernel",
 }
 """The names of Structs, and of attributes of Structs, under `$defs`; others are written where they stand."""
 OR_NULL = frozenset(("TargetDevice",))
 """Structs whose definition includes null, as published."""
 UNDESCRIBED = frozenset(
     (
+        "ApplyDocument.first_difference",
+        "ApplyDocument.verdict",
+        "CheckDocument.code",
         "DetailedKernel.buffers",
         "DetailedKernel.fused_from",
         "DetailedKernel.launches",
@@ -227,7 +232,10 @@ UNDESCRIBED = frozenset(
         "DetailedKernel.outputs",
         "DetailedPart.known",
         "Dumped.left_out",
-        "KernelNode.lines",
+        "EjectDocument.problems",
+        "Ejected.files",
+        "Ejected.op",
+        "Ejected.package",
         "FusedPart",
         "KernelAtLine.calls_of_it",
         "KernelAtLine.lines",
@@ -236,15 +244,18 @@ UNDESCRIBED = frozenset(
         "KernelAtLine.other_lines",
         "KernelAtLine.work_of_it",
         "KernelLaunch.arguments",
+        "KernelNode.lines",
         "KernelOfPart.lines",
         "KernelOfPart.nodes",
         "KernelsDocument.undecided",
         "LineDocument.kernels",
         "NotedUserKernel.notes",
         "Resources.ir",
+        "SizeClass.best",
         "StageCode.source_lines",
         "Statement.lines",
         "TargetDevice",
+        "TunedConfigurations.current",
         "UserKernel.assumed",
         "UserKernel.configs",
         "UserKernel.epilogue",
@@ -254,6 +265,7 @@ UNDESCRIBED = frozenset(
 )
 """Structs and names of Structs without a description, as published."""
 PUBLISHED: dict[str, Any] = {
+    "Ejected.files": tuple[str, ...] | tuple[()],
     "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
     "KnownWork.bytes_not_known_of": bool | int,
     "UserKernel.assumed": None | bool,
