@@ -328,7 +328,7 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
     if request.line:
         from ctrace.inspector.findings.kernels.at_line import some_at_line
 
-        of_lines = some_at_line(session, request.line, found)
+        of_lines = some_at_line(session, request.line, request.graph, request.stage)
         wanted = {id(each.row.kernel) for part in of_lines for each in part.kernels}
         return tuple(each for each in kernels if id(each) in wanted and each.language != "external")
     if request.all_of_it:

@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "kernels": (
         Form(f"{_KERNELS}:KernelsDocument"),
-        Form(f"{_KERNELS}:LineDocument", "--line"),
+        Form("ctrace.inspector.findings.kernels.at_line:LineDocument", "--line"),
         Form(f"{_KERNELS}:WrappersDocument", "--wrapper"),
         Form(f"{_KERNELS}:StageDocument", "--ir"),
         Form("ctrace.reports.dump.dumped:Dumped", "--dump"),

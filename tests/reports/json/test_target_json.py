@@ -9,7 +9,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
+from ctrace.inspector.findings.kernels.at_line import line_document
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.reports.json.explain_json import as_data, render_json
 from ctrace.reports.json.graphs_json import render_graphs_json
 from ctrace.reports.json.printer import render
