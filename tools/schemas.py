@@ -238,8 +238,6 @@ UNDESCRIBED = frozenset(
         "Ejected.package",
         "FusedPart",
         "KernelAtLine.calls_of_it",
-        "KernelAtLine.lines",
-        "KernelAtLine.nodes",
         "KernelAtLine.nodes_of_it",
         "KernelAtLine.other_lines",
         "KernelAtLine.work_of_it",

@@ -199,7 +199,7 @@ def _detailed(
         )
         for row in part.rows
     )
-    return DetailedPart(part.graph, part.stage, tuple(rows), part.of)
+    return DetailedPart(graph=part.graph, stage=part.stage, rows=tuple(rows), of=part.of)
 
 
 def wrappers_document(session: Session, graph: str | None = None, stage: str | None = None) -> WrappersDocument:
