@@ -235,7 +235,6 @@ UNDESCRIBED = frozenset(
         "EjectDocument.problems",
         "Ejected.files",
         "Ejected.op",
-        "Ejected.package",
         "FusedPart",
         "KernelAtLine.calls_of_it",
         "KernelAtLine.nodes_of_it",
@@ -264,6 +263,8 @@ UNDESCRIBED = frozenset(
 """Structs and names of Structs without a description, as published."""
 PUBLISHED: dict[str, Any] = {
     "Ejected.files": tuple[str, ...] | tuple[()],
+    "Ejected.op": str | None,
+    "Ejected.package": str | None,
     "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
     "KnownWork.bytes_not_known_of": bool | int,
     "UserKernel.assumed": None | bool,

@@ -60,7 +60,7 @@ class TargetDevice(Struct, frozen=True):
 def target_device(session: Session) -> TargetDevice | None:
     """Return the target GPU as views print it; None if the code is for the program's own device."""
     gpu = target_of(session)
-    return gpu and TargetDevice(gpu)
+    return None if gpu is None else TargetDevice(gpu)
 
 
 def called(gpu: Gpu) -> str:

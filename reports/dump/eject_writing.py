@@ -314,23 +314,14 @@ class Ejected(Struct, frozen=True):
     """A kernel, and its package or why there is none."""
 
     JSON: ClassVar[str] = (
-        "kernel=kernel.name graph=kernel.graph stage=kernel.stage lines=kernel.lines op package files "
+        "kernel=kernel.name graph=kernel.graph stage=kernel.stage lines=kernel.lines "
+        "op=written.package.name package=written.folder files "
         "refused=why|null_if_empty instead|null_if_empty"
     )
     kernel: Kernel
     written: Written | None
     why: str = ""
     instead: str = ""
-
-    @property
-    def op(self) -> str | None:
-        """The name of the op."""
-        return self.written and self.written.package.name
-
-    @property
-    def package(self) -> Path | None:
-        """The folder of the package."""
-        return self.written and self.written.folder
 
     @property
     def files(self) -> tuple[str, ...]:
