@@ -11,12 +11,8 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.kernels.kernels_document import (
-        KernelsDocument,
-        LineDocument,
-        StageDocument,
-        WrappersDocument,
-    )
+    from ctrace.inspector.findings.kernels.at_line import LineDocument
+    from ctrace.inspector.findings.kernels.kernels_document import KernelsDocument, StageDocument, WrappersDocument
     from ctrace.reports.dump.dumped import Dumped
 
     KernelsAnswer: TypeAlias = KernelsDocument | LineDocument | WrappersDocument | StageDocument | Dumped
@@ -101,6 +97,7 @@ def document(session: "Session", view: KernelView) -> "KernelsAnswer":
         CtraceError: there is no such thing in the run, or a dump cannot be written.
     """
     from ctrace.inspector.findings.kernels import kernels_document as kernels
+    from ctrace.inspector.findings.kernels.at_line import line_document
 
     if view.dump:
         from ctrace.reports.dump.dumping import dump
@@ -111,7 +108,7 @@ def document(session: "Session", view: KernelView) -> "KernelsAnswer":
     if view.wrapper:
         return kernels.wrappers_document(session, view.graph, view.stage)
     if view.line and not view.source:
-        return kernels.line_document(session, view.line, view.graph, view.stage)
+        return line_document(session, view.line, view.graph, view.stage)
     return kernels.kernels_document(
         session, view.graph, view.stage, kernel=view.kernel, line=view.line, has_code=view.source
     )
@@ -120,6 +117,7 @@ def document(session: "Session", view: KernelView) -> "KernelsAnswer":
 def screen(answer: "KernelsAnswer", view: KernelView, width: int) -> Screen:
     """Return the answer as a screen."""
     from ctrace.inspector.findings.kernels import kernels_document as kernels
+    from ctrace.inspector.findings.kernels.at_line import LineDocument
     from ctrace.reports.terminal import kernel_detail as screens
 
     match answer:
@@ -127,7 +125,7 @@ def screen(answer: "KernelsAnswer", view: KernelView, width: int) -> Screen:
             return screens.stage_code_screen(answer)
         case kernels.WrappersDocument():
             return screens.wrapper_screen(answer)
-        case kernels.LineDocument():
+        case LineDocument():
             return screens.line_screen(answer)
         case kernels.KernelsDocument():
             if view.source:

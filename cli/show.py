@@ -132,14 +132,14 @@ def show_answer(
     document: Callable[[Session], D],
     screen: Callable[[D, int], Screen],
     has_advice: bool = False,
-    has_verdict: bool = True,
+    is_led: bool = True,
     complete: Callable[[Session], Session] = lambda session: session,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
 
-    A new run sets the exit code. If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
-    says. Without `has_verdict`, the verdict is shown only if the run is incomplete. `complete` adds to a Session what
-    only this view needs.
+    A new run sets the exit code. A screen that `is_led` has the verdict above it whether or not the run is incomplete.
+    If the view `has_advice`, a new run checks it, so that it is what `ctrace explain` says. `complete` adds to a
+    Session what only this view needs.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
@@ -153,7 +153,7 @@ def show_answer(
         from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
         yield from compile_only_note(session.compile_time.use)
-        lead = led if has_verdict else led_by_verdict
+        lead = led if is_led else led_by_verdict
         shown = lead(session, screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 

@@ -35,7 +35,7 @@ class Form:
 
 
 _SEVERAL_GPUS = "ctrace.inspector.diagnosis.side_by_side_document:SideBySideDocument"
-_PACKAGES = "ctrace.reports.json"
+_PACKAGES = "ctrace.inspector.features.workshop.package_model"
 _GRAPHS, _KERNELS, _LESSONS = (
     "ctrace.inspector.findings.graphs.graphs_document",
     "ctrace.inspector.findings.kernels.kernels_document",
@@ -72,15 +72,15 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "kernels": (
         Form(f"{_KERNELS}:KernelsDocument"),
-        Form(f"{_KERNELS}:LineDocument", "--line"),
+        Form("ctrace.inspector.findings.kernels.at_line:LineDocument", "--line"),
         Form(f"{_KERNELS}:WrappersDocument", "--wrapper"),
         Form(f"{_KERNELS}:StageDocument", "--ir"),
         Form("ctrace.reports.dump.dumped:Dumped", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B"),
-        Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
-        Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
-        Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
-        Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
+        Form("ctrace.reports.dump.eject_writing:EjectDocument", "eject NAME"),
+        Form(f"{_PACKAGES}:ApplyDocument", "apply DIR TARGET"),
+        Form(f"{_PACKAGES}:TuneDocument", "tune DIR"),
+        Form(f"{_PACKAGES}:CheckDocument", "edit DIR --once"),
         Form("ctrace.inspector.features.workshop.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
@@ -200,18 +200,19 @@ NAMED: dict[str, str] = {
     "Listed": "data",
     "DetailedKernel": "row",
     "DetailedPart": "part",
-    "KernelNode": "node",
+    "Ejected": "ejecting_kernel",
     "FusedPart": "part",
-    "Missed": "missed",
-    "Ranked": "candidate",
-    "RankedRound": "round",
     "GraphNodes": "graph_nodes",
     "KernelAtLine": "of_line",
     "KernelLaunch": "launch",
+    "KernelNode": "node",
     "KernelOfPart": "kernel",
     "KernelsDocument.bounds": "bounds",
     "KernelsDocument.user_kernels": "user_kernels",
+    "Missed": "missed",
     "NotedUserKernel": "kernels_kernel",
+    "Ranked": "candidate",
+    "RankedRound": "round",
     "Resources": "resources",
     "StageCode": "code",
     "StageDocument.code": "ir",
@@ -245,11 +246,15 @@ NAMED: dict[str, str] = {
     "Reproducer": "repro",
     "ProbeResult": "data",
     "SavedRun": "data",
+    "TunedConfigurations": "tuned_kernel",
 }
 """The names of Structs and types, and of attributes of Structs, under `$defs`; others are written where they stand."""
 UNDESCRIBED = frozenset(
     (
         "AllMetrics",
+        "ApplyDocument.first_difference",
+        "ApplyDocument.verdict",
+        "CheckDocument.code",
         "CompilationMetrics.part",
         "DetailedKernel.buffers",
         "DetailedKernel.fused_from",
@@ -259,14 +264,15 @@ UNDESCRIBED = frozenset(
         "DetailedKernel.outputs",
         "DetailedPart.known",
         "Dumped.left_out",
+        "EjectDocument.problems",
+        "Ejected.files",
+        "Ejected.op",
         "ExplainDocument",
         "ExplainDocument.dangers",
         "ExplainDocument.fake",
         "ExplainDocument.layers",
         "FusedPart",
         "KernelAtLine.calls_of_it",
-        "KernelAtLine.lines",
-        "KernelAtLine.nodes",
         "KernelAtLine.nodes_of_it",
         "KernelAtLine.other_lines",
         "KernelAtLine.work_of_it",
@@ -280,11 +286,13 @@ UNDESCRIBED = frozenset(
         "One.configurations",
         "Resources.ir",
         "ScenarioResult.no_reference",
+        "SizeClass.best",
         "Speed.speedup",
         "StageCode.source_lines",
         "Statement.lines",
         "TorchRecord.length",
         "TorchRecord.text",
+        "TunedConfigurations.current",
         "UserKernel.assumed",
         "UserKernel.configs",
         "UserKernel.epilogue",
@@ -294,6 +302,9 @@ UNDESCRIBED = frozenset(
 )
 """Structs and names of Structs without a description, as published."""
 PUBLISHED: dict[str, Any] = {
+    "Ejected.files": tuple[str, ...] | tuple[()],
+    "Ejected.op": str | None,
+    "Ejected.package": str | None,
     "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
     "KnownWork.bytes_not_known_of": bool | int,
     "UserKernel.assumed": None | bool,

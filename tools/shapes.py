@@ -448,11 +448,12 @@ class Writers:
             found = [each for owner in owners for each in options(Value(_attribute_hint(owner, name)))]
             absent = absent or NULL in found
             owners = [each.type for each in found if isinstance(each, Value)]
-        published = self.published.get(f"{kind.__name__}.{declared.name}")
-        hints = [_attribute_hint(owner, last) for owner in owners] if published is None else [published]
+        hints = [_attribute_hint(owner, last) for owner in owners]
         shape = either(([NULL] if absent else []) + [self._formatted(each, declared.form) for each in hints])
-        if called := self.named.get(f"{owners[0].__name__}.{last}"):
-            self.definitions[called], self.docs[called], shape = shape, "", Reference(called)
+        if published := self.published.get(f"{kind.__name__}.{declared.name}"):
+            shape = self.printed(published)
+        if defined := self.named.get(f"{owners[0].__name__}.{last}"):
+            self.definitions[defined], self.docs[defined], shape = shape, "", Reference(defined)
         is_described = all(_keeps_items(each, declared.form) for each in hints)
         doc = _documented(owners[0]).get(last, "") if is_described else ""
         return Property(shape, not declared.condition, doc)

@@ -85,7 +85,7 @@ def graphs(
         json=json,
         document=lambda session: graphs_answer(session, view),
         screen=lambda document, width: graphs_view_screen(document, view, width),
-        has_verdict=not (view.diff or view.line or view.stage or view.ops),
+        is_led=not (view.diff or view.line or view.stage or view.ops),
     )
 
 

@@ -96,5 +96,5 @@ def kernels(
         complete=with_torchs,
         document=lambda session: document(session, view),
         screen=lambda found, width: screen(found, view, width),
-        has_verdict=view.is_table,
+        is_led=view.is_table,
     )

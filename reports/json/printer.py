@@ -144,6 +144,11 @@ def _rounded(number: float | None, _cwd: str) -> float | None:
     return round(number, 2)
 
 
+def _truth(value: object, _cwd: str) -> bool:
+    """Take what is not known for false."""
+    return bool(value)
+
+
 def _user_name(name: str, _cwd: str) -> str:
     """Name what torch calls `L['x']` as the user does."""
     return user_name(name) if name else ""
@@ -163,6 +168,7 @@ FORMATS: dict[str, Callable[[Any, str], object]] = {
     "places_of_both": _places_of_both,
     "relative": _relative,
     "rounded": _rounded,
+    "truth": _truth,
     "user_name": _user_name,
 }
 

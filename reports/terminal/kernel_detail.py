@@ -15,7 +15,7 @@ from ctrace.inspector.facts.built import Built, Gpu, LaunchTiming
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Argument, Stage
 from ctrace.inspector.facts.user_kernels import Parameter, ParameterKind, UserKernel
-from ctrace.inspector.findings.kernels.at_line import KernelAtLine
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, LineDocument
 from ctrace.inspector.findings.kernels.built_view import (
     NOT_BUILT,
     LaunchTimes,
@@ -29,7 +29,6 @@ from ctrace.inspector.findings.kernels.kernels_document import (
     DetailedKernel,
     KernelLaunch,
     KernelsDocument,
-    LineDocument,
     StageDocument,
     WrappersDocument,
 )

@@ -11,7 +11,7 @@ A binary has no lines here: the disassembly does not print them.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.fx import is_view, op_name
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
@@ -31,9 +31,11 @@ from ctrace.inspector.findings.kernels.kernel_view import (
     PartKernels,
     Work,
     added,
+    parts,
     suggestion,
     work_of_launch,
 )
+from ctrace.inspector.findings.target_view import TargetDevice, target_device, target_sentence
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""
@@ -110,45 +112,61 @@ def wanted(text: str) -> Wanted:
     return Wanted(text, file, int(first), int(last or first))
 
 
-class KernelsAtLine(Struct, frozen=True):
-    """The kernels of some lines, or why there are none."""
+class LineDocument(RunDocument, frozen=True, kw_only=True):
+    """The kernels that some lines compiled to."""
 
+    JSON: ClassVar[str] = (
+        "schema verdict target_gpu line=place.text kernels why_none=why|null_if_empty problems=run.problems"
+    )
+    target_gpu: TargetDevice | None
+    target_sentence: str
+    """What was generated for the target GPU; empty without one."""
+    listings: Mapping[str, str]
+    """Source text, keyed by file."""
     place: Wanted
     parts: tuple[PartAtLine, ...]
     why: str
 
+    @property
+    def kernels(self) -> tuple[KernelAtLine, ...]:
+        """The kernels of all graph parts."""
+        return tuple(each for part in self.parts for each in part.kernels)
 
-def at_line(session: Session, line: str, found: Sequence[PartKernels], graph: str | None = None) -> KernelsAtLine:
-    """Return the kernels of some source lines, and if there are none, why.
+
+def line_document(session: Session, line: str, graph: str | None = None, stage: str | None = None) -> LineDocument:
+    """Answer for some lines, in all graph parts or in those of a graph or a stage.
 
     Raises:
         TargetError: the run does not have the file, or there is no kernel and it is not known why.
     """
+    found = parts(session, graph, stage)
     place = wanted(line)
     check_file(session, place)
     of_lines = kernels_of(found, place)
     why = "" if of_lines else why_none(session, place, graph)
     if not of_lines and not why:
-        raise _without_kernels(place, nearest(found, place))
-    return KernelsAtLine(place, of_lines, why)
+        raise SelectionError("line", f"{line}: no kernel contains it", nearest(found, place))
+    return LineDocument(
+        run=session.run,
+        target_gpu=target_device(session),
+        target_sentence=target_sentence(session),
+        listings=session.listings,
+        place=place,
+        parts=of_lines,
+        why=why,
+    )
 
 
-def some_at_line(
-    session: Session, line: str, found: Sequence[PartKernels], graph: str | None = None
-) -> tuple[PartAtLine, ...]:
+def some_at_line(session: Session, line: str, graph: str | None, stage: str | None) -> tuple[PartAtLine, ...]:
     """Return the kernels of some source lines.
 
     Raises:
         TargetError: there are none, or the run does not have the file.
     """
-    known = at_line(session, line, found, graph)
-    if not known.parts:
-        raise _without_kernels(known.place, known.why)
-    return known.parts
-
-
-def _without_kernels(place: Wanted, why: str) -> SelectionError:
-    return SelectionError("line", f"{place.text}: no kernel contains it", why)
+    found = line_document(session, line, graph, stage)
+    if not found.parts:
+        raise SelectionError("line", f"{line}: no kernel contains it", found.why)
+    return found.parts
 
 
 def kernels_of(found: Sequence[PartKernels], place_range: Wanted) -> tuple[PartAtLine, ...]:

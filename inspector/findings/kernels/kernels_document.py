@@ -10,15 +10,7 @@ from ctrace.inspector.facts.built import Gpu, KernelRefusal
 from ctrace.inspector.facts.kernels import Launch, Stage
 from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.facts.target_facts import Basis, DeviceQuestion, Undecided
-from ctrace.inspector.findings.kernels.at_line import (
-    KernelAtLine,
-    PartAtLine,
-    Wanted,
-    WrapperCode,
-    at_line,
-    some_at_line,
-    wrappers,
-)
+from ctrace.inspector.findings.kernels.at_line import WrapperCode, some_at_line, wrappers
 from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, least_of
 from ctrace.inspector.findings.kernels.built_view import LaunchTimes, Resources, StageCode, codes, resources, times
 from ctrace.inspector.findings.kernels.kernel_view import (
@@ -135,27 +127,6 @@ class KernelsDocument(RunDocument, frozen=True, kw_only=True):
         return tuple(each for kind in self.left_open for each in kind.choices)
 
 
-class LineDocument(RunDocument, frozen=True, kw_only=True):
-    """The kernels that some lines compiled to."""
-
-    JSON: ClassVar[str] = (
-        "schema verdict target_gpu line=place.text kernels why_none=why|null_if_empty problems=run.problems"
-    )
-    target_gpu: TargetDevice | None
-    target_sentence: str
-    """What was generated for the target GPU; empty without one."""
-    listings: Mapping[str, str]
-    """Source text, keyed by file."""
-    place: Wanted
-    parts: tuple[PartAtLine, ...]
-    why: str
-
-    @property
-    def kernels(self) -> tuple[KernelAtLine, ...]:
-        """The kernels of all graph parts."""
-        return tuple(each for part in self.parts for each in part.kernels)
-
-
 class WrappersDocument(RunDocument, frozen=True, kw_only=True):
     """The function of each graph part that calls its kernels."""
 
@@ -190,7 +161,7 @@ def kernels_document(
     if kernel:
         found = named(found, kernel)
     elif line:
-        of_lines = some_at_line(session, line, found, graph)
+        of_lines = some_at_line(session, line, graph, stage)
         found = tuple(replace(each.part, rows=tuple(one.row for one in each.kernels)) for each in of_lines)
     used = grouped(resources(session), lambda each: (each.built.graph, each.built.stage, each.built.kernel))
     return KernelsDocument(
@@ -228,25 +199,7 @@ def _detailed(
         )
         for row in part.rows
     )
-    return DetailedPart(part.graph, part.stage, tuple(rows), part.of)
-
-
-def line_document(session: Session, line: str, graph: str | None = None, stage: str | None = None) -> LineDocument:
-    """Answer for some lines, in all graph parts or in those of a graph or a stage.
-
-    Raises:
-        TargetError: the run does not have the lines, or there is no kernel and it is not known why.
-    """
-    found = at_line(session, line, parts(session, graph, stage), graph)
-    return LineDocument(
-        run=session.run,
-        target_gpu=target_device(session),
-        target_sentence=target_sentence(session),
-        listings=session.listings,
-        place=found.place,
-        parts=found.parts,
-        why=found.why,
-    )
+    return DetailedPart(graph=part.graph, stage=part.stage, rows=tuple(rows), of=part.of)
 
 
 def wrappers_document(session: Session, graph: str | None = None, stage: str | None = None) -> WrappersDocument:

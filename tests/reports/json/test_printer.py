@@ -1,8 +1,9 @@
 """What a Struct becomes in JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -10,7 +11,7 @@ import schemas
 import shapes
 from msgspec import Struct
 
-from ctrace.reports.json.printer import plain, render
+from ctrace.reports.json.printer import json_fields, plain, render
 
 
 class Color(StrEnum):
@@ -122,6 +123,23 @@ def test_names_of_a_mapping_are_added_to_those_that_are_declared_before() -> Non
     assert _schema(Open)["additionalProperties"] == {}
 
 
+class Code(Struct, frozen=True):
+    JSON: ClassVar[str] = "file text?has_code why?!has_code"
+    file: Path
+    """Where it is."""
+    has_code: bool
+    text: str = "x"
+    why: str | None = None
+
+
+def test_a_name_with_a_condition_is_left_out_unless_it_holds() -> None:
+    assert plain(Code(Path("a/b.py"), has_code=True), "") == {"file": "a/b.py", "text": "x"}
+    assert plain(Code(Path("a/b.py"), has_code=False), "") == {"file": "a/b.py", "why": None}
+    found = _schema(Code)
+    assert found["required"] == ["file"]
+    assert list(found["properties"]) == ["file", "text", "why"]
+
+
 class Wrong(Struct, frozen=True):
     JSON: ClassVar[str] = "line=place.lnie"
     place: Place
@@ -173,6 +191,33 @@ def test_types_have_definitions_too() -> None:
     assert found == {"steps": {"$ref": "#/$defs/steps"}, "last": {"$ref": "#/$defs/last"}}
     assert schemas._schema(writers.definitions["steps"])["items"] == {"$ref": "#/$defs/step"}
     assert set(writers.docs.values()) == {""}
+
+
+def test_what_is_published_stays_where_the_code_says_more() -> None:
+    writers = shapes.Writers(
+        named={"Code.text": "text"},
+        undescribed=frozenset(("Code.file",)),
+        published={"Code.why": bool | None},
+    )
+    found = schemas._schema(writers.printed(Code))["properties"]
+    assert found == {"file": {"type": "string"}, "text": {"$ref": "#/$defs/text"}, "why": {"type": ["boolean", "null"]}}
+    assert writers.definitions == {"text": shapes.Value(str)}
+
+
+def _structs(kind: type) -> Iterator[type]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _structs(each)
+
+
+def test_every_exception_of_the_schemas_names_what_is_printed() -> None:
+    schemas.texts()
+    known = {f"{each.__name__}{name}" for each in _structs(Struct) for name in ("", *_names(each))}
+    assert schemas.UNDESCRIBED | schemas.PUBLISHED.keys() <= known
+
+
+def _names(kind: type) -> list[str]:
+    return [f".{each.name}" for each in json_fields(kind)] if hasattr(kind, "__struct_fields__") else []
 
 
 def test_every_named_definition_is_used() -> None:

@@ -11,7 +11,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graphs_document import graphs_document
-from ctrace.inspector.findings.kernels.kernels_document import kernels_document, line_document, stage_document
+from ctrace.inspector.findings.kernels.at_line import line_document
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.reports.json.printer import render
 from ctrace.reports.json.target_json import basis
 from tests.support import built
