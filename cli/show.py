@@ -13,7 +13,6 @@ from ctrace.cli.console import check_output, write_report
 from ctrace.cli.view_run import Request, run_of, session_of
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.reports.escape import Document
 
 D = TypeVar("D")
 
@@ -162,35 +161,6 @@ def show_answer(
         raise typer.Exit(exit_code(session))
 
 
-def show_view(
-    request: Request,
-    output: Path | None,
-    *,
-    json: bool,
-    data: Callable[[Session], Document],
-    screen: Callable[[Session, int], Screen],
-) -> None:
-    """Read or capture the selected run, and show a view of it as JSON or a screen; a new run sets the exit code.
-
-    Raises:
-        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
-    """
-    check_output(output)
-    session, is_new = session_of(request)
-    run = "" if is_new else run_of(request)
-
-    def with_verdict(width: int) -> Screen:
-        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, of_other_run
-
-        yield from compile_only_note(session.compile_time.use)
-        shown = led_by_verdict(session, screen(session, width))
-        yield from of_other_run(run, shown) if run else shown
-
-    show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
-    if is_new:
-        raise typer.Exit(exit_code(session))
-
-
 def show_document(
     document: D, output: Path | None, *, json: bool, screen: Callable[[D, int], Screen], is_said: bool = True
 ) -> None:
@@ -205,24 +175,6 @@ def show_document(
         write_report(render(document), output, is_said=is_said)
     else:
         show_screen(lambda width: screen(document, width), output, is_said=is_said)
-
-
-def show_either(
-    output: Path | None,
-    *,
-    json: bool,
-    data: Callable[[], Document],
-    screen: Callable[[int], Screen],
-) -> None:
-    """Write JSON or print a screen; build only the requested one.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
-    if json:
-        write_report(data(), output)
-    else:
-        show_screen(screen, output)
 
 
 def exit_code(session: Session) -> Exit:

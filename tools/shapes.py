@@ -732,8 +732,6 @@ class _Walk:
             return self.scope[node.func.id]
         if isinstance(node.func, ast.Attribute) and function is None:
             return self._method(node, self.shape(node.func.value), node.func.attr)
-        if name in ("emitted", "basis") and _is_writer(function):
-            return self._with_basis(node, name)
         if function is structs.asdict:
             return self._record(node)
         if name in ("json_document", "loads"):
@@ -770,28 +768,6 @@ class _Walk:
             if "dict[str, " in str(hints[name])
         }
         return self.writers.returned(function, **data) if data else self.writers.reference(function)
-
-    def _with_basis(self, node: ast.Call, name: str) -> Object:
-        """Add the `basis` of figures to data, as `basis` and `emitted` do."""
-        if name == "basis":
-            of, data = self.shape(node.args[0]), self.shape(node.args[1])
-            pairs = [self.shape(each.value) for each in node.keywords]
-        else:
-            of, data = Constant("emitted"), self.shape(node.args[0])
-            pairs = [Row((Constant("computed"), self._row(node.args[1:])))] if node.args[1:] else []
-        data = self._spread(data)
-        bases = {}
-        for pair in pairs:
-            other, fields = parts(pair, 2)
-            for each in options(items(fields)):
-                assert isinstance(each, Constant)
-                if each.value in data.properties:
-                    bases[each.value] = Property(other, data.properties[each.value].required)
-        figures = {key: value for key, value in data.properties.items() if key not in ("basis", "bases")}
-        head = {"basis": Property(of, doc=_BASIS)}
-        if bases:
-            head["bases"] = Property(Object(bases), any(each.required for each in bases.values()))
-        return Object({**head, **figures}, data.rest)
 
     def _method(self, node: ast.Call, owner: Shape, name: str) -> Shape:
         found: list[Shape] = []

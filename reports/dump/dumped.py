@@ -6,6 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import RunDocument
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.target_view import TargetDevice
 
@@ -13,6 +14,12 @@ from ctrace.inspector.findings.target_view import TargetDevice
 class DumpedKernel(Struct, frozen=True):
     """A kernel, or a call of a library, and its file."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES name language file|null_if_empty left_out=why_not|null_if_empty ops lines launches "
+        "bytes flops built code"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("bytes", "flops"), Basis.COMPUTED)
     name: str
     language: str
     file: str

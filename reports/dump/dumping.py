@@ -49,7 +49,6 @@ from ctrace.reports.dump.launch_code import (
 from ctrace.reports.dump.module import Defined, OutputModule, block, bound, comment, comments, read, string
 from ctrace.reports.dump.texts import text
 from ctrace.reports.json.printer import plain
-from ctrace.reports.json.target_json import emitted
 from ctrace.reports.markup import code
 from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text, resources_text
 
@@ -737,29 +736,12 @@ def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
                 "wrapper": f"{part.folder}/wrapper.py" if part.wrapper else None,
                 "not_compared": part.compared or None,
                 "left_out": part.why_not or None,
-                "kernels": [_kernel(each) for each in part.kernels],
+                "kernels": plain(part.kernels, ""),
             }
             for part in dumped.parts
         ],
         "index": INDEX,
     }
-
-
-def _kernel(each: DumpedKernel) -> dict[str, Any]:
-    data = {
-        "name": each.name,
-        "language": each.language,
-        "file": each.file or None,
-        "left_out": each.why_not or None,
-        "ops": list(each.ops),
-        "lines": list(each.lines),
-        "launches": each.launches,
-        "bytes": each.bytes,
-        "flops": each.flops,
-        "built": plain(each.built, ""),
-        "code": list(each.code),
-    }
-    return emitted(data, "bytes", "flops")
 
 
 _LAST = IR_STAGES[-1]

@@ -153,7 +153,7 @@ _FACTS: tuple[tuple[str, Callable[[CodeTotals], str]], ...] = (
 
 
 def _moved(found: FusionSummary | None) -> str:
-    return fmt.known(found and found.moved, lambda moved: fmt.memory(moved.fused))
+    return fmt.known(found.moved if found else None, lambda moved: fmt.memory(moved.fused))
 
 
 def _fused(found: FusionSummary | None) -> str:

@@ -8,13 +8,11 @@ import pytest
 from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.kernels.at_line import line_document
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.reports.json.printer import render
-from ctrace.reports.json.target_json import basis
 from tests.support import built
 from tests.support.explained import explained
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
@@ -22,13 +20,6 @@ from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
 
 def kernels(session: Session) -> dict[str, Any]:
     return json.loads(render(kernels_document(session)))
-
-
-def test_bases_name_existing_fields() -> None:
-    data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
-    assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
-    repeated = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
-    assert repeated["bases"] == {"a": "computed", "b": "computed"}
 
 
 def test_kernels_with_a_target() -> None:
