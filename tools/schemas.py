@@ -1,7 +1,8 @@
 """Write a JSON Schema of what each command prints with `--json`: `make schemas`.
 
-They are generated from the functions that write the reports (see `shapes.py`), so names, types and enum values follow
-the code. The package contains `reports/schemas/`, and `ctrace schema` prints a schema from there.
+They are generated from the Documents, and that of `check` from the functions that write its report (see `shapes.py`),
+so names, types and enum values follow the code. The package contains `reports/schemas/`, and `ctrace schema` prints a
+schema from there.
 """
 
 import enum
