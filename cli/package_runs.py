@@ -397,11 +397,15 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
 def _show(session: "Session", found: "tuple[Ejected, ...]", model: str, *, json: bool) -> None:
     from ctrace.cli.show import show_document
     from ctrace.inspector.findings.target_view import target_device
+    from ctrace.inspector.session.summary import run_answer
     from ctrace.reports.dump.eject_writing import EjectDocument
     from ctrace.reports.terminal.kernel_files_screen import ejected_screen
     from ctrace.reports.terminal.widgets import led_by_verdict
 
     document = EjectDocument(run=session.run, target_gpu=target_device(session), kernels=found, model=model)
     show_document(
-        document, None, json=json, screen=lambda answer, width: led_by_verdict(session, ejected_screen(answer, width))
+        document,
+        None,
+        json=json,
+        screen=lambda answer, width: led_by_verdict(run_answer(session), ejected_screen(answer, width)),
     )

@@ -149,11 +149,12 @@ def show_answer(
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> Screen:
+        from ctrace.inspector.session.summary import run_answer
         from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
         yield from compile_only_note(session.compile_time.use)
         lead = led if is_led else led_by_verdict
-        shown = lead(session, screen(answer, width))
+        shown = lead(run_answer(session), screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 
     show_document(document(session), output, json=json, screen=below_verdict)

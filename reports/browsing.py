@@ -45,7 +45,7 @@ from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.kernels.kernels_document import DetailedKernel, kernels_document
 from ctrace.inspector.findings.shapes_document import shapes_document
-from ctrace.inspector.session.summary import sentence
+from ctrace.inspector.session.summary import run_answer, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.json.printer import places
 from ctrace.reports.terminal.breaks_screen import breaks_screen
@@ -701,7 +701,7 @@ class View(Struct, frozen=True):
 
 def _led(document: Callable[[Session], D], screen: Callable[[D, int], Iterable[RenderableType]]) -> Screen:
     """Join the two sides of a view: the answer for a run, and its screen below the verdict."""
-    return lambda session, width: led(session, screen(document(session), width))
+    return lambda session, width: led(run_answer(session), screen(document(session), width))
 
 
 VIEWS = (

@@ -212,12 +212,18 @@ class ExplainDocument(RunDocument, frozen=True, kw_only=True):
 
 def explain_document(session: Session, *, whole: bool = True) -> ExplainDocument:
     """Answer for a run; without `whole`, leave out kernels, fusion, metrics and what separates graphs."""
-    found, fates = cuts(session) if whole else (), happened(session)
+    left_out = LEFT_OUT if session.environment.fast else ()
+    error = ErrorOfRun(session.failure, violations(session)) if session.failure else None
+    seconds = sum(each.seconds for each in session.trials) if session.trials else None
+    found = cuts(session) if whole else ()
+    fates = happened(session)
+    kernels = rows(session) if whole else ()
+    metrics = all_metrics(session) if whole else AllMetrics((), ())
     return ExplainDocument(
         run=session.run,
-        setup=RunSetup(session.environment, LEFT_OUT if session.environment.fast else (), target_device(session)),
+        setup=RunSetup(session.environment, left_out, target_device(session)),
         target=session.target,
-        error=ErrorOfRun(session.failure, violations(session)) if session.failure else None,
+        error=error,
         exited=session.exited,
         model=session.model,
         assumed=session.assumed,
@@ -241,18 +247,18 @@ def explain_document(session: Session, *, whole: bool = True) -> ExplainDocument
         limit=session.limit,
         outlook=later_calls_of(session.trials),
         totals=code_totals(session, whole=whole),
-        kernels=rows(session) if whole else (),
+        kernels=kernels,
         undecided=tuple(each for kind in left_open(session) for each in kind.choices),
         asked=questions(session),
         not_emitted=tuple(graph.id for graph in not_emitted(session)),
-        time=TimeOfRun(session.time, sum(each.seconds for each in session.trials) if session.trials else None),
+        time=TimeOfRun(session.time, seconds),
         speed=session.speed,
         accuracy=session.accuracy,
         diagnosis=diagnose(session),
         unknown=session.unknown,
         not_shown=session.not_shown,
         records=session.records,
-        metrics=all_metrics(session) if whole else AllMetrics((), ()),
+        metrics=metrics,
         answer=run_answer(session),
         caches=session.compile_time.use,
         violations=violations(session),

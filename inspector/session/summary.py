@@ -39,6 +39,8 @@ class RunAnswer(Struct, frozen=True):
     verdict: Verdict
     is_at_first: bool
     """Whether the verdict holds for the first calls only."""
+    is_cut: bool
+    """Whether the run or its log ends too early."""
     target: str
     sentence: str
     failure: Failure | None
@@ -55,6 +57,7 @@ def run_answer(session: Session) -> RunAnswer:
     return RunAnswer(
         verdict=session.verdict,
         is_at_first=session.verdict is Verdict.COMPILED and bool(hits_limit_later(session)),
+        is_cut=bool(session.cut_off) or session.verdict is Verdict.INCOMPLETE,
         target=session.target.path or session.target.name or "this run",
         sentence=sentence(session),
         failure=session.failure,

@@ -34,7 +34,7 @@ from ctrace.reports.terminal.widgets import (
     MOST,
     compile_only_note,
     hanging,
-    headed,
+    headline,
     indented,
     item,
     more,
@@ -342,7 +342,7 @@ def explain_screen(
     `run` is what other commands take for the run: nothing for the last one; None: it is not saved.
     """
     found, environment = document.diagnosis, document.run.environment
-    yield headed(document.answer)
+    yield headline(document.answer)
     for sentence in document.violations:
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
     if setup := " · ".join(part for part in _setup(document) if part):

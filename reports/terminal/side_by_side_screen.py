@@ -19,7 +19,7 @@ from ctrace.inspector.findings.target_view import NEEDS_DEVICE, question_place, 
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu
 from ctrace.inspector.session.summary import CodeTotals, FusionSummary
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import GAP, MOST, WIDE, capped, columned, hanging, headed, item, more, section
+from ctrace.reports.terminal.widgets import GAP, MOST, WIDE, capped, columned, hanging, headline, item, more, section
 from ctrace.reports.wording.kernels_wording import configuration_text, languages_text, least_text, spills_text
 
 _UNKNOWN = "?"
@@ -85,7 +85,7 @@ def _heads(document: SideBySideDocument[Any]) -> Iterator[RenderableType]:
     """Show the verdict for each GPU, its sentence only once if all agree, and which GPUs could not be captured."""
     same = len({each.sentence for each in document.answers.values()}) == 1
     for number, each in enumerate(document.answers.values()):
-        head = headed(each)
+        head = headline(each)
         yield Text("\n").join(head.split("\n")[2:]) if same and number else head
     for name, why in document.failed.items():
         yield Text(f"{fmt.one_line(name, 30)}: not captured: {fmt.one_line(why, 300)}", style="bold red")

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ctrace.inspector.facts.compile_time import TorchCachesUsed
 from ctrace.inspector.facts.findings import Advice
-from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.session.summary import RunAnswer, run_answer
+from ctrace.inspector.facts.session import Verdict
+from ctrace.inspector.session.summary import RunAnswer
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 
@@ -83,12 +83,7 @@ def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
     return screen_document("\n".join(line.rstrip() for line in lines))
 
 
-def headline(session: Session) -> Text:
-    """Write the answer with which a screen begins."""
-    return headed(run_answer(session))
-
-
-def headed(found: RunAnswer) -> Text:
+def headline(found: RunAnswer) -> Text:
     """Write the verdict, the target, the answer in one sentence, and the target GPU."""
     verdict = f"{str(found.verdict).replace('_', ' ').upper()}{fmt.when(found.is_at_first, ' AT FIRST')}"
     answer = fmt.plain(fmt.shortened(found.sentence, _SENTENCE))
@@ -100,24 +95,18 @@ def headed(found: RunAnswer) -> Text:
     return Text.assemble((verdict, _VERDICT_STYLES[found.verdict]), "  ", name, "\n", answer, *unknown, *beside)
 
 
-def led(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+def led(answer: RunAnswer, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
     """Put the verdict above a screen."""
-    yield headline(session)
+    yield headline(answer)
     yield from screen
 
 
-def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    """Put the verdict first if the run is incomplete and the screen does not begin with it."""
-    parts = iter(screen)
-    first = next(parts, None)
-    head = headline(session)
-    is_led = isinstance(first, Text) and first.plain == head.plain
-    if not is_led and (session.cut_off or session.verdict is Verdict.INCOMPLETE):
-        yield head
+def led_by_verdict(answer: RunAnswer, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Put the verdict above a screen if the run is incomplete."""
+    if answer.is_cut:
+        yield headline(answer)
         yield Text()
-    if first is not None:
-        yield first
-    yield from parts
+    yield from screen
 
 
 def compile_only_note(caches: TorchCachesUsed) -> Iterator[RenderableType]:

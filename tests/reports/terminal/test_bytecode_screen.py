@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.bytecode_view import BytecodeFilter, bytecode_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.bytecode_screen import bytecode_screen, source_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sessions
@@ -31,7 +32,7 @@ def _screen(
     choice, whole = BytecodeFilter(graph=graph, line=line), bool(layout.get("all_of_it"))
     draw = source_screen if source else bytecode_screen
     document = bytecode_document(session, choice, source=source, whole=whole)
-    return drawn(led(session, draw(document, width, **layout)), width)
+    return drawn(led(run_answer(session), draw(document, width, **layout)), width)
 
 
 def _hostile() -> Session:

@@ -10,6 +10,7 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaG
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sessions, targeted
@@ -38,7 +39,7 @@ TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target
 
 
 def _screen(session: Session, graph: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
-    return led(session, cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
+    return led(run_answer(session), cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.fusion_facts import FusionCandidate, FusionRound, Score
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, round_text, rounds_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support.explained import screen_of
@@ -27,7 +28,7 @@ def _screen(session: Session, name: str, width: int) -> str:
     else:
         draw = rounds_screen if view == "rounds" else fusion_screen
         shown = draw(document, width, all_of_it=whole, verbose=whole)
-    return drawn(led(session, shown), width)
+    return drawn(led(run_answer(session), shown), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -10,6 +10,7 @@ from ctrace.inspector.findings.graphs.graphs_document import (
     graphs_document,
     stage_diff_document,
 )
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.node_screen import line_screen, ops_screen, stage_screen
 from ctrace.reports.terminal.stage_diff_screen import diff_screen
@@ -38,7 +39,7 @@ def _screen(session: Session, name: str, width: int) -> str:
     whole = bool(everything)
     if view == "overview":
         screen = graphs_screen(graphs_document(session), width, all_of_it=whole)
-        return drawn(led(session, screen), width)
+        return drawn(led(run_answer(session), screen), width)
     if view == "ops":
         return drawn(ops_screen(graph_stage_document(session, graph)), width)
     if view == "line":

@@ -7,6 +7,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.shapes_document import shapes_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sizes
@@ -16,7 +17,9 @@ from tests.support.helpers import recorded
 
 
 def _screen(session: Session, width: int = 80, function: str | None = None, *, everything: bool = False) -> str:
-    return drawn(led(session, shapes_screen(shapes_document(session, function), width, everything=everything)), width)
+    return drawn(
+        led(run_answer(session), shapes_screen(shapes_document(session, function), width, everything=everything)), width
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -15,6 +15,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.kernels.kernels_document import kernels_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.side_by_side_screen import (
@@ -84,8 +85,8 @@ def test_markdown() -> None:
         partial(kernels, ir="ptx"),
         kernels,
         lambda session, width: drawn(screen_of(session, width, verbose=True), width),
-        lambda session, width: drawn(led(session, fusion_screen(fusion_document(session), width)), width),
-        lambda session, width: drawn(led(session, graphs_screen(graphs_document(session), width)), width),
+        lambda session, width: drawn(led(run_answer(session), fusion_screen(fusion_document(session), width)), width),
+        lambda session, width: drawn(led(run_answer(session), graphs_screen(graphs_document(session), width)), width),
     ],
 )
 def test_every_screen_names_its_target(draw: Callable[[Session, int], str]) -> None:
