@@ -78,7 +78,7 @@ LOGS = [path.stem for path in sorted(DATA.glob("*.log"))]
 
 
 def _graphs(**options: Any) -> Callable[[Session], str]:
-    return lambda session: graphviews.data(session, graphviews.GraphView(**options))
+    return lambda session: render(graphviews.graphs_answer(session, graphviews.GraphView(**options)))
 
 
 def _kernels(**options: Any) -> Callable[[Session], str]:
