@@ -18,6 +18,7 @@ from typing import Any
 from shapes import ANYTHING, Array, Constant, Either, Object, Reference, Row, Shape, Value, Writers, options, refers
 
 from ctrace.inspector.facts.user_kernels import Epilogue
+from ctrace.inspector.findings.graphs.graph_summary import Shares
 from ctrace.inspector.findings.kernels.bounds import PartLeast
 from ctrace.inspector.version import __version__
 
@@ -257,6 +258,7 @@ UNDESCRIBED = frozenset(
         "ApplyDocument.verdict",
         "CheckDocument.code",
         "CompilationMetrics.part",
+        "CompiledGraph.line",
         "DetailedKernel.buffers",
         "DetailedKernel.fused_from",
         "DetailedKernel.launches",
@@ -273,6 +275,8 @@ UNDESCRIBED = frozenset(
         "ExplainDocument.fake",
         "ExplainDocument.layers",
         "FusedPart",
+        "FxNode.op",
+        "GraphStageDocument.graph",
         "KernelAtLine.calls_of_it",
         "KernelAtLine.nodes_of_it",
         "KernelAtLine.other_lines",
@@ -282,14 +286,19 @@ UNDESCRIBED = frozenset(
         "KernelOfPart.lines",
         "KernelOfPart.nodes",
         "KernelsDocument.undecided",
+        "LineChange.same",
         "LineDocument.kernels",
         "NotedUserKernel.notes",
         "One.configurations",
+        "Overview.mutated",
         "Resources.ir",
+        "SavedByForward.tensors",
         "ScenarioResult.no_reference",
         "SizeClass.best",
         "Speed.speedup",
         "StageCode.source_lines",
+        "StageDiffDocument.lowered",
+        "StageDiffDocument.passes",
         "Statement.lines",
         "TorchRecord.length",
         "TorchRecord.text",
@@ -308,6 +317,7 @@ PUBLISHED: dict[str, Any] = {
     "Ejected.package": str | None,
     "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
     "KnownWork.bytes_not_known_of": bool | int,
+    "Result.shares": Shares | typing.Literal["None"] | None,
     "UserKernel.assumed": None | bool,
     "UserKernel.epilogue": Epilogue | typing.Literal["None"] | None,
 }

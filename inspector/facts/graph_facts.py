@@ -51,7 +51,6 @@ class Unrolled(Struct, frozen=True):
 class Printed(HasText, Struct, frozen=True):
     """One graph at one stage, as text."""
 
-    JSON: ClassVar[str] = "text"
     stage: GraphStage
     body: Text
     """The graph; a large log keeps it until it is needed."""

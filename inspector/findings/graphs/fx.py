@@ -71,23 +71,6 @@ class NodeValue(Struct, frozen=True):
     """The class of a tensor subclass, such as `DTensor`; empty for a plain tensor."""
 
 
-@lru_cache(maxsize=4096)
-def _name(target: str) -> str:
-    parts = target.split(".")
-    if parts[:2] == ["torch", "ops"] and len(parts) > 3:
-        if parts[2] == "higher_order":
-            return parts[3]
-        return f"{parts[2]}.{parts[3]}"
-    return parts[-1]
-
-
-def op_name(node: "FxNode") -> str:
-    """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
-    if node.kind is FxNodeKind.CALL_MODULE:
-        return node.target
-    return _name(node.target)
-
-
 class FxNode(Struct, frozen=True):
     """One node."""
 
@@ -95,8 +78,6 @@ class FxNode(Struct, frozen=True):
         "name kind target op args uses *value file=at.file|relative line=at.line source=at.code "
         "is=described|null_if_empty recompute=tag|null_if_empty module=module.path module_class=module.kind"
     )
-    # Not a method: what its docstring would say is in no schema.
-    op = property(op_name)
     name: str
     kind: FxNodeKind
     target: str
@@ -115,6 +96,11 @@ class FxNode(Struct, frozen=True):
     """For an input of AOTAutograd's graphs, torch's description of its origin, such as `PlainAOTInput(idx=0)`."""
     module: Module | None = None
     """The user's module that computes it, if a view looks it up (`graph_view.py:with_modules`)."""
+
+    @property
+    def op(self) -> str:
+        """The name of what it calls."""
+        return op_name(self)
 
     @property
     def value(self) -> NodeValue:
@@ -176,6 +162,23 @@ _VIEWS = frozenset(
 """Aten and prims ops whose result shares the memory of their first argument (aten/native/native_functions.yaml)."""
 _RANDOM = ("rand", "bernoulli", "dropout", "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy")
 _ATEN = ("aten.", "prims.")
+
+
+def op_name(node: FxNode) -> str:
+    """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
+    if node.kind is FxNodeKind.CALL_MODULE:
+        return node.target
+    return _name(node.target)
+
+
+@lru_cache(maxsize=4096)
+def _name(target: str) -> str:
+    parts = target.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) > 3:
+        if parts[2] == "higher_order":
+            return parts[3]
+        return f"{parts[2]}.{parts[3]}"
+    return parts[-1]
 
 
 def overload(node: FxNode) -> str:

@@ -67,10 +67,10 @@ class SavedTensor(Struct, frozen=True):
 class SavedByForward(Struct, frozen=True):
     """Everything that a forward saves."""
 
-    JSON: ClassVar[str] = "basis=RESTS_ON bytes=made symbols tensors=saved"
-    RESTS_ON: ClassVar[Basis] = Basis.COMPUTED
-    # The largest first; two views of the same memory are two values.
+    JSON: ClassVar[str] = "basis=FIGURES bytes=made symbols tensors=saved"
+    FIGURES: ClassVar[Basis] = Basis.COMPUTED
     saved: tuple[SavedTensor, ...]
+    """The saved values, largest first; two views of the same memory are two values."""
     made: int | None
     """Bytes that the forward allocates and saves, counting each storage once; None if not all sizes are known."""
     symbols: tuple[str, ...]
@@ -259,7 +259,8 @@ class Overview(Struct, frozen=True):
     each: CompiledGraph
     rows: tuple[StageRow, ...]
     inputs: tuple[GraphInput, ...]
-    changed: tuple[Changed, ...] | None  # None if the log lacks AOTAutograd's entry
+    changed: tuple[Changed, ...] | None
+    """None if the log lacks AOTAutograd's entry."""
     results: tuple[Result, ...]
     kept: SavedByForward | None
     recomputed: Recomputed | None

@@ -60,12 +60,13 @@ def _parsed(text: str) -> FxGraph | None:
 class CompiledGraph(Struct, frozen=True):
     """One compilation's graph, at all its stages in torch's order."""
 
-    JSON: ClassVar[str] = "basis=RESTS_ON id function=compilation.function file=compilation.file|relative line"
-    RESTS_ON: ClassVar[Basis] = Basis.EMITTED
+    JSON: ClassVar[str] = "basis=FIGURES id function=compilation.function file=compilation.file|relative line"
+    FIGURES: ClassVar[Basis] = Basis.EMITTED
     compilation: Compilation
     graphs: Graphs
     stages: tuple[Staged, ...]
-    line: int  # of the function; of a resume function, where it resumes
+    line: int
+    """The line of the function; of a resume function, where it resumes."""
 
     @property
     def id(self) -> str:

@@ -1,13 +1,12 @@
 """What `ctrace graphs` answers: all graphs, one at a stage, a line at every stage, two stages, or the passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.graph_facts import Printed
 from ctrace.inspector.facts.passes import Pass
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.fx import FxGraph
@@ -39,10 +38,14 @@ def graphs_document(session: Session, graph: str | None = None) -> GraphsDocumen
 class GraphStageDocument(TargetDocument, frozen=True, kw_only=True):
     """One graph at one stage, node by node."""
 
-    JSON: ClassVar[str] = "schema verdict target_gpu *each stage=staged.label graph *unread problems=run.problems"
+    JSON: ClassVar[str] = (
+        "schema verdict target_gpu *each stage=staged.label graph text=staged.printed.text?is_unread "
+        "problems=run.problems"
+    )
     each: CompiledGraph
     staged: Staged
-    graph: FxGraph | None  # with the modules of its nodes; None if torch's text cannot be parsed
+    graph: FxGraph | None
+    """With the modules of its nodes; None if torch's text cannot be parsed."""
     inputs: tuple[str, ...]
     """The user's names for the inputs of the graph that Dynamo traced."""
     origins: Mapping[str, Origin]
@@ -51,9 +54,9 @@ class GraphStageDocument(TargetDocument, frozen=True, kw_only=True):
     """Text that could not be parsed, and contradictions."""
 
     @property
-    def unread(self) -> Printed | None:
-        """What torch printed, if it cannot be parsed."""
-        return self.staged.printed if self.graph is None else None
+    def is_unread(self) -> bool:
+        """Whether torch's text cannot be parsed."""
+        return self.graph is None
 
 
 def graph_stage_document(
@@ -112,7 +115,8 @@ class StageDiffDocument(TargetDocument, frozen=True, kw_only=True):
     diff: StageDiff
     runs: tuple[PassRun, ...]
     """The runs of passes in between."""
-    passes: Sequence[Pass]  # of these runs, those that changed the graph
+    passes: list[Pass]
+    """Of these runs, those that changed the graph."""
 
 
 def stage_diff_document(session: Session, stages: str, graph: str | None = None) -> StageDiffDocument:

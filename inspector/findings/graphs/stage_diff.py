@@ -97,7 +97,8 @@ class LineChange(Struct, frozen=True):
     new: tuple[NewNode, ...] = ()
     other_op: tuple[OtherOp, ...] = ()
     other_args: tuple[OtherArgs, ...] = ()
-    same: int = 0  # how many nodes have not changed
+    same: int = 0
+    """How many nodes have not changed."""
 
     @property
     def is_change(self) -> bool:
@@ -125,11 +126,12 @@ class LineLowered(Struct, frozen=True):
 
 
 class StageDiff(Struct, frozen=True):
-    """One graph at two stages, with the changes of each line: `lowered` if functions and methods became aten ops."""
+    """One graph at two stages."""
 
     before: Staged
     after: Staged
     lowered: tuple[LineLowered, ...] = ()
+    """The changes of each line if functions and methods became aten ops; then `changes` is empty."""
     changes: tuple[LineChange, ...] = ()
 
     @property
@@ -276,8 +278,8 @@ class _Group:
             self._same += 1
 
     def change(self) -> LineChange:
-        parts = (self.gone, self.new, self._other_op, self._other_args)
-        return LineChange(self._at, *map(tuple, parts), same=self._same)  # type: ignore[arg-type]
+        other_op, other_args = tuple(self._other_op), tuple(self._other_args)
+        return LineChange(self._at, tuple(self.gone), tuple(self.new), other_op, other_args, self._same)
 
 
 def _gone(

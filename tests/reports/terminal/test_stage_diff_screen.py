@@ -57,7 +57,7 @@ def test_screens(width: int):
 
 
 def test_another_graph_has_none():
-    assert runs(SESSION, "1/0") == answers(SESSION, "1/0") == ()
+    assert (runs(SESSION, "1/0"), answers(SESSION, "1/0")) == ((), ())
 
 
 def test_data():
