@@ -180,16 +180,23 @@ class ExplainDocument(RunDocument, frozen=True, kw_only=True):
     not_compared: Mapping[str, list[str]]
     """The scenarios with calls that were not compared with eager, by reason."""
     provoked: tuple[Provoked, ...]
+    """What `--provoke` tried."""
     why_no_coverage: str
     """Why the share of ops in graphs is not measured; empty: it is."""
     guards: int | None
+    """The guards of all compilations; None: not measured."""
     contents: tuple[str, ...]
     """Which of graphs, guards, kernels and fusions the run has, as a Session names them."""
     cuda_graphs: str
+    """What became of CUDA graphs, in one sentence; empty: they were not enabled."""
     user_kernels: str
+    """The user's own Triton kernels, in one line; empty: there are none."""
     notes_on_user_kernels: tuple[str, ...]
+    """What keeps the user's kernels from being compiled for their device."""
     slow_attention: tuple[AttentionKind, ...]
+    """The attentions that could run faster, without those that compute wrong results."""
     ranked: tuple[RankedBreak, ...]
+    """The breaks, the costliest first."""
     fixes: Mapping[int, str]
     """What to do about each break, by its number; breaks without advice are left out."""
     groups: tuple[AdvisedGroup, ...]
