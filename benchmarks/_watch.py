@@ -7,8 +7,8 @@ import sys
 
 import typer
 
-from ctrace.cli.commands.graphs import GraphView, data, screen
-from ctrace.cli.show import show_view
+from ctrace.cli.commands.graphs import GraphView, graphs_answer, graphs_view_screen
+from ctrace.cli.show import show_answer
 from ctrace.cli.view_run import Request
 
 PARTS = ("compare", "time_kernels")
@@ -16,12 +16,12 @@ PARTS = ("compare", "time_kernels")
 if __name__ == "__main__":
     parts = {part: part in sys.argv[2:] for part in PARTS}
     try:
-        show_view(
+        show_answer(
             Request(sys.argv[1], options={"build": True, "train": True, **parts}),
             None,
             json=False,
-            data=lambda session: data(session, GraphView()),
-            screen=lambda session, width: screen(session, GraphView(), width),
+            document=lambda session: graphs_answer(session, GraphView()),
+            screen=lambda answer, width: graphs_view_screen(answer, GraphView(), width),
         )
     except typer.Exit as ended:
         sys.exit(ended.exit_code)

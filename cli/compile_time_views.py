@@ -50,10 +50,11 @@ def show_compile_time(
         _write_trace(session, perfetto)
 
     def screen(document: CompileDocument, width: int) -> Screen:
+        from ctrace.inspector.session.summary import run_answer
         from ctrace.reports.terminal.compile_time_screen import compile_time_screen
         from ctrace.reports.terminal.widgets import led_by_verdict
 
-        return led_by_verdict(session, compile_time_screen(document, width, all_of_it=all_of_it))
+        return led_by_verdict(run_answer(session), compile_time_screen(document, width, all_of_it=all_of_it))
 
     show_document(compile_document(session), output, json=json, screen=screen)
     if is_new:

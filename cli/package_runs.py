@@ -24,10 +24,11 @@ if TYPE_CHECKING:
         CheckedPackage,
         PackageCheckRequest,
         PackageTuning,
+        TunedPackage,
     )
     from ctrace.inspector.features.workshop.triton_op_model import WrapResult
     from ctrace.inspector.runs.capture_request import Options
-    from ctrace.reports.json.package_results import Ejected
+    from ctrace.reports.dump.eject_writing import Ejected
 
 
 def refuse_existing(output: Path | None) -> None:
@@ -103,15 +104,6 @@ def apply_exit_code(found: "AppliedPackage") -> Exit:
     return Exit.WORSE
 
 
-class TunedPackage(Struct, frozen=True):
-    """A package that was tuned."""
-
-    folder: str
-    tuned: "PackageTuning"
-    is_written: bool
-    notes: tuple[str, ...]
-
-
 def tuned_packages(
     folder: str, gpu: str | None, most: int, kernels: tuple[str, ...], seconds: float | None, *, is_written: bool
 ) -> "tuple[TunedPackage, ...]":
@@ -141,12 +133,13 @@ def tuned_packages(
     return tuple(found)
 
 
-def _kept(package: "KernelPackage", result: "PackageTuning", *, is_written: bool) -> TunedPackage:
+def _kept(package: "KernelPackage", result: "PackageTuning", *, is_written: bool) -> "TunedPackage":
     from ctrace.inspector.features.workshop.package_configurations import (
         chosen,
         write_configurations,
         write_table,
     )
+    from ctrace.inspector.features.workshop.package_model import TunedPackage
 
     notes, written = [], False
     for kernel in result.kernels if is_written else ():
@@ -215,14 +208,15 @@ class Editing:
             CtraceError: the package does not parse, or its code fails.
         """
         from ctrace.cli.console import write_report
+        from ctrace.inspector.features.workshop.package_model import CheckDocument
         from ctrace.reports.escape import plain_document
-        from ctrace.reports.json.package_results import render_edit_json
+        from ctrace.reports.json.printer import render
         from ctrace.reports.wording.kernel_packages import check_line
 
         found = self._check()
         lines = [check_line(None, found), *found.notes]
-        text = render_edit_json(str(self._folder), found) if json else plain_document("\n".join(lines) + "\n")
-        write_report(text, output)
+        document = CheckDocument(str(self._folder), found)
+        write_report(render(document) if json else plain_document("\n".join(lines) + "\n"), output)
         if found.is_right:
             return Exit.DONE
         return Exit.WORSE
@@ -300,7 +294,7 @@ def ejected(run: Request, request: EjectRequest) -> int:
     kernels = _chosen(session, request) if session.kernels or code is Exit.DONE else ()
     found = _eject(session, kernels, folder, is_lenient=request.all_of_it or bool(request.line))
     is_model = bool(session.parts) and run.target is not None and ".py" in run.target
-    _show(session, found, request, (run.target or "") if is_model else "")
+    _show(session, found, (run.target or "") if is_model else "", json=request.json)
     return code
 
 
@@ -332,12 +326,10 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
     found = parts(session, request.graph, request.stage)
     kernels = tuple(row.kernel for part in found for row in part.rows)
     if request.line:
-        from ctrace.cli.kernel_views import KernelView, of_line
+        from ctrace.inspector.findings.kernels.at_line import some_at_line
 
-        _, at_line, why = of_line(session, request.line, KernelView(line=request.line), found)
-        if not at_line:
-            raise TargetError(f"--line {request.line}: no kernel contains it", why)
-        wanted = {id(each.row.kernel) for _, rows in at_line for each in rows}
+        of_lines = some_at_line(session, request.line, request.graph, request.stage)
+        wanted = {id(each.row.kernel) for part in of_lines for each in part.kernels}
         return tuple(each for each in kernels if id(each) in wanted and each.language != "external")
     if request.all_of_it:
         return tuple(each for each in kernels if each.language != "external")
@@ -378,8 +370,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
     """
     from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, package_of
     from ctrace.inspector.features.workshop.size_expressions import RefusalError
-    from ctrace.reports.dump.eject_writing import Written, make_folder, write_package
-    from ctrace.reports.json.package_results import Ejected
+    from ctrace.reports.dump.eject_writing import Ejected, Written, make_folder, write_package
 
     done: list[Ejected] = []
     packages: list[tuple[Kernel, EjectedPackage | RefusalError]] = []
@@ -403,14 +394,18 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
     return tuple(done)
 
 
-def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectRequest, model: str) -> None:
-    from ctrace.cli.console import write_report
-    from ctrace.cli.show import show_screen
-    from ctrace.reports.json.package_results import render_ejected_json
+def _show(session: "Session", found: "tuple[Ejected, ...]", model: str, *, json: bool) -> None:
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.findings.target_view import target_device
+    from ctrace.inspector.session.summary import run_answer
+    from ctrace.reports.dump.eject_writing import EjectDocument
     from ctrace.reports.terminal.kernel_files_screen import ejected_screen
     from ctrace.reports.terminal.widgets import led_by_verdict
 
-    if request.json:
-        write_report(render_ejected_json(session, found), None)
-    else:
-        show_screen(lambda width: led_by_verdict(session, ejected_screen(found, width, model)), None)
+    document = EjectDocument(run=session.run, target_gpu=target_device(session), kernels=found, model=model)
+    show_document(
+        document,
+        None,
+        json=json,
+        screen=lambda answer, width: led_by_verdict(run_answer(session), ejected_screen(answer, width)),
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, assert_never
 
@@ -12,7 +13,6 @@ from ctrace.cli.console import check_output, write_report
 from ctrace.cli.view_run import Request, run_of, session_of
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.reports.escape import Document
 
 D = TypeVar("D")
 
@@ -56,25 +56,25 @@ def show(
     Raises:
         RunError: the file cannot be written.
     """
+    from ctrace.inspector.diagnosis.explain_document import explain_document
+
+    document = explain_document(session, whole=verbose or form is not Format.TERMINAL)
     match form:
         case Format.JSON:
-            from ctrace.reports.json.explain_json import render_json
+            from ctrace.reports.json.printer import render
 
-            write_report(render_json(session), output)
+            write_report(render(document), output)
         case Format.MARKDOWN:
             from ctrace.reports.markdown import render_markdown
 
-            write_report(render_markdown(session), output)
+            write_report(render_markdown(document), output)
         case Format.TERMINAL:
-            _terminal(session, output, run, on_stderr=on_stderr, verbose=verbose)
+            from ctrace.reports.terminal.explain_screen import explain_screen
+
+            screen = partial(explain_screen, document, verbose=verbose, run=run)
+            show_screen(screen, output, on_stderr=on_stderr)
         case _:
             assert_never(form)
-
-
-def _terminal(session: Session, output: Path | None, run: str | None, *, on_stderr: bool, verbose: bool) -> None:
-    from ctrace.reports.terminal.explain_screen import explain_screen
-
-    show_screen(lambda width: explain_screen(session, width, verbose=verbose, run=run), output, on_stderr=on_stderr)
 
 
 def session_text(session: Session, *, verbose: bool = False) -> str:
@@ -84,11 +84,13 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     from rich.console import Console
 
     from ctrace.cli.console import PLAIN_WIDTH
+    from ctrace.inspector.diagnosis.explain_document import explain_document
     from ctrace.reports.terminal.explain_screen import explain_screen
     from ctrace.reports.terminal.widgets import drawn
 
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
-    text = str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
+    document = explain_document(session, whole=verbose)
+    text = str(drawn(explain_screen(document, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
     # Parts of the screen that leave something out name the command that shows it.
     if "see ctrace " in text:
         return f"{text}\n{_COMMANDS_NEED_A_RUN}"
@@ -129,56 +131,33 @@ def show_answer(
     document: Callable[[Session], D],
     screen: Callable[[D, int], Screen],
     has_advice: bool = False,
+    is_led: bool = True,
+    complete: Callable[[Session], Session] = lambda session: session,
 ) -> None:
     """Read or capture the selected run, and show a view's Document of it as JSON or, below the verdict, as a screen.
 
-    A new run sets the exit code. If the view `has_advice`, a new run checks it, so that it is what `ctrace explain`
-    says.
+    A new run sets the exit code. A screen that `is_led` has the verdict above it whether or not the run is incomplete.
+    If the view `has_advice`, a new run checks it, so that it is what `ctrace explain` says. `complete` adds to a
+    Session what only this view needs.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
     """
     check_output(output)
     session, is_new = session_of(request, check_advice=has_advice)
+    session = complete(session)
     run = "" if is_new else run_of(request)
 
     def below_verdict(answer: D, width: int) -> Screen:
-        from ctrace.reports.terminal.widgets import compile_only_note, led, of_other_run
+        from ctrace.inspector.session.summary import run_answer
+        from ctrace.reports.terminal.widgets import compile_only_note, led, led_by_verdict, of_other_run
 
-        yield from compile_only_note(session)
-        shown = led(session, screen(answer, width))
+        yield from compile_only_note(session.compile_time.use)
+        lead = led if is_led else led_by_verdict
+        shown = lead(run_answer(session), screen(answer, width))
         yield from of_other_run(run, shown) if run else shown
 
     show_document(document(session), output, json=json, screen=below_verdict)
-    if is_new:
-        raise typer.Exit(exit_code(session))
-
-
-def show_view(
-    request: Request,
-    output: Path | None,
-    *,
-    json: bool,
-    data: Callable[[Session], Document],
-    screen: Callable[[Session, int], Screen],
-) -> None:
-    """Read or capture the selected run, and show a view of it as JSON or a screen; a new run sets the exit code.
-
-    Raises:
-        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
-    """
-    check_output(output)
-    session, is_new = session_of(request)
-    run = "" if is_new else run_of(request)
-
-    def with_verdict(width: int) -> Screen:
-        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, of_other_run
-
-        yield from compile_only_note(session)
-        shown = led_by_verdict(session, screen(session, width))
-        yield from of_other_run(run, shown) if run else shown
-
-    show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:
         raise typer.Exit(exit_code(session))
 
@@ -197,24 +176,6 @@ def show_document(
         write_report(render(document), output, is_said=is_said)
     else:
         show_screen(lambda width: screen(document, width), output, is_said=is_said)
-
-
-def show_either(
-    output: Path | None,
-    *,
-    json: bool,
-    data: Callable[[], Document],
-    screen: Callable[[int], Screen],
-) -> None:
-    """Write JSON or print a screen; build only the requested one.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
-    if json:
-        write_report(data(), output)
-    else:
-        show_screen(screen, output)
 
 
 def exit_code(session: Session) -> Exit:

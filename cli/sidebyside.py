@@ -5,7 +5,7 @@ them, or capture one for each.
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from msgspec import Struct, field
@@ -16,15 +16,14 @@ from ctrace.cli.view_run import Request, again_for_gpu, captured, new_for_gpu, s
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 
 if TYPE_CHECKING:
+    from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import SavedRun, Store
     from ctrace.inspector.runs.target import Resolved
-    from ctrace.reports.escape import Document
 
 _ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
-_Draw = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], Screen]
-"""Makes a screen from the session of each GPU, the error of each other GPU, and a width."""
+D = TypeVar("D")
 
 
 def shown_side_by_side(
@@ -32,8 +31,8 @@ def shown_side_by_side(
     output: Path | None,
     *,
     json: bool,
-    data: "Callable[[Session], Document]",
-    screen: _Draw,
+    document: "Callable[[Session], D]",
+    screen: "Callable[[SideBySideDocument[D], int], Screen]",
     others: Mapping[str, object],
 ) -> bool:
     """Compare the code for several GPUs if `--target` names several; return whether it does.
@@ -44,8 +43,8 @@ def shown_side_by_side(
     names = target_names(request)
     if len(names) < 2:
         return False
-    from ctrace.cli.show import exit_code, show_either
-    from ctrace.reports.json.side_by_side_json import render_side_by_side_json
+    from ctrace.cli.show import exit_code, show_document
+    from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 
     conflict = next((option for option, value in others.items() if value), None)
     if conflict is not None:
@@ -54,12 +53,8 @@ def shown_side_by_side(
         )
     check_output(output)
     found = sessions_for(request, names)
-    show_either(
-        output,
-        json=json,
-        data=lambda: render_side_by_side_json(found.sessions, found.failed, data),
-        screen=lambda width: screen(found.sessions, found.failed, width),
-    )
+    answer = side_by_side_document(found.sessions, found.failed, document)
+    show_document(answer, output, json=json, screen=screen)
     if found.is_new:
         raise typer.Exit(Exit.USAGE if found.failed else max(map(exit_code, found.sessions.values())))
     return True

@@ -5,8 +5,10 @@ import json
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -32,23 +34,25 @@ _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 class ProbeResult(Struct, frozen=True):
     """The result of one check."""
 
+    JSON: ClassVar[str] = "name ok found todo"
     name: str
     ok: bool
     found: str
     todo: str = ""
+    is_difference: bool = False
+    """Whether it is no check, but a difference between the installed torch and other releases."""
 
 
-def examine() -> list[ProbeResult]:
-    """Run all checks, without importing torch in this process."""
-    return [_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed()]
+def examine() -> tuple[ProbeResult, ...]:
+    """Run all checks, without importing torch in this process, and list how the installed torch differs from others."""
+    return (_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed(), *_differences())
 
 
-def known_differences() -> list[ProbeResult]:
-    """Return the differences between the installed torch and other releases, and their effect on ctrace."""
+def _differences() -> Iterator[ProbeResult]:
+    """Yield the differences between the installed torch and other releases, and their effect on ctrace."""
     version = torch_version()
-    if version is None:
-        return []
-    return [ProbeResult(f"torch {each.range}", True, f"{each.what} {each.effect}") for each in differences_of(version)]
+    for each in differences_of(version) if version is not None else ():
+        yield ProbeResult(f"torch {each.range}", True, f"{each.what} {each.effect}", is_difference=True)
 
 
 def _python() -> ProbeResult:

@@ -11,10 +11,9 @@ kernel has the nodes that it computes, and a line of its source has the user's l
 """
 
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 from rich.console import Console, RenderableType
@@ -34,25 +33,28 @@ from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time_view import compile_document
+from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.findings.graphs.fx import FxNode, FxNodeKind
 from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
 from ctrace.inspector.findings.guard_view import guards_document
-from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.kernels.kernels_document import DetailedKernel, kernels_document
 from ctrace.inspector.findings.shapes_document import shapes_document
-from ctrace.inspector.session.summary import sentence
+from ctrace.inspector.session.summary import run_answer, sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.json.graphs_json import render_stage_json
-from ctrace.reports.json.kernels_json import render_kernels_json
+from ctrace.reports.json.printer import places
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
 from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.guards_screen import guards_screen
-from ctrace.reports.terminal.kernel_tables import kernels_screen
+from ctrace.reports.terminal.kernel_tables import kernels_tables
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import drawn, led
@@ -100,16 +102,15 @@ class BrowsedRun:
     """The source, graphs and kernels of a run."""
 
     def __init__(self, session: Session) -> None:
-        cwd = session.environment.cwd
-        self._session = session
+        self._cwd = cwd = session.environment.cwd
         self._compiled = {each.id: each for each in compiled(session)}
         self.files = {
             fmt.relative(file, cwd): [_code(line) for line in text.split("\n")]
             for file, text in session.listings.items()
         }
         self.graphs = {each.id: [staged.label for staged in each.stages] for each in self._compiled.values()}
-        found = json.loads(render_kernels_json(session, parts(session), source=True))
-        self.kernels = [_kernel(each) for part in found["parts"] for each in part["kernels"]]
+        found = kernels_document(session, has_code=True)
+        self.kernels = [_kernel(each, cwd) for part in found.parts for each in part.rows]
         self._nodes: dict[tuple[str, str], list[GraphNode]] = {}
 
     def usual_stage(self, graph: str) -> str:
@@ -123,11 +124,8 @@ class BrowsedRun:
             each = self._compiled.get(graph)
             stages = () if each is None else each.stages
             staged = next((one for one in stages if one.label == stage), None)
-            found: list[GraphNode] = []
-            if each is not None and staged is not None and staged.graph is not None:
-                read = json.loads(render_stage_json(self._session, each, staged))["graph"]
-                found = [_node(one) for one in _flat(read)]
-            self._nodes[graph, stage] = found
+            read = None if staged is None else staged.graph
+            self._nodes[graph, stage] = [] if read is None else [_node(one, self._cwd) for one in read.everything()]
         return self._nodes[graph, stage]
 
     def kernels_of(self, graph: str) -> list[KernelSource]:
@@ -163,46 +161,37 @@ def _code(line: str) -> str:
     return fmt.cut(fmt.plain(line[: 16 * _LINK_LONGEST].expandtabs(4)).replace("\n", "\\n"), _LINK_LONGEST)
 
 
-def _flat(graph: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    yield from graph["nodes"]
-    for each in graph["graphs"]:
-        yield from _flat(each)
-
-
-def _node(each: dict[str, Any]) -> GraphNode:
-    sizes = each["sizes"]
-    kind = f"  {each['dtype'] or ''}[{', '.join(sizes)}]" if sizes is not None else ""
-    place = f"{each['file']}:{each['line']}" if each["file"] and each["line"] else ""
-    if each["args"]:
-        args = f"({each['args']})"
-    elif each["kind"] == "placeholder":
+def _node(each: FxNode, cwd: str) -> GraphNode:
+    kind = f"  {each.type.dtype}[{', '.join(each.type.sizes)}]" if each.type else ""
+    place = f"{fmt.relative(each.at.file, cwd)}:{each.at.line}" if each.at and each.at.file and each.at.line else ""
+    if each.args:
+        args = f"({each.args})"
+    elif each.kind is FxNodeKind.PLACEHOLDER:
         args = "  input"
     else:
         args = ""
-    return GraphNode(each["name"], fmt.one_line(f"{each['name']} = {each['op']}{args}{kind}", _LINK_LONGEST), place)
+    return GraphNode(each.name, fmt.one_line(f"{each.name} = {each.op}{args}{kind}", _LINK_LONGEST), place)
 
 
-def _kernel(each: dict[str, Any]) -> KernelSource:
-    source = each["source"]
-    from_line = {one["line"] - 1: tuple(one["lines"]) for one in each["statements"]}
-    if source is None:
-        calls = [one for one in each["launches"] if one["lines"]]
-        lines = tuple(one.get("call") or ", ".join(one["ops"]) for one in calls)
-        from_line = {at: tuple(one["lines"]) for at, one in enumerate(calls)}
+def _kernel(each: DetailedKernel, cwd: str) -> KernelSource:
+    kernel, nodes = each.kernel, each.graph_nodes
+    if kernel.source:
+        lines = kernel.source.split("\n")
+        from_line = {one.line - 1: tuple(places(one.lines, cwd)) for one in kernel.statements}
     else:
-        lines = tuple(source.split("\n"))
-    stage, names = "", frozenset[str]()
-    if nodes := each["graph_nodes"]:
-        stage, names = nodes["stage"], frozenset(nodes["names"])
+        calls = [one for one in kernel.launches if one.lines]
+        lines = [one.call or ", ".join(one.ops) for one in calls]
+        from_line = {at: tuple(places(one.lines, cwd)) for at, one in enumerate(calls)}
+    stage, names = (nodes.stage, nodes.names) if nodes else ("", ())
     return KernelSource(
-        key=f"{each['graph']} {each['stage']} {each['name']}",
-        name=fmt.one(each["name"], _LINK_LONGEST),
-        language=each["language"],
+        key=f"{kernel.graph} {kernel.stage} {kernel.name}",
+        name=fmt.one(kernel.name, _LINK_LONGEST),
+        language=kernel.language,
         lines=tuple(_code(line) for line in lines),
-        places=frozenset(each["lines"]) | {place for some in from_line.values() for place in some},
+        places=frozenset(places(kernel.lines, cwd)) | {place for some in from_line.values() for place in some},
         from_line=from_line,
         stage=stage,
-        nodes=names,
+        nodes=frozenset(names),
     )
 
 
@@ -712,18 +701,18 @@ class View(Struct, frozen=True):
 
 def _led(document: Callable[[Session], D], screen: Callable[[D, int], Iterable[RenderableType]]) -> Screen:
     """Join the two sides of a view: the answer for a run, and its screen below the verdict."""
-    return lambda session, width: led(session, screen(document(session), width))
+    return lambda session, width: led(run_answer(session), screen(document(session), width))
 
 
 VIEWS = (
-    View("summary", "Summary", lambda session, width: explain_screen(session, width, verbose=True)),
+    View("summary", "Summary", lambda session, width: explain_screen(explain_document(session), width, verbose=True)),
     View("breaks", "Breaks", _led(breaks_document, partial(breaks_screen, all_paths=True))),
     View("recompiles", "Recompiles", _led(recompiles_document, partial(recompiles_screen, all_of_it=True))),
-    View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),
+    View("graphs", "Graphs", _led(graphs_document, partial(graphs_screen, all_of_it=True))),
     View("guards", "Guards", _led(guards_document, partial(guards_screen, view="tree", all_of_it=True))),
     View("shapes", "Shapes", _led(shapes_document, partial(shapes_screen, everything=True))),
-    View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
-    View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
+    View("fusion", "Fusion", _led(fusion_document, partial(fusion_screen, all_of_it=True))),
+    View("kernels", "Kernels", _led(kernels_document, partial(kernels_tables, all_of_it=True))),
     View("time", "Time", lambda session, width: compile_time_screen(compile_document(session), width, all_of_it=True)),
 )
 

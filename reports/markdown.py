@@ -1,4 +1,4 @@
-"""A Session as Markdown, for an issue or a pull request.
+"""The answer of `ctrace explain` as Markdown, for an issue or a pull request.
 
 Compilations and graph breaks are also drawn as a Mermaid picture, which GitHub shows in Markdown.
 """
@@ -6,34 +6,12 @@ Compilations and graph breaks are also drawn as a Mermaid picture, which GitHub 
 import re
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.recompiles_document import advice_on
-from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
-from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.diagnosis.explain_document import ExplainDocument
+from ctrace.inspector.facts.diagnosis import Diagnosis, RootCause
+from ctrace.inspector.facts.session import Compilation
 from ctrace.inspector.facts.target_facts import DeviceQuestion
-from ctrace.inspector.findings.breaks.break_view import ranked
-from ctrace.inspector.findings.fusion_totals import session_totals
-from ctrace.inspector.findings.missed_fusions import top_missed
-from ctrace.inspector.findings.recompiles.recompile_view import groups
-from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
-from ctrace.inspector.findings.target_view import (
-    open_sentence,
-    question_place,
-    question_sentence,
-    questions,
-    target_sentence,
-)
-from ctrace.inspector.session.summary import (
-    fast_sentence,
-    first_lines,
-    fusion_totals,
-    guard_count,
-    languages,
-    next_steps,
-    other_problems,
-    sentence,
-)
+from ctrace.inspector.findings.target_view import question_place, question_sentence
+from ctrace.inspector.session.summary import fast_sentence, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
@@ -51,70 +29,69 @@ from ctrace.reports.wording.diagnosis_wording import (
     symptoms,
 )
 from ctrace.reports.wording.fusion_wording import bytes_text, missed_text
-from ctrace.reports.wording.kernels_wording import kernel_facts
+from ctrace.reports.wording.kernels_wording import kernel_facts, languages_text
 
 _SENTENCE = 1000
 """The most characters of one sentence; a message of the user's program may have millions."""
 
 
-def render_markdown(session: Session) -> Document:
+def render_markdown(document: ExplainDocument) -> Document:
     """Write the report, with a final newline."""
-    return markdown_document("\n".join(_lines(session)) + "\n")
+    return markdown_document("\n".join(_lines(document)) + "\n")
 
 
-def _lines(session: Session) -> Iterator[str]:
-    environment, cwd = session.environment, session.environment.cwd
-    name = session.target.path or session.target.name or "this run"
-    yield f"### ctrace: {text(name)}: **{str(session.verdict).replace('_', ' ')}**"
-    yield f"\n{prose(fmt.shortened(sentence(session), _SENTENCE))}"
-    if unknown := first_lines(session):
-        yield "\n" + "\n".join(f"- {prose(fmt.shortened(each, _SENTENCE))}" for each in unknown)
-    if line := target_sentence(session):
-        yield f"\n{text(line)}"
-    yield from _conclusion(session)
-    yield from picture(session)
-    if session.breaks:
+def _lines(document: ExplainDocument) -> Iterator[str]:
+    found, cwd = document.answer, document.cwd
+    yield f"### ctrace: {text(found.target)}: **{str(found.verdict).replace('_', ' ')}**"
+    yield f"\n{prose(fmt.shortened(found.sentence, _SENTENCE))}"
+    if found.unknown:
+        yield "\n" + "\n".join(f"- {prose(fmt.shortened(each, _SENTENCE))}" for each in found.unknown)
+    if found.gpu:
+        yield f"\n{text(found.gpu)}"
+    yield from _conclusion(document)
+    yield from picture(document)
+    if document.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
-        advice = advised(session, Finding.BREAK)
-        for found in ranked(session):
-            each = found.at
-            todo = advice.get(session.breaks.index(each), each.fix)
+        for ranked in document.ranked:
+            each = ranked.at
+            todo = document.fixes.get(ranked.number, each.fix)
             where = code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
-            counts = text(each.owner), text(str(each.times)), text(fmt.cost(found.cost))
+            counts = text(each.owner), text(str(each.times)), text(fmt.cost(ranked.cost))
             yield row(where, code(each.source), *counts, prose(each.reason), prose(todo))
-    yield from _dangers(session)
-    if session.skips:
+    yield from _dangers(document)
+    if document.skipped:
         yield "\n| runs eagerly | place | why |\n|---|---|---|"
-        for skip in session.skips:
+        for skip in document.skipped:
             yield row(code(skip.function), code(fmt.place(skip.file, skip.line, cwd)), prose(skip.reason))
-    if recompiled := groups(session):
-        advice = advised(session, Finding.RECOMPILE)
+    if document.groups:
         yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
-        for group in recompiled:
+        for advised in document.groups:
+            group = advised.of
             values = text(fmt.listed(group.values, 8))
             expected = text("yes" if group.expected else "no")
             times = text(str(len(group.compilations)))
-            todo = prose(advice_on(group, session, advice))
-            yield row(code(group.subject), text(group.kind), values, times, expected, todo)
-    yield from _provoked(session)
+            yield row(code(group.subject), text(group.kind), values, times, expected, prose(advised.advice))
+    yield from _provoked(document)
     yield "\n| fact | value |\n|---|---|"
-    for fact, value in _facts(session):
+    for fact, value in _facts(document):
         yield row(text(fact), text(value))
-    yield from _bullets("The program asks about the device", map(_question, questions(session)))
-    yield from _bullets("Problems", (fmt.shortened(problem.what, _SENTENCE) for problem in other_problems(session)))
+    yield from _bullets("The program asks about the device", map(_question, document.asked))
+    problems = other_problems(document.run)
+    yield from _bullets("Problems", (fmt.shortened(problem.what, _SENTENCE) for problem in problems))
+    environment = document.run.environment
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
     yield f"\n<sub>{text(made_by)}</sub>"
 
 
-def _conclusion(session: Session) -> Iterator[str]:
+def _conclusion(document: ExplainDocument) -> Iterator[str]:
     """Say what to do and why, before the evidence."""
-    if session.environment.fast:
+    if document.run.environment.fast:
         yield f"\n{text(fast_sentence())}"
-    found = diagnose(session)
-    yield from _advice(found) if found.advice else _steps(next_steps(session))
-    if later := later_calls(session):
+    found = document.diagnosis
+    yield from _advice(found) if found.advice else _steps(document.next_steps)
+    if later := later_calls(document):
         yield f"\n{text(later)}"
-    yield from _causes(found, session.environment.cwd)
+    yield from _causes(found, document.cwd)
 
 
 def _steps(steps: tuple[str, ...]) -> Iterator[str]:
@@ -158,52 +135,49 @@ def _why(each: RootCause) -> str:
     return each.expected or " · ".join(part for part in parts if part)
 
 
-def _dangers(session: Session) -> Iterator[str]:
-    if session.dangers:
+def _dangers(document: ExplainDocument) -> Iterator[str]:
+    if document.dangers:
         yield "\n| silent danger | place | why | what to do | results |\n|---|---|---|---|---|"
-        for each in session.dangers:
-            where = code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else text("not known")
+        for each in document.dangers:
+            where = code(fmt.place(each.file, each.line, document.cwd)) if each.file else text("not known")
             results = "; ".join(filter(None, (each.difference, basis(each.comparison))))
             yield row(text(f"{each.kind} {each.subject}"), where, prose(each.why), prose(each.fix), text(results))
-    for why, names in not_compared(session).items():
+    for why, names in document.not_compared.items():
         yield f"\nNot compared with eager in {', '.join(map(code, names))}: {text(why)}."
-    yield from (f"\n{text(sentence)}" for sentence in rounded(session))
+    yield from (f"\n{text(sentence)}" for sentence in rounded(document))
 
 
-def _provoked(session: Session) -> Iterator[str]:
-    if tried := provoked(session):
+def _provoked(document: ExplainDocument) -> Iterator[str]:
+    if document.provoked:
         yield "\n| provoked | recompiles | what happened |\n|---|---|---|"
-        for each in tried:
+        for each in document.provoked:
             yield row(code(each.scenario.name), text(str(each.recompiles)), text(each.answer))
 
 
-def _facts(session: Session) -> Iterator[tuple[str, str]]:
-    guards = guard_count(session)
-    yield "graphs", str(len(session.graphs))
-    why = why_no_coverage(session)
-    share = fmt.share(session.coverage.compiled, session.coverage.ops)
+def _facts(document: ExplainDocument) -> Iterator[tuple[str, str]]:
+    totals, why, time = document.totals, document.why_no_coverage, document.time.of
+    yield "graphs", str(totals.graphs)
+    share = fmt.share(document.coverage.compiled, document.coverage.ops)
     yield "ops in graphs", text(f"not measured: {why}") if why else share
-    yield "guards", "not measured" if guards is None else str(guards)
-    if session.limit.hit:
+    yield "guards", fmt.known(document.guards, str, "not measured")
+    if document.limit.hit:
         yield "recompile limit", "hit"
-    if totals := fusion_totals(session):
-        yield (
-            "fusion",
-            f"{fmt.count(totals.before, 'node')} into {totals.after}, at most {fmt.count(totals.rounds, 'round')}",
-        )
-    if moved := session_totals(session):
-        yield "bytes", bytes_text(moved)
-    if top := top_missed(session):
-        yield "missed fusion", missed_text(top[1])
-    if session.kernels:
-        yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
-    yield from (("kernels", fact) for fact in kernel_facts(session))
-    if undecided := open_sentence(session):
-        yield "decided on the device", undecided
-    if session.accuracy is not None:
-        yield "numbers", fmt.one_line(answer(session.accuracy, session.environment.cwd), 400)
-    phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
-    yield "time", f"{fmt.seconds(session.time.total)}{f' ({phases})' if phases else ''}"
+    if found := totals.fusion:
+        nodes = f"{fmt.count(found.before, 'node')} into {found.after}"
+        yield "fusion", f"{nodes}, at most {fmt.count(found.rounds, 'round')}"
+        if found.moved:
+            yield "bytes", bytes_text(found.moved)
+        if found.missed:
+            yield "missed fusion", missed_text(found.missed)
+    if totals.languages:
+        yield "kernels", languages_text(totals)
+    yield from (("kernels", fact) for fact in kernel_facts(document.setup.target_gpu, totals))
+    if totals.left_open:
+        yield "decided on the device", totals.left_open
+    if document.accuracy is not None:
+        yield "numbers", fmt.one_line(answer(document.accuracy, document.cwd), 400)
+    phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in time.phases.items())
+    yield "time", f"{fmt.seconds(time.total)}{fmt.framed(' (', phases, ')')}"
 
 
 def _question(each: DeviceQuestion) -> str:
@@ -224,17 +198,17 @@ _LONGEST = 48
 _UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:/()=+*'!?…·-]|(?<=:):|:(?=:)")
 
 
-def picture(session: Session) -> Iterator[str]:
+def picture(document: ExplainDocument) -> Iterator[str]:
     """Yield the lines of a fenced Mermaid block; nothing if there is only one graph, or none."""
-    shown = session.compilations[:_MOST]
-    if len(shown) < 2 and not session.breaks:
+    shown = document.compilations[:_MOST]
+    if len(shown) < 2 and not document.breaks:
         return
     yield "\n```mermaid\nflowchart TD"
-    ops = {each.id: each.ops for each in session.graphs}
+    ops = {each.of.id: each.of.ops for each in document.graphs}
     names = {each.id: f"c{at}" for at, each in enumerate(shown)}
     for each in shown:
         yield f"  {names[each.id]}[{_label(*_of(each, ops.get(each.id)))}]"
-    for at, found in enumerate(session.breaks[:_MOST]):
+    for at, found in enumerate(document.breaks[:_MOST]):
         place = f"{fmt.file_name(found.file)}:{found.line}"
         yield f"  b{at}{{{{{_label('graph break', place, found.expression or found.source)}}}}}"
         yield f"  style b{at} stroke:#d73a49"
@@ -249,7 +223,7 @@ def picture(session: Session) -> Iterator[str]:
             yield f"  {last[each.frame]} -.->|recompiles| {names[each.id]}"
         last[each.frame] = names[each.id]
     yield "```"
-    left = len(session.compilations) - len(shown), len(session.breaks[_MOST:])
+    left = len(document.compilations) - len(shown), len(document.breaks[_MOST:])
     if any(left):
         yield f"\nNot in the picture: {fmt.count(left[0], 'compilation')} and {fmt.count(left[1], 'graph break')}."
 

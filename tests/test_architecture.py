@@ -201,7 +201,8 @@ ORDER = (
     ("files", "processes", "facts"),
     ("knowledge", "log", "source"),
     ("findings",),
-    ("diagnosis", "session"),
+    ("session",),
+    ("diagnosis",),
     ("runs",),
     ("self_check", "features.accuracy", "features.bytecode", "features.check", "features.memory", "features.time"),
     (

@@ -1,7 +1,8 @@
 """Write a JSON Schema of what each command prints with `--json`: `make schemas`.
 
-They are generated from the functions that write the reports (see `shapes.py`), so names, types and enum values follow
-the code. The package contains `reports/schemas/`, and `ctrace schema` prints a schema from there.
+They are generated from the Documents, and that of `check` from the functions that write its report (see `shapes.py`),
+so names, types and enum values follow the code. The package contains `reports/schemas/`, and `ctrace schema` prints a
+schema from there.
 """
 
 import enum
@@ -16,6 +17,9 @@ from typing import Any
 
 from shapes import ANYTHING, Array, Constant, Either, Object, Reference, Row, Shape, Value, Writers, options, refers
 
+from ctrace.inspector.facts.user_kernels import Epilogue
+from ctrace.inspector.findings.graphs.graph_summary import Shares
+from ctrace.inspector.findings.kernels.bounds import PartLeast
 from ctrace.inspector.version import __version__
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -30,21 +34,22 @@ class Form:
     options: str = ""
     each: bool = False
     """Whether the output is a list of what the function returns."""
-    single: int | None = None
-    """For several GPUs: the index of the form of each GPU's report."""
 
 
-_SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
-_PACKAGES = "ctrace.reports.json"
+_SEVERAL_GPUS = "ctrace.inspector.diagnosis.side_by_side_document:SideBySideDocument"
+_PACKAGES = "ctrace.inspector.features.workshop.package_model"
 _GRAPHS, _KERNELS, _LESSONS = (
-    "ctrace.reports.json.graphs_json",
-    "ctrace.reports.json.kernels_json",
+    "ctrace.inspector.findings.graphs.graphs_document",
+    "ctrace.inspector.findings.kernels.kernels_document",
     "ctrace.inspector.findings.breaks.lessons",
 )
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
-    "explain": (Form("ctrace.reports.json.explain_json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
-    "run": (Form("ctrace.reports.json.explain_json:render_json"),),
+    "explain": (
+        Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),
+        Form(_SEVERAL_GPUS, "--target A,B"),
+    ),
+    "run": (Form("ctrace.inspector.diagnosis.explain_document:ExplainDocument"),),
     "breaks": (
         Form("ctrace.inspector.diagnosis.breaks_document:BreaksDocument"),
         Form(f"{_LESSONS}:Lesson", "--explain"),
@@ -55,29 +60,29 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "guards": (Form("ctrace.inspector.findings.guard_view:GuardsDocument"),),
     "shapes": (Form("ctrace.inspector.findings.shapes_document:ShapesDocument"),),
-    "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
+    "bytecode": (Form("ctrace.inspector.features.bytecode.bytecode_view:BytecodeDocument"),),
     "graphs": (
-        Form(f"{_GRAPHS}:render_graphs_json"),
-        Form(f"{_GRAPHS}:render_stage_json", "--stage"),
-        Form(f"{_GRAPHS}:render_line_json", "--line"),
-        Form(f"{_GRAPHS}:render_diff_json", "--diff"),
-        Form(f"{_GRAPHS}:render_passes_json", "--passes"),
+        Form(f"{_GRAPHS}:GraphsDocument"),
+        Form(f"{_GRAPHS}:GraphStageDocument", "--stage"),
+        Form(f"{_GRAPHS}:GraphLineDocument", "--line"),
+        Form(f"{_GRAPHS}:StageDiffDocument", "--diff"),
+        Form(f"{_GRAPHS}:PassesDocument", "--passes"),
     ),
     "fusion": (
-        Form("ctrace.reports.json.fusion_json:render_fusion_json"),
-        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+        Form("ctrace.inspector.findings.fusion_view:FusionDocument"),
+        Form(_SEVERAL_GPUS, "--target A,B"),
     ),
     "kernels": (
-        Form(f"{_KERNELS}:render_kernels_json"),
-        Form(f"{_KERNELS}:render_line_json", "--line"),
-        Form(f"{_KERNELS}:render_wrappers_json", "--wrapper"),
-        Form(f"{_KERNELS}:render_ir_json", "--ir"),
-        Form(f"{_KERNELS}:render_dump_json", "--dump"),
-        Form(_SEVERAL_GPUS, "--target A,B", single=0),
-        Form("ctrace.reports.json.package_results:render_ejected_json", "eject NAME"),
-        Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
-        Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
-        Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
+        Form(f"{_KERNELS}:KernelsDocument"),
+        Form("ctrace.inspector.findings.kernels.at_line:LineDocument", "--line"),
+        Form(f"{_KERNELS}:WrappersDocument", "--wrapper"),
+        Form(f"{_KERNELS}:StageDocument", "--ir"),
+        Form("ctrace.reports.dump.dumped:Dumped", "--dump"),
+        Form(_SEVERAL_GPUS, "--target A,B"),
+        Form("ctrace.reports.dump.eject_writing:EjectDocument", "eject NAME"),
+        Form(f"{_PACKAGES}:ApplyDocument", "apply DIR TARGET"),
+        Form(f"{_PACKAGES}:TuneDocument", "tune DIR"),
+        Form(f"{_PACKAGES}:CheckDocument", "edit DIR --once"),
         Form("ctrace.inspector.features.workshop.triton_op_model:WrapResult", "wrap FILE:KERNEL"),
     ),
     "time": (
@@ -85,7 +90,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.inspector.features.time.timing_differences:TimingTable", "--modes A,B or --backends A,B"),
         Form("ctrace.inspector.findings.compile_time_view:CompileDocument", "--compile"),
     ),
-    "accuracy": (Form("ctrace.reports.json.explain_json:render_accuracy_json"),),
+    "accuracy": (Form("ctrace.inspector.facts.accuracy_facts:AccuracyDocument"),),
     "memory": (
         Form("ctrace.inspector.facts.memory_facts:StepMemoryDocument"),
         Form("ctrace.inspector.facts.memory_facts:FitDocument", "--fit WHAT"),
@@ -101,17 +106,19 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "ranks": (Form("ctrace.inspector.features.compare.ranks_of_job:Job"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.inspector.features.fix.repairs.repair_result:Fixes"),),
-    "repro": (Form("ctrace.reports.json.repro_json:render_repro_json"),),
-    "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
+    "repro": (Form("ctrace.inspector.features.fix.reduction.saved_reproducers:Reproducer"),),
+    "runs": (Form("ctrace.inspector.runs.store:SavedRun", each=True),),
     "targets": (
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", "NAME"),
         Form("ctrace.inspector.knowledge.gpus.gpu_table:Listed", each=True),
     ),
-    "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
+    "doctor": (Form("ctrace.inspector.self_check:ProbeResult", each=True),),
 }
 
 
 NAMED: dict[str, str] = {
+    "Accuracy": "accuracy",
+    "Culprit": "culprit",
     "Advice": "advice",
     "AdviceEntry": "entry",
     "CauseCase": "caused",
@@ -193,21 +200,151 @@ NAMED: dict[str, str] = {
     "CompileAnswer": "compile",
     "Divergence": "divergence",
     "Listed": "data",
+    "DetailedKernel": "row",
+    "DetailedPart": "part",
+    "Ejected": "ejecting_kernel",
+    "FusedPart": "part",
+    "GraphNodes": "graph_nodes",
+    "KernelAtLine": "of_line",
+    "KernelLaunch": "launch",
+    "KernelNode": "node",
+    "KernelOfPart": "kernel",
+    "KernelsDocument.bounds": "bounds",
+    "KernelsDocument.user_kernels": "user_kernels",
+    "Missed": "missed",
+    "NotedUserKernel": "kernels_kernel",
+    "Ranked": "candidate",
+    "RankedRound": "round",
+    "Resources": "resources",
+    "StageCode": "code",
+    "StageDocument.code": "ir",
+    "TargetDevice | None": "target",
+    "AllMetrics": "metrics",
+    "ComparedKernel": "side_by_side_kernel",
+    "ComparedPart": "side_by_side_part",
+    "One": "one",
+    "AttentionGroup": "passes_attention",
+    "Cut": "cut",
+    "ErrorOfRun | None": "failure",
+    "ExplainDocument": "report",
+    "FusionSummary | None": "fusion",
+    "ScenarioResult": "scenario",
+    "Speed": "speed",
+    "TorchRecord": "record",
+    "AttentionReason | AttentionObstacle | None": "why",
+    "FxGraph": "graph",
+    "FxNode": "node",
+    "LineChange": "change",
+    "LineLowered": "lowered",
+    "Pass": "pass",
+    "SavedByForward": "kept",
+    "_Line": "line",
+    "tuple[AttentionGroup, ...]": "attention",
+    "tuple[FxNode, ...]": "nodes",
+    "tuple[Pass, ...]": "passes",
+    "BytecodePiece": "piece",
+    "DiffRow": "row",
+    "FunctionCode": "function",
+    "Reproducer": "repro",
+    "ProbeResult": "data",
+    "SavedRun": "data",
+    "TunedConfigurations": "tuned_kernel",
 }
-"""The names of Structs under `$defs`; others are written where they stand."""
+"""The names of Structs and types, and of attributes of Structs, under `$defs`; others are written where they stand."""
+UNDESCRIBED = frozenset(
+    (
+        "AllMetrics",
+        "ApplyDocument.first_difference",
+        "ApplyDocument.verdict",
+        "CheckDocument.code",
+        "CompilationMetrics.part",
+        "CompiledGraph.line",
+        "DetailedKernel.buffers",
+        "DetailedKernel.fused_from",
+        "DetailedKernel.launches",
+        "DetailedKernel.lines",
+        "DetailedKernel.nodes",
+        "DetailedKernel.outputs",
+        "DetailedPart.known",
+        "Dumped.left_out",
+        "EjectDocument.problems",
+        "Ejected.files",
+        "Ejected.op",
+        "ExplainDocument",
+        "ExplainDocument.dangers",
+        "ExplainDocument.fake",
+        "ExplainDocument.layers",
+        "FusedPart",
+        "FxNode.op",
+        "GraphStageDocument.graph",
+        "KernelAtLine.calls_of_it",
+        "KernelAtLine.nodes_of_it",
+        "KernelAtLine.other_lines",
+        "KernelAtLine.work_of_it",
+        "KernelLaunch.arguments",
+        "KernelNode.lines",
+        "KernelOfPart.lines",
+        "KernelOfPart.nodes",
+        "KernelsDocument.undecided",
+        "LineChange.same",
+        "LineDocument.kernels",
+        "NotedUserKernel.notes",
+        "One.configurations",
+        "Overview.mutated",
+        "Resources.ir",
+        "SavedByForward.tensors",
+        "ScenarioResult.no_reference",
+        "SizeClass.best",
+        "Speed.speedup",
+        "StageCode.source_lines",
+        "StageDiffDocument.lowered",
+        "StageDiffDocument.passes",
+        "Statement.lines",
+        "TorchRecord.length",
+        "TorchRecord.text",
+        "TunedConfigurations.current",
+        "UserKernel.assumed",
+        "UserKernel.configs",
+        "UserKernel.epilogue",
+        "UserKernel.grids",
+        "UserKernel.written",
+    )
+)
+"""Structs and names of Structs without a description, as published."""
+PUBLISHED: dict[str, Any] = {
+    "Ejected.files": tuple[str, ...] | tuple[()],
+    "Ejected.op": str | None,
+    "Ejected.package": str | None,
+    "KernelsDocument.bounds": tuple[PartLeast, ...] | tuple[()],
+    "KnownWork.bytes_not_known_of": bool | int,
+    "Result.shares": Shares | typing.Literal["None"] | None,
+    "UserKernel.assumed": None | bool,
+    "UserKernel.epilogue": Epilogue | typing.Literal["None"] | None,
+}
+"""Names of Structs whose published type is wider than that of their field, or in another order."""
+NAMED_OTHERWISE = {
+    ("accuracy", "Culprit"): "",
+    ("explain", "ComparedPart"): "part",
+    ("fusion", "ComparedKernel"): "kernel",
+}
+"""Structs that have another name in a command's schema than in the others; empty: they are written where they stand."""
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with `--json`."""
-    writers = Writers(named=NAMED)
+    named = {kind: chosen for kind, name in NAMED.items() if (chosen := NAMED_OTHERWISE.get((command, kind), name))}
     forms = COMMANDS[command]
+    compares = any(form.writer == _SEVERAL_GPUS for form in forms)
+    each_gpu = {"SideBySideDocument.targets": dict[str, refers(forms[0].writer)]} if compares else {}  # type: ignore[misc]
+    writers = Writers(named=named, undescribed=UNDESCRIBED, published=PUBLISHED | each_gpu)
     shapes: list[Shape] = []
     for form in forms:
         function = refers(form.writer)
         if isinstance(function, type):
-            shapes.append(Array(writers.printed(function)) if form.each else writers.object_of(function))
-        elif form.single is not None:
-            shapes.append(writers.returned(function, each=shapes[form.single]))
+            # A command with one form has the description of its Document, if that has a name.
+            is_whole = not compares and not form.each and len(forms) > 1
+            shape = writers.object_of(function) if is_whole else writers.printed(function)
+            shapes.append(Array(shape) if form.each else shape)
         else:
             shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))
     written = [_schema(each) for each in shapes]

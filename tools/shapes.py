@@ -15,6 +15,7 @@ import builtins
 import enum
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 import types
@@ -23,6 +24,7 @@ from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -352,7 +354,13 @@ class Writers:
     definitions: dict[str, Shape] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
-    """The names of definitions by the class of the Struct; others are written where they stand."""
+    """The names of definitions by type: of a Struct, `Struct | None` or `tuple[Struct, ...]`; or by `Class.attribute`.
+    Others are written where they stand.
+    """
+    undescribed: frozenset[str] = frozenset()
+    """The classes whose definition has no description, and the `Class.name` of names that have none."""
+    published: Mapping[str, Any] = field(default_factory=dict)
+    """The types of names, by `Class.name`, where the published one is not that of the field."""
     _names: dict[Callable[..., Any], str] = field(default_factory=dict)
 
     def returned(self, function: Callable[..., Any], **bound: Shape) -> Shape:
@@ -381,11 +389,25 @@ class Writers:
     def printed(self, hint: Any) -> Shape:
         """Return the shape of what the printer makes of a value of a type."""
         hint = _plain_hint(hint)
+        name = self.named.get(_hint_text(hint))
+        if name is None:
+            return self._unnamed(hint)
+        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {hint}"
+        if name not in self.definitions:
+            self.definitions[name] = NULL
+            self.definitions[name] = self._unnamed(hint)
+            about = hint.__doc__ if _is_record(hint) and hint.__name__ not in self.undescribed else ""
+            self.docs[name] = inspect.cleandoc(about or "").partition("\n\n")[0].replace("\n", " ")
+        return Reference(name)
+
+    def _unnamed(self, hint: Any) -> Shape:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
             return either(map(self.printed, arguments))
         if _is_record(hint):
-            return self._record(hint)
+            return self.object_of(hint)
+        if hint is Path:
+            return _STRING
         if origin is tuple and Ellipsis not in arguments:
             return Row(tuple(map(self.printed, arguments)))
         if _is_mapping(hint):
@@ -395,31 +417,26 @@ class Writers:
             return Array(self.printed(arguments[0]))
         return either(options(Value(hint)))
 
-    def _record(self, kind: type) -> Shape:
-        """Return the object of a Struct; if its class has a name in `named`, a reference to that definition."""
-        name = self.named.get(kind.__name__)
-        if name is None:
-            return self.object_of(kind)
-        assert name not in self._names.values(), f"{name} is what a writer makes: choose another name for {kind}"
-        if name not in self.definitions:
-            self.definitions[name] = NULL
-            self.definitions[name] = self.object_of(kind)
-            self.docs[name] = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-        return Reference(name)
-
     def object_of(self, kind: type) -> Object:
         """Return the object of a Struct, whether or not it has a name in `named`."""
         found: dict[str, Property] = {}
+        rest: Shape | None = None
         for each in json_fields(kind):
             if each.name == ALL:
-                (below,) = (self.resolved(one) for one in options(self._property(kind, each).shape))
+                shapes = options(self._property(kind, each).shape)
+                (below,) = (self.resolved(one) for one in shapes if one != NULL)
                 assert isinstance(below, Object)
-                found.update(below.properties)
+                is_there = NULL not in shapes
+                spread = below.properties.items()
+                added = {name: replace(one, required=one.required and is_there) for name, one in spread}
+                found, rest = {**found, **added, **found}, below.rest
             elif each.name == "schema":
                 found[each.name] = Property(Constant(SCHEMA))
             else:
                 found[each.name] = self._property(kind, each)
-        return Object(found)
+            if f"{kind.__name__}.{each.name}" in self.undescribed:
+                found[each.name] = replace(found[each.name], doc="")
+        return Object(found, rest)
 
     def _property(self, kind: type, declared: JsonField) -> Property:
         *way, last = declared.path
@@ -433,7 +450,13 @@ class Writers:
             owners = [each.type for each in found if isinstance(each, Value)]
         hints = [_attribute_hint(owner, last) for owner in owners]
         shape = either(([NULL] if absent else []) + [self._formatted(each, declared.form) for each in hints])
-        return Property(shape, doc=_documented(owners[0]).get(last, ""))
+        if published := self.published.get(f"{kind.__name__}.{declared.name}"):
+            shape = self.printed(published)
+        if defined := self.named.get(f"{owners[0].__name__}.{last}"):
+            self.definitions[defined], self.docs[defined], shape = shape, "", Reference(defined)
+        is_described = all(_keeps_items(each, declared.form) for each in hints)
+        doc = _documented(owners[0]).get(last, "") if is_described else ""
+        return Property(shape, not declared.condition, doc)
 
     def _formatted(self, hint: Any, form: str) -> Shape:
         """Return the shape of a value in a format: of its own type, unless the format always makes another."""
@@ -445,6 +468,17 @@ class Writers:
     def resolved(self, shape: Shape) -> Shape:
         """Return the shape behind a reference."""
         return self.resolved(self.definitions[shape.name]) if isinstance(shape, Reference) else shape
+
+
+def _hint_text(hint: Any) -> str:
+    """Write a type as code does: `tuple[FxNode, ...]`."""
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else re.sub(r"(\w+\.)+", "", str(hint))
+
+
+def _keeps_items(hint: Any, form: str) -> bool:
+    """Whether a description of an attribute holds for what a format makes: not for a list of something else."""
+    made = _hints(FORMATS[form])["return"] if form else hint
+    return typing.get_origin(made) is not list or typing.get_args(made)[0] in typing.get_args(hint)
 
 
 def _subject(function: Callable[..., Any]) -> str:
@@ -698,15 +732,17 @@ class _Walk:
             return self.scope[node.func.id]
         if isinstance(node.func, ast.Attribute) and function is None:
             return self._method(node, self.shape(node.func.value), node.func.attr)
-        if name in ("emitted", "basis") and _is_writer(function):
-            return self._with_basis(node, name)
         if function is structs.asdict:
             return self._record(node)
         if name in ("json_document", "loads"):
             return self.shape(node.args[0])
         if name == "plain":
-            shapes_ = options(self.shape(node.args[0]))
-            return either(self.writers.printed(each.type) if isinstance(each, Value) else each for each in shapes_)
+            shape = self.shape(node.args[0])
+            if isinstance(shape, Value):
+                return self.writers.printed(shape.type)
+            return either(
+                self.writers.printed(each.type) if isinstance(each, Value) else each for each in options(shape)
+            )
         if getattr(builtins, name, None) is function or name == "fromkeys":
             return self._builtin(node, name)
         if _is_writer(function):
@@ -732,28 +768,6 @@ class _Walk:
             if "dict[str, " in str(hints[name])
         }
         return self.writers.returned(function, **data) if data else self.writers.reference(function)
-
-    def _with_basis(self, node: ast.Call, name: str) -> Object:
-        """Add the `basis` of figures to data, as `basis` and `emitted` do."""
-        if name == "basis":
-            of, data = self.shape(node.args[0]), self.shape(node.args[1])
-            pairs = [self.shape(each.value) for each in node.keywords]
-        else:
-            of, data = Constant("emitted"), self.shape(node.args[0])
-            pairs = [Row((Constant("computed"), self._row(node.args[1:])))] if node.args[1:] else []
-        data = self._spread(data)
-        bases = {}
-        for pair in pairs:
-            other, fields = parts(pair, 2)
-            for each in options(items(fields)):
-                assert isinstance(each, Constant)
-                if each.value in data.properties:
-                    bases[each.value] = Property(other, data.properties[each.value].required)
-        figures = {key: value for key, value in data.properties.items() if key not in ("basis", "bases")}
-        head = {"basis": Property(of, doc=_BASIS)}
-        if bases:
-            head["bases"] = Property(Object(bases), any(each.required for each in bases.values()))
-        return Object({**head, **figures}, data.rest)
 
     def _method(self, node: ast.Call, owner: Shape, name: str) -> Shape:
         found: list[Shape] = []

@@ -1,5 +1,6 @@
 """`ctrace accuracy`: which line changed the numbers."""
 
+import os
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -117,12 +118,12 @@ def accuracy(
     opt.refuse_fake("accuracy", "without weights, there are no numbers to compare", fake=fake)
     from ctrace.cli.console import check_output
     from ctrace.cli.progress import progress
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
     from ctrace.inspector.errors import Exit, TargetError
+    from ctrace.inspector.facts.accuracy_facts import AccuracyDocument
     from ctrace.inspector.features.accuracy.numeric_comparison import accuracy_of
     from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.target import ProgramTarget, resolve
-    from ctrace.reports.json.explain_json import render_accuracy_json
     from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 
     check_output(output)
@@ -155,12 +156,8 @@ def accuracy(
             observe=lambda: shown.observe(None),
             output=shown.child_output,
         )
-    show_either(
-        output,
-        json=json,
-        data=lambda: render_accuracy_json(found, target),
-        screen=lambda width: accuracy_screen(found, target, width),
-    )
+    folder = os.getcwd()  # noqa: PTH109 - a text, as in a session
+    show_document(AccuracyDocument(target, found, folder), output, json=json, screen=accuracy_screen)
     if found.program not in (None, "exit code 0"):
         raise typer.Exit(Exit.PROGRAM)
     if fail_on is not None and found.culprits:

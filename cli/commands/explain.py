@@ -9,11 +9,11 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run, run_of, session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
+    from ctrace.inspector.diagnosis.explain_document import ExplainDocument
+    from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
 
 # Commands import what they need when they run, so that `ctrace --help` and saved runs start fast.
 
@@ -123,16 +123,12 @@ def _refuse_fast_without_run(*, fast: bool, is_new: bool) -> None:
 def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdown: bool) -> bool:
     """Compare several GPUs if `--target` names several."""
     from ctrace.cli.sidebyside import shown_side_by_side
+    from ctrace.inspector.diagnosis.explain_document import explain_document
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.explain_json import render_json
-
-        return render_json(session)
-
-    def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
+    def screen(found: "SideBySideDocument[ExplainDocument]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import explained_side_by_side
 
-        return explained_side_by_side(targets, failed, width)
+        return explained_side_by_side(found, width)
 
     others = {"--markdown": markdown, "--name": request.name}
-    return shown_side_by_side(request, output, json=json, data=data, screen=screen, others=others)
+    return shown_side_by_side(request, output, json=json, document=explain_document, screen=screen, others=others)

@@ -8,10 +8,8 @@ from ctrace.cli import command_options as opt
 from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
     from ctrace.inspector.facts.session import Session
-    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -51,36 +49,33 @@ def fusion(
 ) -> None:
     """Show how nodes were fused into kernels, what was not fused, and why."""
     from ctrace.cli.filters import check_graph, check_part
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.findings.fusion_view import parts
+    from ctrace.inspector.findings.fusion_view import FusionDocument, fusion_document
 
     check_graph(graph)
     check_part(stage)
     if rounds and nodes:
         raise TargetError("--rounds and --nodes exclude each other", "choose one")
 
-    def data(session: "Session") -> "Document":
-        from ctrace.reports.json.fusion_json import render_fusion_json
+    def document(session: "Session") -> FusionDocument:
+        return fusion_document(session, graph, stage)
 
-        return render_fusion_json(session, parts(session, graph, stage))
-
-    def screen(session: "Session", width: int) -> opt.Screen:
+    def screen(found: FusionDocument, width: int) -> opt.Screen:
         from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, rounds_screen
 
-        found = parts(session, graph, stage)
         if rounds:
-            return rounds_screen(session, found, all_of_it=all_of_it, verbose=verbose)
+            return rounds_screen(found, width, all_of_it=all_of_it, verbose=verbose)
         if nodes:
-            return nodes_screen(session, found, width, all_of_it=all_of_it)
-        return fusion_screen(session, found, all_of_it=all_of_it, verbose=verbose)
+            return nodes_screen(found, width, all_of_it=all_of_it)
+        return fusion_screen(found, width, all_of_it=all_of_it, verbose=verbose)
 
-    def several(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> opt.Screen:
+    def several(found: "SideBySideDocument[FusionDocument]", width: int) -> opt.Screen:
         from ctrace.reports.terminal.side_by_side_screen import fusions_side_by_side
 
-        return fusions_side_by_side(targets, failed, width)
+        return fusions_side_by_side(found, width)
 
     others = {"--graph": graph, "--stage": stage, "--rounds": rounds, "--nodes": nodes}
-    if not shown_side_by_side(request, output, json=json, data=data, screen=several, others=others):
-        show_view(request, output, json=json, data=data, screen=screen)
+    if not shown_side_by_side(request, output, json=json, document=document, screen=several, others=others):
+        show_answer(request, output, json=json, document=document, screen=screen)

@@ -15,10 +15,7 @@ from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
-    from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
-    from ctrace.inspector.findings.graphs.stage_diff import StageDiff
-    from ctrace.reports.escape import Document
+    from ctrace.inspector.findings.target_view import TargetDocument
 
 EXAMPLES = """\b
 Examples:
@@ -72,7 +69,7 @@ def graphs(
 ) -> None:
     """Show graphs at every stage, their shapes, and what each stage changed."""
     from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
-    from ctrace.cli.show import show_view
+    from ctrace.cli.show import show_answer
 
     check_graph(graph)
     check_line(line)
@@ -82,12 +79,13 @@ def graphs(
     if view.is_picture:
         picture(request, view, output)
         return
-    show_view(
+    show_answer(
         request,
         output,
         json=json,
-        data=lambda session: data(session, view),
-        screen=lambda session, width: screen(session, view, width),
+        document=lambda session: graphs_answer(session, view),
+        screen=lambda document, width: graphs_view_screen(document, view, width),
+        is_led=not (view.diff or view.line or view.stage or view.ops),
     )
 
 
@@ -132,96 +130,47 @@ class GraphView(Struct, frozen=True):
         return self.dot or self.svg
 
 
-def data(session: "Session", view: GraphView) -> "Document":
-    """Return the view as JSON."""
-    from ctrace.inspector.findings.graphs.graph_view import compiled
-    from ctrace.reports.json import graphs_json as json_graphs
+def graphs_answer(session: "Session", view: GraphView) -> "TargetDocument":
+    """Return the Document of a view.
+
+    Raises:
+        TargetError: the run has no such graph, stage or line, or several graphs.
+    """
+    from ctrace.inspector.findings.graphs import graphs_document as documents
 
     if view.diff:
-        return json_graphs.render_diff_json(session, *_diff(session, view))
+        return documents.stage_diff_document(session, view.diff, view.graph)
     if view.line:
-        return json_graphs.render_line_json(session, view.line, _of_line(session, view.line, view.graph))
+        return documents.graph_line_document(session, view.line, view.graph)
     if view.passes:
-        return json_graphs.render_passes_json(session, _known(session, view.graph))
+        return documents.passes_document(session, view.graph)
     if view.stage or view.ops:
-        return json_graphs.render_stage_json(session, *_one_stage(session, view, "--stage"))
-    return json_graphs.render_graphs_json(session, compiled(session, view.graph))
+        option = "--ops" if view.ops and not view.json else "--stage"
+        return documents.graph_stage_document(session, view.graph, view.stage, option)
+    return documents.graphs_document(session, view.graph)
 
 
-def screen(session: "Session", view: GraphView, width: int) -> opt.Screen:
-    """Return the view as a screen."""
-    if view.diff:
-        from ctrace.reports.terminal.stage_diff_screen import diff_screen
-
-        return diff_screen(session, *_diff(session, view), width, all_of_it=view.all_of_it)
-    if view.line:
-        return _line_screen(session, view.line, view, width)
-    if view.passes:
-        from ctrace.reports.terminal.stage_diff_screen import passes_screen
-
-        return passes_screen(session, _known(session, view.graph))
-    if view.ops:
-        from ctrace.reports.terminal.node_screen import ops_screen
-
-        return ops_screen(session, *_one_stage(session, view, "--ops"))
-    if view.stage:
-        from ctrace.reports.terminal.node_screen import stage_screen
-
-        return stage_screen(session, *_one_stage(session, view, "--stage"), width, all_of_it=view.all_of_it)
-    from ctrace.inspector.findings.graphs.graph_view import compiled
+def graphs_view_screen(document: "TargetDocument", view: GraphView, width: int) -> opt.Screen:
+    """Return the screen of a view's Document."""
+    from ctrace.inspector.findings.graphs import graphs_document as documents
     from ctrace.reports.terminal.graphs_screen import graphs_screen
+    from ctrace.reports.terminal.node_screen import line_screen, ops_screen, stage_screen
+    from ctrace.reports.terminal.stage_diff_screen import diff_screen, passes_screen
 
-    return graphs_screen(session, compiled(session, view.graph), width, all_of_it=view.all_of_it)
-
-
-def _known(session: "Session", graph: str | None) -> str | None:
-    """Return the graph's id if the run has it.
-
-    Raises:
-        TargetError: it has no such graph.
-    """
-    from ctrace.inspector.findings.graphs.graph_view import compiled
-
-    if graph is not None:
-        compiled(session, graph)
-    return graph
-
-
-def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> opt.Screen:
-    from ctrace.reports.terminal.node_screen import line_screen
-
-    return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
-
-
-def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAtLine, ...]":
-    """Return the nodes of a source line.
-
-    Raises:
-        TargetError: there is none.
-    """
-    from ctrace.inspector.findings.graphs.graph_lines import near, of_line
-
-    found = of_line(session, line, graph)
-    if not found:
-        known = [f"{Path(at.file).name}:{at.line}" for at in near(session, graph, line)]
-        todo = f"lines with nodes: {', '.join(known)}" if known else "no node has a known source line"
-        raise TargetError(f"--line {line}: no graph has a node from that line", todo)
-    return found
-
-
-def _diff(session: "Session", view: GraphView) -> "tuple[CompiledGraph, StageDiff]":
-    from ctrace.inspector.findings.graphs.graph_view import only_one
-    from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
-
-    each = only_one(session, view.graph, "--diff")
-    return each, stage_diff(each, *two_stages(each, view.diff or ""))
-
-
-def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[CompiledGraph, Staged]":
-    from ctrace.inspector.findings.graphs.graph_view import only_one
-
-    each = only_one(session, view.graph, option)
-    return each, each.stage(view.stage) if view.stage else each.usual()
+    match document:
+        case documents.StageDiffDocument():
+            return diff_screen(document, width, all_of_it=view.all_of_it)
+        case documents.GraphLineDocument():
+            return line_screen(document, width, all_of_it=view.all_of_it)
+        case documents.PassesDocument():
+            return passes_screen(document)
+        case documents.GraphStageDocument() if view.ops:
+            return ops_screen(document)
+        case documents.GraphStageDocument():
+            return stage_screen(document, width, all_of_it=view.all_of_it)
+        case documents.GraphsDocument():
+            return graphs_screen(document, width, all_of_it=view.all_of_it)
+    raise TypeError(f"{document} is no view of graphs")
 
 
 def picture(request: Request, view: GraphView, output: Path | None) -> None:
@@ -235,13 +184,15 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     from ctrace.cli.console import check_output, say, write_report
     from ctrace.cli.show import exit_code
     from ctrace.cli.view_run import session_of
+    from ctrace.inspector.findings.graphs.graphs_document import graph_stage_document
     from ctrace.inspector.session.summary import first_lines
     from ctrace.reports.format import plain
     from ctrace.reports.svg import dot_text, svg_text
 
     check_output(output)
     session, is_new = session_of(request)
-    each, staged = _one_stage(session, view, "--dot" if view.dot else "--svg")
+    found = graph_stage_document(session, view.graph, view.stage, "--dot" if view.dot else "--svg")
+    each, staged = found.each, found.staged
     if staged.graph is None:
         raise TargetError(
             f"ctrace cannot read the stage {staged.label}", f"see its text: ctrace graphs --stage {staged.label}"

@@ -51,10 +51,11 @@ def apply(
     """Apply an ejected kernel to a model: check all results, then measure."""
     from ctrace.cli.console import check_output
     from ctrace.cli.package_runs import applied_package, apply_exit_code
-    from ctrace.cli.show import show_either
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.features.workshop.package_model import ApplyDocument
     from ctrace.inspector.runs.capture_request import Options
-    from ctrace.reports.json.package_results import render_apply_json
     from ctrace.reports.terminal.kernel_files_screen import apply_screen
+    from ctrace.reports.wording.kernel_packages import applied_line
 
     check_output(output)
     options = Options(
@@ -70,10 +71,6 @@ def apply(
         timeout=timeout,
         with_diffs=diff,
     )
-    show_either(
-        output,
-        json=json,
-        data=lambda: render_apply_json(found, target, folder, diffs),
-        screen=lambda _width: apply_screen(found, target, folder, diffs, str(Path.cwd())),
-    )
+    document = ApplyDocument(target=target, package=folder, summary=applied_line(found), of=found, diffs=diffs)
+    show_document(document, output, json=json, screen=lambda answer, _width: apply_screen(answer, str(Path.cwd())))
     raise typer.Exit(apply_exit_code(found))

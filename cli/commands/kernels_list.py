@@ -71,8 +71,8 @@ def kernels(
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
-    from ctrace.cli.kernel_views import KernelView, data, screen, side_by_side, with_torchs
-    from ctrace.cli.show import show_view
+    from ctrace.cli.kernel_views import KernelView, document, screen, side_by_side, with_torchs
+    from ctrace.cli.show import show_answer
     from ctrace.cli.sidebyside import shown_side_by_side
 
     check_graph(graph)
@@ -84,15 +84,17 @@ def kernels(
         request,
         output,
         json=json,
-        data=lambda session: data(session, view),
-        screen=lambda targets, failed, width: side_by_side(targets, failed, view, width),
+        document=lambda session: document(session, view),
+        screen=lambda found, width: side_by_side(found, view, width),
         others=view.views,
     ):
         return
-    show_view(
+    show_answer(
         request,
         output,
         json=json,
-        data=lambda session: data(with_torchs(session), view),
-        screen=lambda session, width: screen(with_torchs(session), view, width),
+        complete=with_torchs,
+        document=lambda session: document(session, view),
+        screen=lambda found, width: screen(found, view, width),
+        is_led=view.is_table,
     )

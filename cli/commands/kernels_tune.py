@@ -47,28 +47,17 @@ def tune(
     output: opt.Output = None,
 ) -> None:
     """Try configurations of an ejected kernel: warps, stages, block sizes."""
-    from collections.abc import Iterator
-    from itertools import chain
-
-    from rich.console import RenderableType
-
     from ctrace.cli.console import check_output
     from ctrace.cli.package_runs import tuned_packages
-    from ctrace.cli.show import show_either
-    from ctrace.reports.json.package_results import render_tune_json
+    from ctrace.cli.show import show_document
+    from ctrace.inspector.features.workshop.package_model import TuneDocument
     from ctrace.reports.terminal.kernel_files_screen import tune_screen
 
     check_output(output)
     found = tuned_packages(folder, gpu, most, tuple(kernels or ()), timeout, is_written=not dry_run)
-
-    def screen(width: int) -> Iterator[RenderableType]:
-        return chain.from_iterable(
-            tune_screen(each.folder, each.tuned, width, each.notes, all_of_it=all_of_it) for each in found
-        )
-
-    show_either(
+    show_document(
+        TuneDocument(found),
         output,
         json=json,
-        data=lambda: render_tune_json([(each.folder, each.tuned, each.is_written) for each in found]),
-        screen=screen,
+        screen=lambda document, width: tune_screen(document, width, all_of_it=all_of_it),
     )

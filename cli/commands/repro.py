@@ -405,9 +405,9 @@ def _show(request: ReproRequest, made: "Reproducer") -> None:
     from ctrace.reports.reproducer import claim, render_issue, render_program
 
     if request.json:
-        from ctrace.reports.json.repro_json import render_repro_json
+        from ctrace.reports.json.printer import render
 
-        write_report(render_repro_json(made), request.output)
+        write_report(render(made), request.output)
         return
     write_report(render_issue(made) if request.issue else render_program(made), request.output)
     say(f"ctrace: {claim(made)}")

@@ -39,9 +39,9 @@ def runs(
     output: opt.Output = None,
 ) -> None:
     """List the runs in .ctrace/; the last 10 stay, as do named and kept runs."""
-    from ctrace.cli.console import say, write_report
+    from ctrace.cli.console import say
+    from ctrace.cli.show import show_document
     from ctrace.inspector.runs.store import Store
-    from ctrace.reports.escape import json_document
 
     store = Store()
     changes = {"--prune": prune, "--keep": keep, "--unkeep": unkeep, "--rename": rename}
@@ -50,10 +50,8 @@ def runs(
     found = store.runs()
     for what in store.damaged():
         say(f"ctrace: {what}; skipped")
-    if json:
-        write_report(json_document([_data(run) for run in found]), output)
-    elif found:
-        _print(found)
+    if found or json:
+        show_document(found, output, json=json, screen=_screen)
     else:
         say(f"No runs in {store.root} yet. Create one: ctrace explain model.py")
 
@@ -100,27 +98,18 @@ def _pruned(store: "Store", number: int) -> str:
     return summary
 
 
-def _data(run: "SavedRun") -> dict[str, object]:
-    target = {"path": run.target.path, "name": run.target.name, "args": list(run.target.args)}
-    status = "running" if run.is_active else run.status
-    own = {"name": run.name, "created": run.created, "status": status, "kept": run.is_kept, "target": target}
-    return {**own, **{name: value for name, value in run.summary.items() if name not in own}}
-
-
 _COLUMNS = ("run", "when", "code", "verdict", "contents", "time")
 _SHORT = 7
 """The letters of a commit's name that the list shows."""
 
 
-def _print(found: "list[SavedRun]") -> None:
+def _screen(found: "list[SavedRun]", _width: int) -> opt.Screen:
     import time
 
     from rich.table import Table
     from rich.text import Text
 
-    from ctrace.cli.console import console
     from ctrace.reports.format import count, one, one_line, seconds
-    from ctrace.reports.terminal.widgets import render
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     codes = [_code(run) for run in found]
@@ -146,7 +135,7 @@ def _print(found: "list[SavedRun]") -> None:
         cells = (one(run.name), when, code, verdict, what, took)
         shown = (cell for cell, column in zip(cells, _COLUMNS, strict=True) if column in columns)
         table.add_row(*map(Text, shown))
-    render([table], console())
+    yield table
 
 
 def _code(run: "SavedRun") -> str:

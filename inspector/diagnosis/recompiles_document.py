@@ -39,17 +39,21 @@ class RecompilesDocument(RunDocument, frozen=True, kw_only=True):
 
 def recompiles_document(session: Session) -> RecompilesDocument:
     """Answer for a run."""
-    advice = advised(session, Finding.RECOMPILE)
     return RecompilesDocument(
         run=session.run,
         recompiles=session.recompiles,
         advice=suggested(session, Finding.RECOMPILE),
-        groups=tuple(
-            AdvisedGroup(each, advice_on(each, session, advice), _specialized(each, session))
-            for each in groups(session)
-        ),
+        groups=advised_groups(session),
         caches=caches(session),
         graphs=len(session.graphs),
+    )
+
+
+def advised_groups(session: Session) -> tuple[AdvisedGroup, ...]:
+    """Group the recompilations, each group with what to change."""
+    advice = advised(session, Finding.RECOMPILE)
+    return tuple(
+        AdvisedGroup(each, advice_on(each, session, advice), _specialized(each, session)) for each in groups(session)
     )
 
 

@@ -13,6 +13,10 @@ LARGEST = 1e18
 class Culprit(Struct, frozen=True):
     """What changed the numbers: on its real inputs, its result is further off than rounding explains."""
 
+    JSON: ClassVar[str] = (
+        "kind name part stage scenario file|relative line function ops error eager_error against source reason remedy "
+        "remedy_error dtype step"
+    )
     kind: str
     """`kernel`, `external`, `pass`, `decomposition` or `graph`."""
     name: str
@@ -128,13 +132,19 @@ class Training(Struct, frozen=True):
 
 
 class Accuracy(Record, frozen=True):
-    """The answer of `ctrace accuracy`."""
+    """The answer of `ctrace accuracy`.
+
+    The worst culprit comes first.
+    """
 
     KIND: ClassVar[str] = "accuracy"
+    JSON: ClassVar[str] = (
+        "equal result first_nonfinite path promises not_compared steps training program scenarios compared kernels "
+        "graphs device compiled_runs pieces"
+    )
     equal: bool | None = None
     """Whether nothing is beyond rounding; None: something was not compared."""
     culprits: tuple[Culprit, ...] = ()
-    """The worst first."""
     first_nonfinite: FirstNonfinite | None = None
     path: tuple[PathStep, ...] = ()
     promises: Promises = Promises()
@@ -156,3 +166,13 @@ class Accuracy(Record, frozen=True):
     training: Training | None = None
     program: str | None = None
     """How a program ended: `exit code 0`, or its exception; None: a model was compared."""
+
+
+class AccuracyDocument(Struct, frozen=True):
+    """What `ctrace accuracy` answers for a target."""
+
+    JSON: ClassVar[str] = "schema target culprits=found.culprits *found"
+    target: str
+    found: Accuracy
+    folder: str
+    """The working directory, in which the screen shortens paths."""

@@ -33,6 +33,9 @@ class StageTime(Struct, frozen=True):
 class Built(OfGraph, frozen=True, omit_defaults=True):
     """A Triton kernel of one graph part, compiled with one configuration."""
 
+    JSON: ClassVar[str] = (
+        "graph stage kernel hash chosen open warps stages blocks registers spills shared register_limit"
+    )
     KIND: ClassVar[str] = "built"
     stage: Stage
     kernel: str

@@ -148,10 +148,24 @@ class CompileTime(Struct, frozen=True):
     """Torch's own counters of cache outcomes, such as `fxgraph_cache_hit`; None: not recorded."""
 
 
+class SpeedRange(Struct, frozen=True):
+    """How far the ratio of eager to compiled varies between rounds."""
+
+    median: Number
+    """How many times faster compiled is; below 1, it is slower."""
+    low: Number | None
+    high: Number | None
+    rounds: Integer
+
+
 class Speed(Record, frozen=True, forbid_unknown_fields=True):
     """Eager against compiled, as `ctrace time` measures it, with fewer rounds; times in seconds for one call."""
 
     KIND: ClassVar[str] = "speed"
+    JSON: ClassVar[str] = (
+        "verdict scenario|null_if_empty part|null_if_empty eager compiled speedup why|null_if_empty "
+        "measuring_seconds=cost"
+    )
     verdict: str = "not_measured"
     """`faster`, `slower`, `no_difference`, `undecided` or `not_measured`."""
     scenario: str = ""
@@ -168,6 +182,11 @@ class Speed(Record, frozen=True, forbid_unknown_fields=True):
     """Why nothing was measured."""
     cost: Number = 0.0
     """The time of the measurement, after the run."""
+
+    @property
+    def speedup(self) -> SpeedRange | None:
+        """The ratio; None: not measured."""
+        return None if self.ratio is None else SpeedRange(self.ratio, self.low, self.high, self.rounds)
 
 
 class CacheAsked(Struct, frozen=True):

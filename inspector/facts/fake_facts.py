@@ -10,6 +10,7 @@ class ModelLoaded(Record, frozen=True):
     """The size of a model file's target, after it was loaded."""
 
     KIND: ClassVar[str] = "model_loaded"
+    JSON: ClassVar[str] = "left=layers cut=layers_cut"
     fake: bool
     """Whether its parameters have no storage."""
     parameters: Integer | None = None

@@ -24,6 +24,7 @@ class Stage(StrEnum):
 class Argument(Struct, frozen=True):
     """One argument in a kernel call."""
 
+    JSON: ClassVar[str] = "name dtype?tensor shape?tensor stride?tensor value?!tensor"
     name: str
     """The buffer's name in the wrapper, or the text of a number."""
     tensor: bool
@@ -104,6 +105,7 @@ class KernelCall(OfGraph, frozen=True):
 class Statement(Struct, frozen=True):
     """One line of a kernel's source, and the user's lines that it comes from."""
 
+    JSON: ClassVar[str] = "line lines|places"
     line: int
     """Line of the kernel's source, from 1."""
     lines: tuple[str, ...]

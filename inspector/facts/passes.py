@@ -1,5 +1,6 @@
 """What Inductor's graph passes did, and whether attention was fused; plain frozen records."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ _UNNAMED = "pattern_matcher"
 class Pattern(Struct, frozen=True, omit_defaults=True):
     """An Inductor pattern that a pass applied."""
 
+    JSON: ClassVar[str] = "name times nodes ops lines|lines"
     name: str
     times: Integer
     nodes: Integer
@@ -29,9 +31,41 @@ class Pattern(Struct, frozen=True, omit_defaults=True):
     """`file:line` of the user's code for some of the matches; the log has `stacks` instead."""
 
 
+class NodeOp(Struct, frozen=True):
+    """A node, and what it calls."""
+
+    name: str
+    op: str
+
+
+class RetargetedNode(Struct, frozen=True):
+    """A node, and the op that it called before and calls after a pass."""
+
+    name: str
+    before: str
+    after: str
+
+
+class PassChanges(Struct, frozen=True):
+    """What a pass changed or matched."""
+
+    JSON: ClassVar[str] = (
+        "ops created erased retargeted rewired=of.rewired moved=of.moved counters=of.counters patterns=of.patterns"
+    )
+    of: "Pass"
+    ops: Mapping[str, int]
+    created: tuple[NodeOp, ...]
+    erased: tuple[NodeOp, ...]
+    retargeted: tuple[RetargetedNode, ...]
+
+
 class Pass(OfGraph, frozen=True, omit_defaults=True):
     """One run of a pass over a graph, without the changes that nested passes made."""
 
+    JSON: ClassVar[str] = (
+        "graph stage subsystem|null_if_empty name=title within nodes_before=before nodes_after=after "
+        "changed=has_changed *changes"
+    )
     KIND: ClassVar[str] = "pass"
     name: str
     stage: str
@@ -78,6 +112,27 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
     def has_changed(self) -> bool:
         """Whether the pass changed the graph."""
         return bool(self.created_ops or self.erased_ops or self.retargeted or self.rewired or self.moved)
+
+    @property
+    def changes(self) -> PassChanges | None:
+        """What the pass changed; None if it changed and matched nothing."""
+        if not self.has_changed and not self.patterns:
+            return None
+        return PassChanges(
+            self,
+            self.difference(),
+            tuple(NodeOp(*each) for each in self.created),
+            tuple(NodeOp(*each) for each in self.erased),
+            tuple(RetargetedNode(*each) for each in self.retargeted),
+        )
+
+    def difference(self) -> dict[str, int]:
+        """Return how many nodes of each op the pass added (negative: removed), the largest change first."""
+        counted = Counter(self.created_ops)
+        counted.subtract(self.erased_ops)
+        for _, before, after in self.retargeted:
+            counted.update({after: 1, before: -1})
+        return dict(sorted(((op, number) for op, number in counted.items() if number), key=lambda item: -abs(item[1])))
 
 
 class WhyNotFused(Struct, frozen=True, omit_defaults=True):

@@ -54,6 +54,7 @@ class Verdict(StrEnum):
 class Environment(Struct, frozen=True):
     """Versions, device and backend of a run; empty for those that the log does not have."""
 
+    JSON: ClassVar[str] = "ctrace torch triton python device backend built fast"
     ctrace: str = ""
     torch: str = ""
     triton: str | None = None
@@ -194,12 +195,25 @@ class Problem(Struct, frozen=True):
 class TorchRecord(HasText, Struct, frozen=True):
     """A record of torch, shown as it is."""
 
+    JSON: ClassVar[str] = "name compilation line text=beginning length"
+    LONGEST: ClassVar[int] = 20_000
+    """Chosen: records that no view knows are there to be searched, and one of them may be a whole graph."""
     name: str
     """Torch's name of the artifact, such as `min_cut_information`."""
     compilation: str | None
     line: int
     """Its line in the trace log."""
     body: Text
+
+    @property
+    def beginning(self) -> str:
+        """The first characters of its text."""
+        return self.text[: self.LONGEST]
+
+    @property
+    def length(self) -> int:
+        """How many characters the whole text has."""
+        return len(self.text)
 
 
 class TorchCode(HasText, Struct, frozen=True):
@@ -230,6 +244,11 @@ class RunDocument(Struct, frozen=True, kw_only=True):
     def cwd(self) -> str:
         """The run's working directory, in which paths are shortened."""
         return self.run.environment.cwd
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the run."""
+        return self.run.verdict
 
 
 class Session(Struct, frozen=True):

@@ -94,6 +94,11 @@ class Configuration(Struct, frozen=True):
 class UserKernel(OfGraph, frozen=True, omit_defaults=True):
     """One call of a Triton kernel that the user wrote."""
 
+    JSON: ClassVar[str] = (
+        "graph stage operation kernel file|relative line name|null_if_empty lines device decorators parameters "
+        "written=known_written assumed=is_assumed assumed_because=assumed|null_if_empty grids configs key heuristics "
+        "restored zeroed flops epilogue op"
+    )
     KIND: ClassVar[str] = "user_kernel"
     stage: Stage
     operation: str
@@ -154,6 +159,16 @@ class UserKernel(OfGraph, frozen=True, omit_defaults=True):
     def written(self) -> tuple[str, ...]:
         """Names of the tensors that torch assumes the kernel writes."""
         return tuple(each.name for each in self.tensors if each.written)
+
+    @property
+    def known_written(self) -> tuple[str, ...] | None:
+        """The same; None if torch does not say."""
+        return None if self.assumed is None else self.written
+
+    @property
+    def is_assumed(self) -> bool | None:
+        """Whether torch assumes that the kernel writes every tensor; None: not known."""
+        return None if self.assumed is None else bool(self.assumed)
 
 
 class UserKernelWritten(OfCompilation, frozen=True):

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -75,6 +75,7 @@ Value = str | int | float | bool | list[str] | dict[str, bool]
 class CompilationMetrics(Struct, frozen=True):
     """The metrics of one compilation."""
 
+    JSON: ClassVar[str] = "compilation=graph part values texts unknown"
     graph: str
     is_backward: bool
     values: dict[str, Value]
@@ -83,6 +84,11 @@ class CompilationMetrics(Struct, frozen=True):
     """Long texts, by their numbers in the list of texts."""
     unknown: tuple[str, ...]
     """Names that no torch up to 2.15 has."""
+
+    @property
+    def part(self) -> Literal["backward", "forward"]:
+        """Which part of the graph was compiled."""
+        return "backward" if self.is_backward else "forward"
 
 
 class AllMetrics(Struct, frozen=True):

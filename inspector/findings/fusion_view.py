@@ -1,22 +1,28 @@
-"""Query graph parts and their scheduler nodes for `ctrace fusion`; name nodes by the user's ops and lines.
+"""What `ctrace fusion` answers: bytes, rounds, nodes and missed fusions of each graph part.
 
-List for each round of fusion the fused pairs, and what decided their order.
+List for each round of fusion the fused pairs, and what decided their order; name nodes by the user's ops and lines.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import zip_longest
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
-from ctrace.inspector.facts.fusion_facts import Fusion, FusionCandidate, FusionRound, Node, NodeKind, Score
+from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, FusionCandidate, FusionRound, Node, NodeKind
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import RunDocument, Session
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.findings.fusion_totals import Totals, totals
 from ctrace.inspector.findings.graphs.fx import is_view, operations
 from ctrace.inspector.findings.graphs.graph_view import compiled, instead
+from ctrace.inspector.findings.missed_fusions import Missed, not_fused
+from ctrace.inspector.findings.target_view import TargetDevice, target_device
+from ctrace.inspector.knowledge.counting import memory
 
 
 class Called(Struct, frozen=True):
@@ -101,11 +107,14 @@ _CLEAR = 16
 class Ranked(Struct, frozen=True):
     """A pair that may be fused, at its rank in the round."""
 
+    JSON: ClassVar[str] = (
+        "first=candidate.first second=candidate.second score=candidate.score fused joined=is_joined "
+        "before_next=deciding|null_if_empty order|null_if_empty"
+    )
     candidate: FusionCandidate
     deciding: str
     """The field of `Score` that ranks the pair before the next one; empty for equal scores and for the last pair."""
-    next: Score | None
-    """The score of the next pair."""
+    order: str
     fused: tuple[str, str] | None
     """The names of both nodes when torch fused them, with nodes fused before; None if torch did not fuse them."""
     is_joined: bool = False
@@ -115,16 +124,12 @@ class Ranked(Struct, frozen=True):
 def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
     """Return the fusible pairs of a round in the order in which Inductor tried them."""
     taken, made = _fused_pairs_by_candidate(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
-    return tuple(
-        Ranked(
-            each,
-            _deciding(each, after),
-            after.score if after else None,
-            taken.get(number),
-            number not in taken and any(_parts(each.first) | _parts(each.second) <= whole for whole in made),
-        )
-        for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:]))
-    )
+    found = []
+    for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:])):
+        both, deciding = _parts(each.first) | _parts(each.second), _deciding(each, after)
+        is_joined = number not in taken and any(both <= whole for whole in made)
+        found.append(Ranked(each, deciding, _order(each, deciding, after), taken.get(number), is_joined))
+    return tuple(found)
 
 
 def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
@@ -133,10 +138,26 @@ def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in round_.fused if pair not in taken)
 
 
-def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
-    """Yield the rounds with their names: `round 1`, ..., and `reorder pass` for the round that may reorder loops."""
+class RankedRound(Struct, frozen=True):
+    """One round of the scheduler: the number of nodes before and after, and the fused pairs in order."""
+
+    JSON: ClassVar[str] = (
+        "reorder=of.reorder nodes_before=of.before nodes_after=of.after tried=of.tried candidates fused=of.fused "
+        "fused_without_candidate refused=of.refused"
+    )
+    of: FusionRound
+    name: str
+    """`round 1`, ..., and `reorder pass` for the round that may reorder loops."""
+    candidates: tuple[Ranked, ...]
+    # Empty without candidates: an older ctrace did not record them.
+    fused_without_candidate: tuple[tuple[str, str], ...] | tuple[()]
+
+
+def rounds(fusion: Fusion) -> Iterator[RankedRound]:
+    """Yield the rounds of a graph part with their names and their pairs by rank."""
     for number, each in enumerate(fusion.rounds, 1):
-        yield "reorder pass" if each.reorder else f"round {number}", each
+        name = "reorder pass" if each.reorder else f"round {number}"
+        yield RankedRound(each, name, ranked(each), unranked(each) if each.candidates else ())
 
 
 def ending(fusion: Fusion) -> str:
@@ -162,6 +183,29 @@ def _deciding(each: FusionCandidate, after: FusionCandidate | None) -> str:
     return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
 
 
+def _order(each: FusionCandidate, deciding: str, after: FusionCandidate | None) -> str:
+    """Say why a pair ranks ahead of the next one; empty for the last."""
+    if after is None or each.score is None or after.score is None:
+        return ""
+    other = after.score
+    match deciding:
+        case "template" if not other.template:
+            return "ahead of the next pair, which goes into a template"
+        case "template" if other.shared:
+            return "ahead of the next pair; one of the two starts with a template"
+        case "template":
+            return "ahead of the next pair, which shares nothing in the same order"
+        case "kind":
+            return "ahead of the next pair, whose nodes are less alike"
+        case "shared":
+            return f"ahead of the next pair, which shares {memory(other.shared)}"
+        case "overlap":
+            return f"ahead of the next pair, which reads {memory(other.overlap)} in different ways"
+        case "proximity":
+            return f"ahead of the next pair, which is {-other.proximity} nodes apart"
+    return "tied with the next pair; torch found it first"
+
+
 def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]:
     """Map the number of each candidate to the fused pair that contains both of its nodes.
 
@@ -182,3 +226,83 @@ def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]
 @lru_cache(maxsize=4096)
 def _parts(name: str) -> frozenset[str]:
     return frozenset(name.split("_"))
+
+
+class RecordedNodes(Struct, frozen=True, kw_only=True):
+    """The nodes and buffers of a graph part, and the pairs of nodes that were not fused."""
+
+    kinds_before: Mapping[NodeKind, int]
+    kinds_after: Mapping[NodeKind, int]
+    nodes: tuple[Node, ...]
+    result: tuple[Node, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[str, ...]
+    missed: tuple[Missed, ...]
+    pairs_without_shared_data: int
+
+
+class FusedPart(Struct, frozen=True, kw_only=True):
+    """How the nodes of one graph part were fused, and which were not."""
+
+    JSON: ClassVar[str] = (
+        "basis=FIGURES graph=of.graph stage=of.stage ops nodes_before=of.before nodes_after=of.after bytes rounds "
+        "end|null_if_empty refusals=of.refused kinds_before=recorded.kinds_before kinds_after=recorded.kinds_after "
+        "nodes=recorded.nodes result=recorded.result buffers=recorded.buffers outputs=recorded.outputs "
+        "missed=recorded.missed pairs_without_shared_data=recorded.pairs_without_shared_data"
+    )
+    of: Fusion
+    function: str
+    """The compiled function; empty if the log does not name it."""
+    ops: int | None
+    bytes: Totals | None
+    rounds: tuple[RankedRound, ...]
+    end: str
+    recorded: RecordedNodes | None
+    """None: the log of an older ctrace."""
+    FIGURES: ClassVar[Basis] = Basis.EMITTED
+
+
+class FusionDocument(RunDocument, frozen=True, kw_only=True):
+    """The graph parts that Inductor's scheduler processed."""
+
+    JSON: ClassVar[str] = "schema verdict target_gpu fusion problems=run.problems"
+    target_gpu: TargetDevice | None
+    fusion: tuple[FusedPart, ...]
+
+
+def fusion_document(session: Session, graph: str | None = None, stage: str | None = None) -> FusionDocument:
+    """Answer for all graph parts, or for those of a graph or a stage.
+
+    Raises:
+        TargetError: there is no such graph or stage.
+    """
+    functions = {each.id: each.function for each in session.compilations}
+    found = tuple(
+        FusedPart(
+            of=each,
+            function=functions.get(each.graph, ""),
+            ops=ops_lowered(session, each),
+            bytes=totals(each),
+            rounds=tuple(rounds(each)),
+            end=ending(each),
+            recorded=_recorded(each),
+        )
+        for each in parts(session, graph, stage)
+    )
+    return FusionDocument(run=session.run, target_gpu=target_device(session), fusion=found)
+
+
+def _recorded(fusion: Fusion) -> RecordedNodes | None:
+    if totals(fusion) is None:
+        return None
+    pairs = not_fused(fusion)
+    return RecordedNodes(
+        kinds_before=kinds(fusion.nodes),
+        kinds_after=kinds(fusion.result),
+        nodes=fusion.nodes,
+        result=fusion.result,
+        buffers=fusion.buffers,
+        outputs=fusion.outputs,
+        missed=pairs.missed,
+        pairs_without_shared_data=pairs.hidden,
+    )

@@ -9,11 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.fusion_facts import Access, Buffer, BufferRole, Fusion, Node, NodeKind
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.fusion_totals import CALLED
 from ctrace.inspector.knowledge.advice import AdviceEntry, advice_on_refusal, entries
 
@@ -214,14 +217,23 @@ def _sentence(entry: AdviceEntry, first: Node, second: Node) -> str:
     return f"{entry.why.removesuffix('.')}: `{first.loops}` and `{second.loops}`."
 
 
+_PAIR = (
+    "basis=BASIS bases=BASES bytes bytes_perhaps=perhaps nodes=_names ops=_ops lines=_lines|places_of_both "
+    "reason=reason.key sentence=reason.sentence fix=reason.fix torch=reason.torch|null_if_empty "
+    "library_calls_only=reason.both_called"
+)
+
+
 class Missed(Struct, frozen=True):
     """Two unfused nodes that share data; figures are for this pair alone."""
 
+    JSON: ClassVar[str] = f"{_PAIR} shared"
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("bytes", "bytes_perhaps"), Basis.COMPUTED)
     first: Node
     """The node that runs first."""
     second: Node
-    shared: tuple[Shared, ...]
-    """The largest first."""
+    shared: tuple[Shared, ...]  # the largest first
     reason: NotFusedReason
 
     @property
@@ -238,6 +250,26 @@ class Missed(Struct, frozen=True):
     def is_possible(self) -> bool:
         """Whether Inductor generates code for at least one of the two."""
         return not self.reason.both_called
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return self.first.name, self.second.name
+
+    @property
+    def _ops(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.first.ops, self.second.ops
+
+    @property
+    def _lines(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.first.lines, self.second.lines
+
+
+class TopMissed(Missed, frozen=True, kw_only=True):
+    """The most expensive missed fusion of a run."""
+
+    JSON: ClassVar[str] = f"graph stage {_PAIR}"
+    graph: str
+    stage: Stage
 
 
 class MissedKind(Struct, frozen=True):
@@ -276,11 +308,15 @@ def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
     return tuple(MissedKind(each[0], len(each)) for each in found.values())
 
 
-def top_missed(session: Session) -> tuple[Fusion, Missed] | None:
+def top_missed(session: Session) -> TopMissed | None:
     """Find the most expensive missed fusion of which Inductor generates at least one kernel."""
-    pairs = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed)
-    sure = (found for found in pairs if found[1].is_possible and found[1].bytes)
-    return max(sure, key=lambda found: found[1].bytes, default=None)
+    pairs = (
+        TopMissed(each.first, each.second, each.shared, each.reason, graph=fusion.graph, stage=fusion.stage)
+        for fusion in session.fusions
+        for each in not_fused(fusion).missed
+        if each.is_possible and each.bytes
+    )
+    return max(pairs, key=lambda found: found.bytes, default=None)
 
 
 def _likeness(node: Node) -> tuple[object, ...]:

@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.kernels.bounds import Least, bounds
 from ctrace.inspector.findings.kernels.built_view import Resources, resources
 from ctrace.inspector.grouping import grouped
@@ -37,6 +39,11 @@ class SourceComparison(StrEnum):
 class One(Struct, frozen=True):
     """A kernel on one GPU."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES name=kernel.name calls=kernel.calls least_seconds=least configurations=resources"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = {"least_seconds": Basis.COMPUTED}
     kernel: Kernel
     resources: tuple[Resources, ...]
     """One for each configuration that torch launches or may launch; empty if not known."""
@@ -53,14 +60,22 @@ class ComparedKernel(Struct, frozen=True):
     on: Mapping[str, One]
 
 
+class LeastOnGpus(Struct, frozen=True):
+    """How long a graph part takes at least."""
+
+    JSON: ClassVar[str] = "basis=BASIS seconds"
+    BASIS: ClassVar[Basis] = Basis.COMPUTED
+    seconds: Mapping[str, float | None]
+    """The lower bound in seconds, keyed by GPU; None if not known. GPUs without the part are omitted."""
+
+
 class ComparedPart(Struct, frozen=True):
     """A graph part on all GPUs."""
 
     graph: str
     stage: Stage
+    least: LeastOnGpus
     kernels: tuple[ComparedKernel, ...]
-    least: Mapping[str, float | None]
-    """The lower bound in seconds, keyed by GPU; None if not known. GPUs without the part are omitted."""
 
     @property
     def different(self) -> tuple[ComparedKernel, ...]:
@@ -100,7 +115,8 @@ def _part(key: tuple[str, Stage], on: Mapping[str, _Part], everywhere: int) -> C
     slots = dict.fromkeys(slot for kernels in placed.values() for slot in kernels)
     rows = ({name: kernels[slot] for name, kernels in placed.items() if slot in kernels} for slot in slots)
     compared = (ComparedKernel(next(iter(row.values())).kernel.name, _code(row, everywhere), row) for row in rows)
-    return ComparedPart(*key, tuple(compared), {name: least for name, (_, least) in on.items()})
+    least = LeastOnGpus({name: seconds for name, (_, seconds) in on.items()})
+    return ComparedPart(*key, least, tuple(compared))
 
 
 def _placed(on: Mapping[str, list[One]]) -> dict[str, dict[Slot, One]]:

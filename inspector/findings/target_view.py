@@ -1,14 +1,17 @@
 """The target GPU of a run, the choices that need the device, and the program's queries about the device."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import PurePath
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.built import Gpu
+from ctrace.inspector.facts.built import Built, Gpu
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.session import Graph, RunDocument, Session
 from ctrace.inspector.facts.target_facts import PUT_ON_CPU, UNNAMED_GPU, DeviceQuestion, Undecided
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import named
 
 NEEDS_DEVICE = "not measured: needs the device"
@@ -26,6 +29,8 @@ class Open(Struct, frozen=True):
 
     kind: str
     choices: tuple[Undecided, ...]
+    are_compiled: bool = False
+    """Whether every choice is between configurations that are all compiled."""
 
     @property
     def sentence(self) -> str:
@@ -40,6 +45,28 @@ def target_of(session: Session) -> Gpu | None:
     if session.gpu is not None and session.gpu.target:
         return session.gpu
     return None
+
+
+class TargetDevice(Struct, frozen=True):
+    """The GPU for which code was generated, and on which nothing ran; memory in bytes, rates per second."""
+
+    JSON: ClassVar[str] = (
+        "name=gpu.target title=gpu.name capability=gpu.capability|dotted processors=gpu.processors clock=gpu.clock "
+        "bandwidth=gpu.bandwidth l2=gpu.l2 rates=gpu.rates vector_rates=gpu.vector_rates sources=gpu.sources"
+    )
+    gpu: Gpu
+
+
+class TargetDocument(RunDocument, frozen=True, kw_only=True):
+    """The answer of a view that names the target GPU."""
+
+    target_gpu: TargetDevice | None  # None if the code is for the program's own device
+
+
+def target_device(session: Session) -> TargetDevice | None:
+    """Return the target GPU as views print it; None if the code is for the program's own device."""
+    gpu = target_of(session)
+    return None if gpu is None else TargetDevice(gpu)
 
 
 def called(gpu: Gpu) -> str:
@@ -97,8 +124,11 @@ def left_open(session: Session) -> tuple[Open, ...]:
     if target_of(session) is None:
         return ()
     choices = (*session.undecided, *_configurations(session))
-    kinds = dict.fromkeys(each.kind for each in choices)
-    return tuple(Open(kind, tuple(each for each in choices if each.kind == kind)) for kind in kinds)
+    compiled = several(session.built)
+    return tuple(
+        Open(kind, tuple(same), all((each.graph, each.stage, each.subject) in compiled for each in same))
+        for kind, same in grouped(choices, lambda each: each.kind).items()
+    )
 
 
 def _configurations(session: Session) -> tuple[Undecided, ...]:
@@ -109,15 +139,16 @@ def _configurations(session: Session) -> tuple[Undecided, ...]:
         Undecided(
             key[1], "configuration", key[2], f"all {number} were compiled", lines=lines.get(key, ()), graph=key[0]
         )
-        for key, number in several(session).items()
+        for key, number in several(session.built).items()
         if key not in recorded
     )
 
 
-def several(session: Session) -> dict[tuple[str, Stage, str], int]:
+def several(built: Iterable[Built]) -> dict[tuple[str, Stage, str], int]:
     """Count the configurations of each kernel that has several and none of them chosen."""
-    counts = Counter((each.graph, each.stage, each.kernel) for each in session.built)
-    chosen = {(each.graph, each.stage, each.kernel) for each in session.built if each.chosen}
+    found = [(each.chosen, (each.graph, each.stage, each.kernel)) for each in built]
+    counts = Counter(key for _, key in found)
+    chosen = {key for is_chosen, key in found if is_chosen}
     return {key: number for key, number in counts.items() if number > 1 and key not in chosen}
 
 

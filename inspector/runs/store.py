@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
@@ -84,6 +84,7 @@ _LOG = "trace.log"
 class SavedRun(Struct, frozen=True):
     """One capture on disk."""
 
+    JSON: ClassVar[str] = "name created status kept=is_kept target *summary"
     folder: Path
     name: str
     target: Target

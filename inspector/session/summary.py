@@ -4,7 +4,9 @@ Write the first lines of every screen: what was cut off, and which scenarios did
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import PurePath
+from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -12,17 +14,58 @@ from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
 from ctrace.inspector.facts.scenario_facts import Outcome
-from ctrace.inspector.facts.session import FailurePhase, Problem, RunFacts, Session, Verdict
+from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, RunFacts, Session, Verdict
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.findings.breaks.break_view import lonely_skips, ranked
+from ctrace.inspector.findings.fusion_totals import Totals, session_totals
 from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, unfused, wrong
+from ctrace.inspector.findings.kernels.bounds import whole as least_of_run
+from ctrace.inspector.findings.kernels.built_view import resources
 from ctrace.inspector.findings.kernels.user_kernels_view import stuck
+from ctrace.inspector.findings.missed_fusions import TopMissed, top_missed
+from ctrace.inspector.findings.rank_classes import rank_sentence
 from ctrace.inspector.findings.recompiles.recompile_view import groups
-from ctrace.inspector.findings.target_view import listed, not_emitted, target_of
+from ctrace.inspector.findings.target_view import listed, not_emitted, open_sentence, target_of, target_sentence
 from ctrace.inspector.knowledge.counting import count, named
 
 # Chosen: the verdict's lines; what to do has to stay on the first screen.
 _MOST = 4
+
+
+class RunAnswer(Struct, frozen=True):
+    """What each view of a run begins with: the verdict, the run in one sentence, and what is not known."""
+
+    verdict: Verdict
+    is_at_first: bool
+    """Whether the verdict holds for the first calls only."""
+    is_cut: bool
+    """Whether the run or its log ends too early."""
+    target: str
+    sentence: str
+    failure: Failure | None
+    cwd: str
+    unknown: tuple[str, ...]
+    rank: str
+    """Which rank of a virtual job it is; empty without such a job."""
+    gpu: str
+    """What was generated for which GPU; empty without a target GPU."""
+
+
+def run_answer(session: Session) -> RunAnswer:
+    """Answer for a run."""
+    return RunAnswer(
+        verdict=session.verdict,
+        is_at_first=session.verdict is Verdict.COMPILED and bool(hits_limit_later(session)),
+        is_cut=bool(session.cut_off) or session.verdict is Verdict.INCOMPLETE,
+        target=session.target.path or session.target.name or "this run",
+        sentence=sentence(session),
+        failure=session.failure,
+        cwd=session.environment.cwd,
+        unknown=first_lines(session),
+        rank=rank_sentence(session),
+        gpu=target_sentence(session),
+    )
 
 
 def first_lines(session: Session) -> tuple[str, ...]:
@@ -80,32 +123,72 @@ def _named(names: list[str]) -> str:
     return f"{'scenario' if len(names) == 1 else 'scenarios'} {', '.join(names)}"
 
 
-LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")
+LeftOut = Literal["kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes"]
+LEFT_OUT: tuple[LeftOut, ...] = get_args(LeftOut)
 """What a run with `--fast` does not show."""
 
 
-class FusionTotals(Struct, frozen=True):
+class FusionSummary(Struct, frozen=True):
     """Fusion over all graph parts: the most rounds (without the reorder pass), and the nodes before and after."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES rounds nodes_before=before nodes_after=after bytes_unfused=moved.unfused "
+        "bytes_fused=moved.fused bytes_least=moved.least missed"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("bytes_unfused", "bytes_fused", "bytes_least"), Basis.COMPUTED)
     rounds: int
     before: int
     after: int
+    moved: Totals | None
+    missed: TopMissed | None
 
 
-def fusion_totals(session: Session) -> FusionTotals | None:
+def fusion_summary(session: Session) -> FusionSummary | None:
     """Sum up fusion over graph parts; return None if no graph went through Inductor's scheduler."""
     if not session.fusions:
         return None
-    return FusionTotals(
+    return FusionSummary(
         max(sum(not each.reorder for each in fusion.rounds) for fusion in session.fusions),
         sum(fusion.before for fusion in session.fusions),
         sum(fusion.after for fusion in session.fusions),
+        session_totals(session),
+        top_missed(session),
     )
 
 
-def languages(session: Session) -> dict[str, int]:
-    """Count kernels by language, most first."""
-    return dict(Counter(kernel.language for kernel in session.kernels).most_common())
+class CodeTotals(Struct, frozen=True):
+    """The code of all graphs together."""
+
+    graphs: int
+    languages: Mapping[str, int]
+    """How many kernels there are in each language, most first."""
+    fusion: FusionSummary | None = None
+    least: float | None = None
+    """The lower bound on one run of all graph parts on the target GPU, in seconds; None: not known."""
+    compiled: int = 0
+    """How many kernels Triton compiled."""
+    spilling: int = 0
+    """How many of these spill registers."""
+    left_open: str = ""
+    """The choices that need the device; empty: there are none."""
+
+
+def code_totals(session: Session, *, whole: bool = True) -> CodeTotals:
+    """Sum up the code of a run; without `whole`, only count graphs and kernels."""
+    languages = dict(Counter(kernel.language for kernel in session.kernels).most_common())
+    if not whole:
+        return CodeTotals(len(session.graphs), languages)
+    known = [each.built for each in resources(session) if each.built.spills is not None]
+    return CodeTotals(
+        graphs=len(session.graphs),
+        languages=languages,
+        fusion=fusion_summary(session),
+        least=least_of_run(session) if target_of(session) else None,
+        compiled=len({(each.graph, each.stage, each.kernel) for each in known}),
+        spilling=len({(each.graph, each.stage, each.kernel) for each in known if each.spills}),
+        left_open=open_sentence(session),
+    )
 
 
 def fast_sentence() -> str:

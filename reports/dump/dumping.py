@@ -25,7 +25,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
 from ctrace.inspector.findings.kernels.emitted_code import dotted
-from ctrace.inspector.findings.target_view import called, target_of, target_sentence
+from ctrace.inspector.findings.target_view import called, target_device, target_of, target_sentence
 from ctrace.inspector.grouping import collected
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
@@ -48,8 +48,7 @@ from ctrace.reports.dump.launch_code import (
 )
 from ctrace.reports.dump.module import Defined, OutputModule, block, bound, comment, comments, read, string
 from ctrace.reports.dump.texts import text
-from ctrace.reports.json.kernels_json import resources_data
-from ctrace.reports.json.target_json import emitted, target_data
+from ctrace.reports.json.printer import plain
 from ctrace.reports.markup import code
 from ctrace.reports.wording.kernels_wording import COMMENTS, configuration_text, resources_text
 
@@ -571,7 +570,14 @@ def dump(session: Session, folder: Path) -> Dumped:
         writer = _Part(session, each, target, names.new(f"{each.graph}-{each.stage}".replace("/", "_")))
         parts.append(writer.write())
         files += writer.files
-    dumped = Dumped(folder, tuple(files), tuple(parts))
+    dumped = Dumped(
+        run=session.run,
+        target_gpu=target_device(session),
+        target_sentence=target_sentence(session),
+        folder=folder,
+        files=tuple(files),
+        parts=tuple(parts),
+    )
     files.append(target.write(_README, readme(session, dumped)))
     files.append(target.finish(_index(session, dumped)))
     return replace(dumped, files=tuple(files))
@@ -721,7 +727,7 @@ def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
     return {
         "ctrace": __version__,
         "torch": session.environment.torch,
-        "target_gpu": target_data(session),
+        "target_gpu": plain(dumped.target_gpu, ""),
         "parts": [
             {
                 "graph": part.graph,
@@ -730,29 +736,12 @@ def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
                 "wrapper": f"{part.folder}/wrapper.py" if part.wrapper else None,
                 "not_compared": part.compared or None,
                 "left_out": part.why_not or None,
-                "kernels": [_kernel(each) for each in part.kernels],
+                "kernels": plain(part.kernels, ""),
             }
             for part in dumped.parts
         ],
         "index": INDEX,
     }
-
-
-def _kernel(each: DumpedKernel) -> dict[str, Any]:
-    data = {
-        "name": each.name,
-        "language": each.language,
-        "file": each.file or None,
-        "left_out": each.why_not or None,
-        "ops": list(each.ops),
-        "lines": list(each.lines),
-        "launches": each.launches,
-        "bytes": each.bytes,
-        "flops": each.flops,
-        "built": [resources_data(found) for found in each.built],
-        "code": list(each.code),
-    }
-    return emitted(data, "bytes", "flops")
 
 
 _LAST = IR_STAGES[-1]

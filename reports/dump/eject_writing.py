@@ -10,17 +10,18 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.session import RunDocument, Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, EjectedPart, Size
 from ctrace.inspector.features.workshop.kernel_region import FUNCTIONS, RegionTensor
 from ctrace.inspector.features.workshop.size_expressions import symbols_of, value
 from ctrace.inspector.features.workshop.triton_helpers import HELPERS
-from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.findings.target_view import TargetDevice, target_of
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
@@ -307,6 +308,40 @@ class Written(Struct, frozen=True):
     package: EjectedPackage
     folder: Path
     files: tuple[str, ...]
+
+
+class Ejected(Struct, frozen=True):
+    """A kernel, and its package or why there is none."""
+
+    JSON: ClassVar[str] = (
+        "kernel=kernel.name graph=kernel.graph stage=kernel.stage lines=kernel.lines "
+        "op=written.package.name package=written.folder files "
+        "refused=why|null_if_empty instead|null_if_empty"
+    )
+    kernel: Kernel
+    written: Written | None
+    why: str = ""
+    instead: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of the package."""
+        return self.written.files if self.written else ()
+
+
+class EjectDocument(RunDocument, frozen=True, kw_only=True):
+    """The kernels that were to be ejected, and their packages."""
+
+    JSON: ClassVar[str] = "schema target_gpu kernels problems"
+    target_gpu: TargetDevice | None
+    kernels: tuple[Ejected, ...]
+    model: str = ""
+    """What the kernels come from, as `ctrace kernels apply` takes it; empty: not known."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The problems of the run."""
+        return tuple(each.what for each in self.run.problems)
 
 
 def write_package(session: Session, package: EjectedPackage, folder: Path) -> Written:

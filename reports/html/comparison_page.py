@@ -3,15 +3,14 @@
 import json
 from typing import Any
 
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.changes import DiffDocument, RunDiff
 from ctrace.inspector.features.compare.ranks_of_job import Job
-from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, one, plain
 from ctrace.reports.html.documents import document, markup
 from ctrace.reports.html.html_page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, written
-from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.wording import ranks_wording as words
 from ctrace.reports.wording.diff_wording import answer, headword, judged, name_of, not_compared, short_name
@@ -27,18 +26,19 @@ def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], 
     verdict = headword(found)
     which = "" if found.equal else judged(found.judgement, short_name(before, after))
     text = plain(f"{which} {answer(found)}".lstrip())
+    explained = [explain_document(each) for each in sessions]
     kinds = {str(change.what): name_of(change.what) for change in found.changes}
     head = {
         "verdict": verdict,
         "sentence": text,
         "names": [before, after],
-        "sentences": [plain(fmt.shortened(sentence(each), _SENTENCE)) for each in sessions],
+        "sentences": [plain(fmt.shortened(each.answer.sentence, _SENTENCE)) for each in explained],
         "kinds": kinds,
         "not_compared": [plain(each) for each in not_compared(found)],
     }
     documents = (
         document("diff", render(DiffDocument(*names, found))),
-        *(document(side, render_json(each)) for side, each in zip(("before", "after"), sessions, strict=True)),
+        *(document(side, render(each)) for side, each in zip(("before", "after"), explained, strict=True)),
     )
     return written(Page(title, _first(verdict, title, text), DIFF_SCRIPTS, head, documents))
 

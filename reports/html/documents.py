@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
@@ -26,15 +27,19 @@ from ctrace.inspector.facts.memory_facts import StepMemoryDocument
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time_fold import lanes_of
 from ctrace.inspector.findings.compile_time_view import OTHER, compile_document, phase_of
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
-from ctrace.inspector.findings.graphs.stage_diff import stage_diff
+from ctrace.inspector.findings.graphs.graphs_document import (
+    graph_stage_document,
+    graphs_document,
+    stage_diff_document,
+)
 from ctrace.inspector.findings.guard_view import Head, guards_of, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
-from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document, plain, without_commands
-from ctrace.reports.json import explain_json, fusion_json, graphs_json, kernels_json
 from ctrace.reports.json.printer import render
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -98,14 +103,14 @@ class LeftOutDocument(Struct, frozen=True):
 def documents(session: Session, *, sass: bool = False) -> Iterator[PackedDocument | LeftOutDocument]:
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
-        ("explain", lambda: explain_json.render_json(session)),
+        ("explain", lambda: render(explain_document(session))),
         ("breaks", lambda: render(breaks_document(session))),
         ("recompiles", lambda: render(recompiles_document(session))),
         ("sources", lambda: _sources(session)),
         ("shapes", lambda: render(shapes_document(session))),
-        ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
-        ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
-        ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
+        ("graphs", lambda: render(graphs_document(session))),
+        ("kernels", lambda: render(kernels_document(session, has_code=True))),
+        ("fusion", lambda: render(fusion_document(session))),
         ("compile", lambda: render(compile_document(session))),
         ("steps", lambda: render_steps_json(session)),
     ]
@@ -153,11 +158,11 @@ def _stages(session: Session, each: CompiledGraph) -> Iterator[PackedDocument | 
             why = f"it has more than {_MOST_NODES:,} nodes, and would freeze the page"
             yield LeftOutDocument(name, why, f"see it with ctrace graphs --stage {staged.label}")
             continue
-        yield _written(name, partial(graphs_json.render_stage_json, session, each, staged))
+        yield _written(name, partial(_stage, session, each.id, staged.label))
         before = _stage_before(each, staged)
         if before is not None and not _is_large(before):
-            name = f"diff {each.id} {before.label}..{staged.label}"
-            yield _written(name, partial(_diff, session, each, before, staged))
+            stages = f"{before.label}..{staged.label}"
+            yield _written(f"diff {each.id} {stages}", partial(_diff, session, stages, each.id))
 
 
 def _is_large(staged: Staged) -> bool:
@@ -173,8 +178,12 @@ def _stage_before(each: CompiledGraph, staged: Staged) -> Staged | None:
     return None
 
 
-def _diff(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> str:
-    return graphs_json.render_diff_json(session, each, stage_diff(each, before, after))
+def _stage(session: Session, graph: str, stage: str) -> str:
+    return render(graph_stage_document(session, graph, stage))
+
+
+def _diff(session: Session, stages: str, graph: str) -> str:
+    return render(stage_diff_document(session, stages, graph))
 
 
 def _guards(session: Session) -> Iterator[PackedDocument | LeftOutDocument]:
@@ -193,7 +202,11 @@ def _code(session: Session, *, sass: bool) -> Iterator[PackedDocument | LeftOutD
     wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])
     for graph, stage in wanted:
         name = f"ir {graph} {stage}"
-        yield _written(name, partial(kernels_json.render_ir_json, session, stage, None, graph))
+        yield _written(name, partial(_stage_code, session, stage, graph))
+
+
+def _stage_code(session: Session, stage: str, graph: str) -> str:
+    return render(stage_document(session, stage, graph=graph))
 
 
 def render_steps_json(session: Session) -> Document:

@@ -12,11 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.explain_document import ExplainDocument, explain_document
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.target_view import target_sentence
 from ctrace.inspector.runs.store import SavedRun
-from ctrace.inspector.session.summary import first_lines, next_steps, sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, json_document, one, plain
@@ -73,9 +71,10 @@ class Page(Struct, frozen=True):
 def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
     """Write the page of a run; with `sass`, also disassemble its binaries."""
     title = one(session.target.path or session.target.name or run or "this run")
-    head = {"run": run, "answer": _answer(session), "numbers": session.accuracy is not None}
+    answer = _answer(explain_document(session, whole=False))
+    head = {"run": run, "answer": answer, "numbers": session.accuracy is not None}
     found = tuple(documents(session, sass=sass))
-    return written(Page(title, _first_answer(session, title), _SCRIPTS, head, found))
+    return written(Page(title, _first_answer(answer, title), _SCRIPTS, head, found))
 
 
 def written(page: Page) -> Document:
@@ -115,27 +114,26 @@ def _parts(page: Page, script: str, style: str) -> Iterator[str]:
     yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 
-def _answer(session: Session) -> dict[str, Any]:
+def _answer(document: ExplainDocument) -> dict[str, Any]:
     """Return the first lines that `ctrace explain` prints."""
-    found = diagnose(session)
+    found, run = document.diagnosis, document.answer
     asked = [(each.text, effects(each, found)) for each in found.advice if not asks_nothing(each)]
     said = notes(found)
     if not found.advice:
-        asked = [(each, "") for each in next_steps(session) if not is_nothing(each)]
-        said = [each for each in next_steps(session) if is_nothing(each)]
+        asked = [(each, "") for each in document.next_steps if not is_nothing(each)]
+        said = [each for each in document.next_steps if is_nothing(each)]
     return {
-        "verdict": str(session.verdict),
-        "sentence": plain(fmt.shortened(sentence(session), _SENTENCE)),
-        "target": plain(target_sentence(session)),
-        "unknown": [plain(fmt.shortened(each, _SENTENCE)) for each in first_lines(session)],
+        "verdict": str(run.verdict),
+        "sentence": plain(fmt.shortened(run.sentence, _SENTENCE)),
+        "target": plain(run.gpu),
+        "unknown": [plain(fmt.shortened(each, _SENTENCE)) for each in run.unknown],
         "advice": [{"text": plain(text), "trial": trial} for text, trial in asked],
         "nothing": [plain(text) for text in said],
     }
 
 
-def _first_answer(session: Session, title: str) -> str:
+def _first_answer(answer: dict[str, Any], title: str) -> str:
     """Write the answer as HTML, for a browser without scripts and for the moment before they run."""
-    answer = _answer(session)
     verdict = answer["verdict"].replace("_", " ")
     lines = [f"<h1>{markup(verdict)}: {markup(title)}</h1>", f"<p>{markup(answer['sentence'])}</p>"]
     lines += [f"<p>{markup(each)}</p>" for each in (*answer["unknown"], answer["target"]) if each]

@@ -1,1 +1,1 @@
-"""JSON reports, one module per subject. New names may come, old ones never change. Start in `explain_json.py`."""
+"""JSON reports: what Documents say of themselves is printed by `printer.py`."""

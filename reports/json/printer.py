@@ -6,7 +6,9 @@ name of the object, the attribute behind it, and a format:
     calls              the attribute of that name
     line=place.line    an attribute of an attribute; null if one of them is None
     file|relative      in one of `FORMATS`
-    *cost              all names of the Struct in that attribute
+    source?has_code    left out unless that attribute of the Struct is true; with `!` before it, if it is
+    *cost              all names of the Struct or mapping in that attribute that are not declared before; none if it is
+                       None
     schema             `SCHEMA`
 
 `make schemas` reads the same words, and takes types and descriptions from the fields behind them.
@@ -14,9 +16,10 @@ name of the object, the attribute behind it, and a format:
 Names are fixed: new ones may come, old ones never change.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -28,7 +31,12 @@ from ctrace.reports.escape import Document, json_document
 SCHEMA = 1
 """The version of the JSON reports; raise it if a name or its meaning changes."""
 ALL = "*"
-"""The name that stands for all names of a Struct in an attribute."""
+"""The name that stands for all names of a Struct or mapping in an attribute."""
+
+
+class _Line(Struct, frozen=True):
+    file: str
+    line: int
 
 
 class JsonField(Struct, frozen=True):
@@ -37,6 +45,14 @@ class JsonField(Struct, frozen=True):
     name: str
     path: tuple[str, ...]
     form: str = ""
+    condition: str = ""
+    """The attribute that says whether the name is printed, perhaps with `!` before it; empty: it always is."""
+
+    def is_printed(self, record: Struct) -> bool:
+        """Whether the object of a Struct has the name."""
+        if not self.condition:
+            return True
+        return bool(getattr(record, self.condition.removeprefix("!"))) != self.condition.startswith("!")
 
 
 @cache
@@ -47,9 +63,24 @@ def json_fields(kind: type[Struct]) -> tuple[JsonField, ...]:
 
 
 def _field(word: str) -> JsonField:
+    word, _, condition = word.partition("?")
     declared, _, form = word.replace(ALL, f"{ALL}=").partition("|")
     name, _, path = declared.partition("=")
-    return JsonField(name, tuple((path or name).split(".")), form)
+    return JsonField(name, tuple((path or name).split(".")), form, condition)
+
+
+def _counts(pairs: Iterable[tuple[str, int]], _cwd: str) -> dict[str, int]:
+    return dict(pairs)
+
+
+def _lines(lines: tuple[str, ...], cwd: str) -> list[_Line]:
+    """Split `file:line`."""
+    parted = (line.rpartition(":") for line in lines)
+    return [_Line(fmt.relative(file, cwd), int(number)) for file, _, number in parted]
+
+
+def _names(named: Iterable[Any], _cwd: str) -> list[str]:
+    return [each.name for each in named]
 
 
 def _moment(seconds: float | None, _cwd: str) -> str | None:
@@ -91,10 +122,16 @@ def _place(text: str | None, cwd: str) -> object:
     return text
 
 
-def _places(lines: tuple[str, ...], cwd: str) -> list[str]:
+def places(lines: tuple[str, ...], cwd: str) -> list[str]:
     """Shorten the paths of `file:line`."""
     parted = (line.rpartition(":") for line in lines)
     return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]
+
+
+def _places_of_both(pair: tuple[tuple[str, ...], tuple[str, ...]], cwd: str) -> tuple[list[str], list[str]]:
+    """Shorten the paths of `file:line` of two nodes."""
+    first, second = pair
+    return places(first, cwd), places(second, cwd)
 
 
 def _dotted(numbers: tuple[int, ...], _cwd: str) -> str:
@@ -107,38 +144,50 @@ def _rounded(number: float | None, _cwd: str) -> float | None:
     return round(number, 2)
 
 
+def _truth(value: object, _cwd: str) -> bool:
+    """Take what is not known for false."""
+    return bool(value)
+
+
 def _user_name(name: str, _cwd: str) -> str:
     """Name what torch calls `L['x']` as the user does."""
     return user_name(name) if name else ""
 
 
 FORMATS: dict[str, Callable[[Any, str], object]] = {
+    "counts": _counts,
     "dotted": _dotted,
+    "lines": _lines,
     "moment": _moment,
+    "names": _names,
     "null_if_empty": _null_if_empty,
     "number": _number,
     "path": _path,
     "place": _place,
-    "places": _places,
+    "places": places,
+    "places_of_both": _places_of_both,
     "relative": _relative,
     "rounded": _rounded,
+    "truth": _truth,
     "user_name": _user_name,
 }
 
 
 def render(document: Any) -> Document:
     """Write a Document, indented, with a final newline."""
-    return json_document(plain(document, getattr(document, "cwd", "")))
+    return json_document(plain(document, ""))
 
 
 def plain(value: object, cwd: str) -> Any:
-    """Return a value as plain data; paths of files in the working directory become relative."""
+    """Return a value as plain data; paths of files in the working directory, a Document's own, become relative."""
     if isinstance(value, Struct):
-        return _object(value, cwd)
+        return _object(value, getattr(value, "cwd", cwd))
     if isinstance(value, Mapping):
         return {str(name): plain(each, cwd) for name, each in value.items()}
     if isinstance(value, tuple | list):
         return [plain(each, cwd) for each in value]
+    if isinstance(value, Path):
+        return str(value)
     return value
 
 
@@ -146,10 +195,10 @@ def _object(record: Struct, cwd: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in json_fields(type(record)):
         if each.name == ALL:
-            found.update(_printed(record, each, cwd))
+            found = {**found, **(_printed(record, each, cwd) or {}), **found}
         elif each.name == "schema":
             found["schema"] = SCHEMA
-        else:
+        elif each.is_printed(record):
             found[each.name] = _printed(record, each, cwd)
     return found
 

@@ -1,12 +1,11 @@
 """Screen of `ctrace accuracy`: which line changed the numbers, how it travels, and what to do."""
 
-import os
 from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, PathStep, TrainingStep
+from ctrace.inspector.facts.accuracy_facts import Accuracy, AccuracyDocument, Culprit, PathStep, TrainingStep
 from ctrace.inspector.findings.culprits import error_text, off
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.knowledge.counting import count
@@ -33,22 +32,21 @@ _PARTED_BY = {
 _MOST_STEPS = 8
 
 
-def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[RenderableType]:
+def accuracy_screen(document: AccuracyDocument, width: int) -> Iterator[RenderableType]:
     """Show the culprits, the worst first."""
+    found, cwd = document.found, document.folder
     head = _HEADS[found.equal]
-    yield Text.assemble(head, "  ", (fmt.one_line(target, 200), "bold"), "\n", answer(found, _cwd()))
+    yield Text.assemble(head, "  ", (fmt.one_line(document.target, 200), "bold"), "\n", answer(found, cwd))
     operations = grouped(found.culprits, lambda each: (each.scenario, each.file, each.line, each.ops))
     for places in list(operations.values())[:MOST]:
-        yield from _culprit(places)
+        yield from _culprit(places, cwd)
     if len(operations) > MOST:
         yield hanging(f"and {len(operations) - MOST} more: see --json")
     yield from _training(found, width)
-    yield from _first_nonfinite(found)
+    yield from _first_nonfinite(found, cwd)
     if found.path:
         yield section("How the error travels, against float64 from the graph's inputs on")
-        rows = [
-            (short_name(each.name), place_of_line(each.line, _cwd()), error_text(each.error)) for each in _ends(found)
-        ]
+        rows = [(short_name(each.name), place_of_line(each.line, cwd), error_text(each.error)) for each in _ends(found)]
         yield columned(width, ("after", "line", ">off by"), rows)
     yield from _promises(found)
     if found.not_compared:
@@ -60,11 +58,11 @@ def accuracy_screen(found: Accuracy, target: str, width: int) -> Iterator[Render
     yield Text(f"\n{_how(found)}", style="dim")
 
 
-def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
+def _culprit(places: list[Culprit], cwd: str) -> Iterator[RenderableType]:
     """Show one operation of one line, in each kernel that has it."""
     first = places[0]
     source = fmt.framed("`", fmt.one_line(first.source, 100), "`")
-    yield Text.assemble("\n", (where(first, _cwd()), "bold"), f" {source}")
+    yield Text.assemble("\n", (where(first, cwd), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
     is_kernel = first.kind in ("kernel", "external")
     scenario = ""
@@ -125,7 +123,7 @@ def _shown_steps(steps: tuple[TrainingStep, ...]) -> list[TrainingStep]:
     return [steps[number] for number in sorted(chosen)]
 
 
-def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
+def _first_nonfinite(found: Accuracy, cwd: str) -> Iterator[RenderableType]:
     made = found.first_nonfinite
     if made is None:
         return
@@ -136,7 +134,7 @@ def _first_nonfinite(found: Accuracy) -> Iterator[RenderableType]:
         op, name = fmt.one_line(made.op, 100), fmt.one_line(made.name, 100)
         yield hanging(f"{op} makes it{when}, no kernel: in {name}; {eager}")
         return
-    where_ = place_of_line(f"{made.file}:{made.line}" if made.file else None, _cwd()) or "a line that is not known"
+    where_ = place_of_line(f"{made.file}:{made.line}" if made.file else None, cwd) or "a line that is not known"
     yield hanging(f"{where_}: {made.op}, from inputs without any; {eager}, on the same inputs")
     yield hanging(f"kernel {short_name(made.name)}, {made.stage}{when}")
 
@@ -157,10 +155,6 @@ def _ends(found: Accuracy) -> list[PathStep]:
     if len(steps) <= 2 * MOST:
         return steps
     return [*steps[:MOST], *steps[-MOST:]]
-
-
-def _cwd() -> str:
-    return os.getcwd()  # noqa: PTH109 - a text, as in a session
 
 
 def _how(found: Accuracy) -> str:

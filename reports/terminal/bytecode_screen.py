@@ -3,7 +3,7 @@
 The diff of bytecode is unified or side by side.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 from textwrap import wrap
 
@@ -11,23 +11,20 @@ from msgspec import Struct
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.bytecode_facts import Instruction
 from ctrace.inspector.features.bytecode.bytecode_scene import BytecodePiece, PieceKind
 from ctrace.inspector.features.bytecode.bytecode_view import (
-    CompiledFunction,
+    MOST_COMPILATIONS,
+    MOST_FUNCTIONS,
+    BytecodeDocument,
     DiffRow,
     Explained,
     FunctionCode,
-    explained,
-    function_codes,
-    instruction,
-    line_of,
-    outline,
-    rows,
+    SourceProven,
+    SourceRefused,
 )
-from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, capped, headline, indented, more, section
+from ctrace.reports.terminal.widgets import capped, indented, more, section
 
 _THEME = "ansi_dark"
 # Chosen: the screen indents what belongs to a heading.
@@ -52,23 +49,36 @@ _NAME = 24
 _NARROW_NAME = 18
 
 
-def sources(session: Session, chosen: Iterable[CompiledFunction], width: int) -> Iterator[RenderableType]:
+def source_screen(document: BytecodeDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show the new code of each function as Python source, and say once how ctrace checked it."""
+    if not document.functions:
+        yield _no_bytecode(document)
+        return
     checked: dict[str, None] = {}
-    for compiled in chosen:
-        each = explained(session, compiled)
-        yield title(session, each)
-        yield Text(fmt.one_line("; ".join(outline(session, each)), 600), style="dim")
-        match reconstruct(each.codes.after):
-            case FunctionSource(text=text, how_checked=how):
-                checked[how] = None
-                yield _python(text, width - _INDENT)
-            case NotReconstructed(why):
-                yield Text(f"No source: {fmt.one_line(why)} The bytecode instead:", style="yellow")
-                lines = session.listings.get(each.codes.before.file, "").splitlines()
-                yield from diff_lines(each, lines, DiffLayout(width, beside=False, all_of_it=False, line=None))
+    layout = DiffLayout(width, beside=False, all_of_it=False)
+    shown = capped(document.compilations, MOST_COMPILATIONS, all_of_it=all_of_it)
+    for compilation in shown:
+        match compilation:
+            case SourceProven(each, found):
+                yield from _source_title(document, each)
+                checked[found.how_checked] = None
+                yield _python(found.text, width - _INDENT)
+            case SourceRefused(each, refused):
+                yield from _source_title(document, each)
+                yield Text(f"No source: {fmt.one_line(refused.why)} The bytecode instead:", style="yellow")
+                yield from diff_lines(each.rows, each.codes.before.instructions, _listing(document, each), layout)
     for how in checked:
         yield Text(f"\nHow it was checked: {how}", style="dim")
+    yield from more(document.chosen, "compilation", _SELECT, most=len(shown))
+
+
+def _source_title(document: BytecodeDocument, each: Explained) -> Iterator[Text]:
+    yield title(each, document.cwd)
+    yield Text(fmt.one_line("; ".join(each.outline), 600), style="dim")
+
+
+def _listing(document: BytecodeDocument, each: Explained) -> list[str]:
+    return document.listings.get(each.codes.before.file, "").splitlines()
 
 
 def _python(text: str, width: int) -> RenderableType:
@@ -94,8 +104,6 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 SIDE_BY_SIDE = 120
 """The screen width from which old and new code are shown side by side."""
-# Chosen: the summary leaves half of a screen to the first diff.
-_FUNCTIONS = 12
 # Chosen: recompilations of one function look alike.
 _RECOMPILES = 3
 _MARKS = "- original code, + added by Dynamo"
@@ -108,69 +116,54 @@ _NOTHING = "\nNo bytecode: nothing was compiled."
 _SELECT = "--graph ID, --function NAME or --all"
 
 
-class Selection(Struct, frozen=True):
-    """What to show of a run, and how."""
-
-    chosen: tuple[CompiledFunction, ...]
-    """The selected compilations."""
-    whole: bool
-    """Whether the user selected nothing, so that the screen shows a summary and the first diff."""
-    line: int | None = None
-    all_of_it: bool = False
-    side_by_side: bool | None = None
-    """None: side by side if the screen is wide enough."""
-    source: bool = False
-    """Show Python source where it is proven equal."""
-
-
-def bytecode_screen(session: Session, selection: Selection, width: int) -> Iterator[RenderableType]:
-    """Show the functions and the selected diffs."""
-    yield headline(session)
-    if not session.codes:
-        yield Text(_MISSING if session.compilations else _NOTHING)
+def bytecode_screen(
+    document: BytecodeDocument, width: int, *, all_of_it: bool = False, side_by_side: bool | None = None
+) -> Iterator[RenderableType]:
+    """Show the functions and the selected diffs, side by side if the screen is wide enough, unless that is chosen."""
+    if not document.functions:
+        yield _no_bytecode(document)
         return
-    functions = function_codes(session)
-    if selection.source:
-        shown = capped(selection.chosen, MOST, all_of_it=selection.all_of_it)
-        yield from sources(session, shown, width)
-        yield from more(len(selection.chosen), "compilation", _SELECT, most=len(shown))
-        return
-    if selection.whole:
-        yield from _summary(session, functions, selection.all_of_it)
-    shown = capped(selection.chosen, 1, all_of_it=selection.all_of_it or not selection.whole)
-    beside = width >= SIDE_BY_SIDE if selection.side_by_side is None else selection.side_by_side
-    layout = DiffLayout(width, beside, selection.all_of_it, selection.line)
-    for compiled in shown:
-        yield from _diff(session, explained(session, compiled), layout)
-    if left := fmt.some(len(selection.chosen) - len(shown), "more diff"):
+    is_summary = document.choice.is_open
+    if is_summary:
+        yield from _summary(document, all_of_it)
+    shown = capped(document.compilations, 1, all_of_it=all_of_it or not is_summary)
+    beside = width >= SIDE_BY_SIDE if side_by_side is None else side_by_side
+    layout = DiffLayout(width, beside, all_of_it)
+    for each in shown:
+        if isinstance(each, Explained):
+            yield from _diff(document, each, layout)
+    if left := fmt.some(document.chosen - len(shown), "more diff"):
         yield Text(f"\n{left}: see {_SELECT}", style="dim")
 
 
-def _summary(session: Session, functions: tuple[FunctionCode, ...], all_of_it: bool) -> Iterator[RenderableType]:
+def _no_bytecode(document: BytecodeDocument) -> Text:
+    return Text(_MISSING if document.was_compiled else _NOTHING)
+
+
+def _summary(document: BytecodeDocument, all_of_it: bool) -> Iterator[RenderableType]:
     yield section("Functions that Dynamo rewrote")
-    shown = capped(functions, _FUNCTIONS, all_of_it=all_of_it)
+    shown = capped(document.functions, MOST_FUNCTIONS, all_of_it=all_of_it)
     for function in shown:
-        yield Text.assemble(" ", (fmt.one_line(function.name, 60), "bold"), f"  {_place(session, function)}")
-        yield from _compilations(session, function, 3, all_of_it)
+        place = fmt.place(function.file, function.line, document.cwd)
+        yield Text.assemble(" ", (fmt.one_line(function.name, 60), "bold"), f"  {place}")
+        yield from _compilations(document, function, 3, all_of_it)
         for resume in function.resumes:
             yield Text(f"   after the graph break at line {resume.resumes_at}")
-            yield from _compilations(session, resume, 5, all_of_it)
-    yield from more(len(functions), "function", "--all", most=len(shown), before=" ")
+            yield from _compilations(document, resume, 5, all_of_it)
+    yield from more(len(document.functions), "function", "--all", most=len(shown), before=" ")
 
 
-def _place(session: Session, function: FunctionCode) -> str:
-    return fmt.place(function.file, function.line, session.environment.cwd)
-
-
-def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[RenderableType]:
+def _compilations(
+    document: BytecodeDocument, function: FunctionCode, indent: int, all_of_it: bool
+) -> Iterator[RenderableType]:
     shown = capped(function.compiled, _RECOMPILES, all_of_it=all_of_it)
     for number, each in enumerate(shown):
-        steps = "; ".join(outline(session, explained(session, each)))
         recompiled = "recompiled" if number else ""
         facts = fmt.joined(" · ", f"{each.before} → {each.after} instructions", recompiled)
         line = Text(" " * indent)
         line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
         yield line
+        steps = "; ".join(document.outlines.get(each.compilation.id, ()))
         if steps and not number:
             yield indented(Text(fmt.one_line(steps, 600), style="dim"), indent + 5)
     yield from more(len(function.compiled), "time", "--all", most=len(shown), before=" " * (indent + 5))
@@ -182,24 +175,20 @@ class DiffLayout(Struct, frozen=True):
     width: int
     beside: bool
     all_of_it: bool
-    line: int | None
-    """Show only this source line."""
 
 
-def _diff(session: Session, each: Explained, layout: DiffLayout) -> Iterable[RenderableType]:
-    yield title(session, each)
+def _diff(document: BytecodeDocument, each: Explained, layout: DiffLayout) -> Iterator[RenderableType]:
+    yield title(each, document.cwd)
     yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_MARKS}; {_COLUMNS}", style="dim")
-    source = session.listings.get(each.codes.before.file, "").splitlines()
-    yield from diff_lines(each, source, layout)
+    yield from diff_lines(each.diff, each.codes.before.instructions, _listing(document, each), layout)
 
 
-def diff_lines(each: Explained, source: Sequence[str], layout: DiffLayout) -> Iterator[Text]:
-    """Write a diff, line by line."""
-    shown = [row for row in rows(each) if layout.line is None or line_of(each, row) == layout.line]
-    if not shown:
-        yield Text(f"  nothing for line {layout.line}", style="dim")
-    drawing = _Drawing(each, source, layout)
-    for kept, run in groupby(shown, key=lambda row: row.before is not None and row.after is not None):
+def diff_lines(
+    rows: Sequence[DiffRow], old: Sequence[Instruction], source: Sequence[str], layout: DiffLayout
+) -> Iterator[Text]:
+    """Write a diff, line by line; `old` are the instructions before the rewrite."""
+    drawing = _Drawing(old, source, layout)
+    for kept, run in groupby(rows, key=lambda row: row.change == "same"):
         members = list(run)
         if kept:
             yield from drawing.kept(members)
@@ -210,7 +199,7 @@ def diff_lines(each: Explained, source: Sequence[str], layout: DiffLayout) -> It
             drawing.restart(bool(right))
 
 
-def title(session: Session, each: Explained) -> Text:
+def title(each: Explained, cwd: str) -> Text:
     """Name a compilation, after an empty line."""
     at = each.compiled.compilation
     resumes = fmt.framed(", after the graph break at line ", at.resumes_at)
@@ -218,15 +207,15 @@ def title(session: Session, each: Explained) -> Text:
     return Text.assemble(
         "\n",
         (f"{at.id} {fmt.one_line(name, 60)}", "bold"),
-        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
+        f" ({fmt.place(at.file, at.line, cwd)}){resumes}",
     )
 
 
 class _Drawing:
     """Draws rows, and tracks the current source line."""
 
-    def __init__(self, each: Explained, source: Sequence[str], layout: DiffLayout) -> None:
-        self._each, self._source, self._layout = each, source, layout
+    def __init__(self, old: Sequence[Instruction], source: Sequence[str], layout: DiffLayout) -> None:
+        self._old, self._source, self._layout = old, source, layout
         self._line: int | None = None
         self._half = (layout.width - 3) // 2 if layout.beside else layout.width
 
@@ -301,7 +290,7 @@ class _Drawing:
 
     def _heading(self, row: DiffRow) -> list[Text]:
         """Write the source line where its first instruction of the old code begins."""
-        line = line_of(self._each, row)
+        line = row.line
         if line is None or line == self._line:
             return []
         self._line = line
@@ -313,18 +302,16 @@ class _Drawing:
         return [Text(line, style="cyan", no_wrap=True) for line in lines]
 
     def _instruction(self, row: DiffRow, *, old: bool = False) -> Text:
-        mark, style = _LOOKS[(row.before is not None, row.after is not None)]
-        number = line_of(self._each, row)
-        row = DiffRow(row.before, None, row.piece) if old else row
-        each = instruction(self._each, row)
-        line, arg = fmt.known(number, otherwise=""), fmt.known(each.arg, otherwise="")
+        mark, style = _LOOKS[row.change]
+        each = self._old[row.before] if old and row.before is not None else row.shown
+        line, arg = fmt.known(row.line, otherwise=""), fmt.known(each.arg, otherwise="")
         name = _NAME if self._half >= 70 else _NARROW_NAME
         about = fmt.one_line(fmt.without_unique_part(each.text), 200)
         text = f"{mark} {line:>5} {each.offset:>5} {fmt.one_line(each.opname, 40):<{name}} {arg:>4} {about}"
         return _cut(Text(text.rstrip(), style=style), self._half)
 
 
-_LOOKS = {(True, True): (" ", "dim"), (True, False): ("-", "red"), (False, True): ("+", "green")}
+_LOOKS = {"same": (" ", "dim"), "removed": ("-", "red"), "added": ("+", "green")}
 
 
 def _cut(text: Text, width: int) -> Text:

@@ -5,36 +5,30 @@ Show what `ctrace explain -v` adds to the screen: the graphs and the generated k
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.explain_document import ExplainDocument, TimeOfRun
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.facts.fake_facts import Assumed, AssumedFrom
 from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.breaks.break_view import never_compiled
-from ctrace.inspector.findings.cuda_graph_view import sentence as cuda_graphs
-from ctrace.inspector.findings.graphs.attention_view import AttentionState, kinds, unfused
-from ctrace.inspector.findings.graphs.cuts import Cut, cut_off, cuts, happened
-from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
-from ctrace.inspector.findings.scenario_view import not_compared, provoked, why_no_coverage
-from ctrace.inspector.findings.shape_view import violations
-from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.findings.graphs.cuts import Cut, cut_off
+from ctrace.inspector.findings.scenario_view import Provoked
+from ctrace.inspector.findings.target_view import TargetDevice
 from ctrace.inspector.grouping import grouped
 from ctrace.inspector.log.dispatch import RECORDS
-from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps, other_problems
+from ctrace.inspector.session.summary import fast_sentence, other_problems
 from ctrace.reports import format as fmt
 from ctrace.reports.format import duration, times
 from ctrace.reports.terminal.fusion_screen import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernel_tables import most_moving
 from ctrace.reports.terminal.node_screen import places
-from ctrace.reports.terminal.target_screen import facts, in_short
+from ctrace.reports.terminal.target_screen import questions_section
 from ctrace.reports.terminal.widgets import (
     GAP,
     MOST,
@@ -60,6 +54,7 @@ from ctrace.reports.wording.diagnosis_wording import (
     notes,
     symptoms,
 )
+from ctrace.reports.wording.kernels_wording import kernel_facts, languages_text
 
 _ADVICE = 320
 """The most characters to show of a piece of advice."""
@@ -116,8 +111,9 @@ class _Hanging:
             yield Text(" " * (self._indent if number else 0)) + line
 
 
-def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
+def causes(document: ExplainDocument) -> Iterator[RenderableType]:
     """Show the costliest causes, each with its line, why, and how many findings it explains."""
+    found = document.diagnosis
     shown = [each for each in found.causes if not each.expected and not is_failure_alone(each)]
     if shown:
         yield section(f"Cause{'s, costliest first' if len(shown) > 1 else ''}")
@@ -127,27 +123,27 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
                 if number <= _EXPLAINED or len(shown) <= _EXPLAINED + 1
                 else 0
             )
-            yield item(_cause(number if len(shown) > 1 else 0, each, session, letters))
+            yield item(_cause(number if len(shown) > 1 else 0, each, document, letters))
         yield from more(len(shown), "cause", "ctrace explain --json", most=MOST_CAUSES, before=" ")
     if expected := [each for each in found.causes if each.expected]:
         advised = {id_ for advice in found.advice for id_ in advice.causes}
         yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
 
 
-def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
+def _cause(number: int, each: RootCause, document: ExplainDocument, letters: int) -> RenderableType:
     """Show a cause, with its reason in at most `letters` letters; 0: without the reason."""
-    cwd = session.environment.cwd
+    cwd = document.cwd
     mark = fmt.framed("", number or None, ". ")
     head, indent = Text.assemble((mark, "bold"), (fmt.one_line(each.title, 150), "bold")), len(mark)
     where = fmt.short_place(each.file, each.line, cwd, _PLACE) if each.file else ""
     function = fmt.framed(" in ", fmt.one_line(each.function or "", 40))
     lines: list[RenderableType] = [_hanging(head, indent)]
-    place = f"{where}{function}{_also_from(each, session)}".strip()
+    place = f"{where}{function}{_also_from(each, document)}".strip()
     facts = fmt.joined(" · ", place, symptoms(each), cost(each))
     lines.append(indented(Text(fmt.one_line(facts, 300), style="dim"), indent))
-    if letters and (inside := _inside(each, session)):
+    if letters and (inside := _inside(each, document)):
         lines.append(indented(Text(fmt.one_line(inside, 300), style="dim"), indent))
-    why = fmt.joined(". ", _compared(each, session), each.why)
+    why = fmt.joined(". ", _compared(each, document), each.why)
     if why and letters:
         lines.append(indented(Text(_with_torchs_words(why, letters)), indent))
     if each.detail and letters:
@@ -155,28 +151,26 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     return Group(*lines)
 
 
-def _also_from(each: RootCause, session: Session) -> str:
+def _also_from(each: RootCause, document: ExplainDocument) -> str:
     """Name the other lines of the user that lead to a break that several of them share, such as one in a library."""
-    breaks = (session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK)
+    breaks = (document.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK)
     shared = (at.user_lines for at in breaks if len(at.user_lines) > 1)
     places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
     others = (place for place in places if place != (each.file, each.line))
-    shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in others]
+    shown = [fmt.short_place(file, line, document.cwd, _PLACE) for file, line in others]
     return fmt.framed(", also from ", fmt.listed(shown, 3))
 
 
-def _inside(each: RootCause, session: Session) -> str:
+def _inside(each: RootCause, document: ExplainDocument) -> str:
     """Say which lines of libraries a cause's breaks are at; empty if all are at the user's own lines."""
-    breaks = [session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK]
-    places = [
-        fmt.short_place(at.inside.file, at.inside.line, session.environment.cwd, _PLACE) for at in breaks if at.inside
-    ]
+    breaks = [document.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK]
+    places = [fmt.short_place(at.inside.file, at.inside.line, document.cwd, _PLACE) for at in breaks if at.inside]
     return fmt.framed("inside: ", fmt.listed(dict.fromkeys(places), 3))
 
 
-def _compared(each: RootCause, session: Session) -> str:
+def _compared(each: RootCause, document: ExplainDocument) -> str:
     """Say how results differ, and with what ctrace compared them; empty for any other cause than a wrong result."""
-    dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
+    dangers = [document.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
     if not dangers:
         return ""
     return fmt.joined("; ", fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison))
@@ -227,9 +221,9 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
         yield Text(f" and {len(titles) - 2} more: see {views}", style="dim")
 
 
-def gradients_note(session: Session) -> str:
+def gradients_note(document: ExplainDocument) -> str:
     """Say that a model in eval mode ran with gradients on; empty otherwise."""
-    chosen = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    chosen = [each.of for each in document.scenarios if each.of.kind is not ScenarioKind.PROVOKED]
     if any(each.unused_grad and each.training is False for each in chosen):
         return "called in eval mode with gradients on (torch.no_grad() turns them off)"
     return ""
@@ -239,58 +233,62 @@ _GRAPH_NUMBERS = 26
 """How many columns the table of graphs needs for all but the function."""
 
 
-def generated(session: Session, width: int) -> Iterator[RenderableType]:
+def generated(document: ExplainDocument, width: int) -> Iterator[RenderableType]:
     """Show graphs and where they end, attention that was not fused, and kernels."""
-    if session.graphs:
+    if document.graphs:
         yield section("Graphs")
-        yield _graphs(session, width)
-        yield from _cuts(session)
-        yield from _attention(session)
-    if session.kernels:
-        by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
-        yield section(f"Kernels: {by_language}{fusion_title(session)}")
-        yield from fusion_lines(session)
-        yield from facts(session)
-        yield most_moving(session, width)
-    if summary := in_one_line(session):
-        yield item(Text(fmt.one_line(f"{summary}: see ctrace kernels", 300), style="dim"))
-    for _, note in stuck(session):
-        yield hanging(note.text)
-    yield from in_short(session)
+        yield _graphs(document, width)
+        yield from _cuts(document)
+        yield from _attention(document)
+    if document.kernels:
+        totals = document.totals
+        yield section(f"Kernels: {languages_text(totals)}{fusion_title(totals.fusion)}")
+        yield from fusion_lines(totals.fusion, totals.graphs)
+        yield from (item(Text(line, style="dim")) for line in kernel_facts(document.setup.target_gpu, totals))
+        yield most_moving(document.kernels, width)
+    if document.user_kernels:
+        yield item(Text(fmt.one_line(f"{document.user_kernels}: see ctrace kernels", 300), style="dim"))
+    for note in document.notes_on_user_kernels:
+        yield hanging(note)
+    if document.totals.left_open:
+        yield section("Decided on the device, by autotuning")
+        yield item(Text(fmt.one_line(f"{document.totals.left_open}: see ctrace kernels --all", 400)))
+    yield from questions_section(document.asked)
 
 
-def _graphs(session: Session, width: int) -> RenderableType:
-    fates = {graph.id: happened(session, graph) for graph in session.graphs[:MOST]}
+def _graphs(document: ExplainDocument, width: int) -> RenderableType:
+    shown = document.graphs[:MOST]
+    fates = {each.of.id: each.fate for each in shown}
     rows = table("graph", "function", "ops", "guards", *(["what happened"] if any(fates.values()) else []))
-    by_id = {compilation.id: compilation for compilation in session.compilations}
-    for graph in session.graphs[:MOST]:
+    by_id = {compilation.id: compilation for compilation in document.compilations}
+    for graph in (each.of for each in shown):
         compilation = by_id.get(graph.id)
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
         function.truncate(width - _GRAPH_NUMBERS - max(map(len, fates.values())), overflow="ellipsis")
         guards = fmt.known(compilation and compilation.guards)
         rows.add_row(graph.id, function, str(graph.ops), guards, fates[graph.id])
-    return Group(rows, *more(len(session.graphs), "graph"))
+    return Group(rows, *more(len(document.graphs), "graph"))
 
 
-def _cuts(session: Session) -> Iterator[RenderableType]:
-    found = cuts(session)
+def _cuts(document: ExplainDocument) -> Iterator[RenderableType]:
+    found = [cut for graph in document.graphs for cut in graph.cut_by]
     for cut in found[:MOST]:
-        yield item(Text(fmt.one_line(cut_off(session, cut, _breaks_of(session, cut)), 300), style="dim"))
+        yield item(Text(fmt.one_line(cut_off(document.breaks, cut, _breaks_of(document, cut)), 300), style="dim"))
     yield from more(len(found), "cut")
 
 
-def _breaks_of(session: Session, cut: Cut) -> list[str]:
+def _breaks_of(document: ExplainDocument, cut: Cut) -> list[str]:
     return [
-        f"{fmt.place(at.file, at.line, session.environment.cwd)} {fmt.one_line(at.expression or at.source, 60)}".strip()
-        for at in (session.breaks[index] for index in cut.breaks)
+        f"{fmt.place(at.file, at.line, document.cwd)} {fmt.one_line(at.expression or at.source, 60)}".strip()
+        for at in (document.breaks[index] for index in cut.breaks)
     ]
 
 
-def _attention(session: Session) -> Iterator[RenderableType]:
-    found = kinds(each for each in unfused(session) if each.state is not AttentionState.WRONG)
+def _attention(document: ExplainDocument) -> Iterator[RenderableType]:
+    found = document.slow_attention
     for each in found[:MOST]:
-        where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
+        where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, document.cwd)}"
         title, times = fmt.framed(" (", each.title, ")"), fmt.repeated(each.times, " ", " times")
         yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
     yield from more(len(found), "attention")
@@ -306,22 +304,21 @@ _MOST = 4
 _BILLION, _MILLION = 10**9, 10**6
 
 
-def not_compared_lines(session: Session) -> Iterator[RenderableType]:
+def not_compared_lines(document: ExplainDocument) -> Iterator[RenderableType]:
     """Say which scenarios were not compared with eager, and why."""
-    reasons = not_compared(session)
+    reasons = document.not_compared
     for why, names in list(reasons.items())[:_REASONS]:
         shown = fmt.listed((fmt.one_line(name, 60) for name in names), 4)
         yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
     yield from more(len(reasons), "reason", most=_REASONS)
-    explained = list(rounded(session))
+    explained = list(rounded(document))
     for sentence in explained[:_REASONS]:
         yield item(Text(f"\n{fmt.one_line(sentence, 240)}", style="dim"))
     yield from more(len(explained), "comparison", most=_REASONS)
 
 
-def provoked_findings(session: Session) -> Iterator[RenderableType]:
+def provoked_findings(tried: Sequence[Provoked]) -> Iterator[RenderableType]:
     """Show each provoked scenario and its outcome, one line each."""
-    tried = provoked(session)
     if not tried:
         return
     yield section("Provoked")
@@ -338,43 +335,35 @@ _PROBLEMS = 2
 
 
 def explain_screen(
-    session: Session, width: int, *, verbose: bool = False, run: str | None = ""
+    document: ExplainDocument, width: int, *, verbose: bool = False, run: str | None = ""
 ) -> Iterator[RenderableType]:
     """Show a run: verdict, what to do, causes, and the rest in a few lines; with `verbose`, graphs and kernels too.
 
     `run` is what other commands take for the run: nothing for the last one; None: it is not saved.
     """
-    found = diagnose(session)
-    yield headline(session)
-    for sentence in violations(session):
+    found, environment = document.diagnosis, document.run.environment
+    yield headline(document.answer)
+    for sentence in document.violations:
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
-    if environment := _environment(session):
-        yield environment
-    if session.environment.fast:
+    if setup := " · ".join(part for part in _setup(document) if part):
+        yield Text(fmt.one_line(setup, 400), style="dim")
+    if environment.fast:
         yield Text(fast_sentence(), style="yellow")
-    yield from (
-        Text(fmt.one_line(line, 300), style="yellow") for line in fake_lines(session, has_steps=not found.advice)
-    )
-    yield from compile_only_note(session)
-    yield from what_to_do(found, whole=verbose) if found.advice else _healthy(session, run)
-    yield from causes(found, session)
-    yield from _beside_causes(session)
+    yield from (Text(fmt.one_line(line, 300), style="yellow") for line in fake_lines(document))
+    yield from compile_only_note(document.caches)
+    yield from what_to_do(found, whole=verbose) if found.advice else _healthy(document, run)
+    yield from causes(document)
+    yield from _beside_causes(document)
     if verbose:
-        # Imported late, with its tables: most users read a run without them.
-
-        yield from generated(session, width)
-    yield from _endings(session, run, verbose=verbose)
+        yield from generated(document, width)
+    yield from _endings(document, run, verbose=verbose)
 
 
-def _environment(session: Session) -> Text:
-    return Text(fmt.one_line(" · ".join(part for part in _setup(session) if part), 400), style="dim")
-
-
-def _setup(session: Session) -> Iterator[str]:
-    environment = session.environment
+def _setup(document: ExplainDocument) -> Iterator[str]:
+    environment = document.run.environment
     if environment.torch:
         yield f"torch {environment.torch}"
-    elif session.compilations:
+    elif document.compilations:
         yield "torch unknown"
     if environment.python:
         yield f"python {environment.python}"
@@ -382,22 +371,21 @@ def _setup(session: Session) -> Iterator[str]:
     if environment.backend:
         yield f"backend {environment.backend}"
     if "inductor" in environment.backend:
-        yield "kernels built" if environment.built else _generated(session)
-    if len(session.scenarios) > 1:
-        yield fmt.count(len(session.scenarios), "scenario")
-    yield gradients_note(session)
+        yield "kernels built" if environment.built else _generated(document.setup.target_gpu)
+    if len(document.scenarios) > 1:
+        yield fmt.count(len(document.scenarios), "scenario")
+    yield gradients_note(document)
 
 
-def _generated(session: Session) -> str:
-    gpu = target_of(session)
-    if gpu:
-        return f"kernels generated for {gpu.target}, not run"
+def _generated(device: TargetDevice | None) -> str:
+    if device:
+        return f"kernels generated for {device.gpu.target}, not run"
     return "kernels generated, not built"
 
 
-def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
+def _healthy(document: ExplainDocument, run: str | None) -> Iterator[RenderableType]:
     """Show the next steps of a run without advice; in Python, options are arguments."""
-    steps = [step.replace("--build", "build=True") if run is None else step for step in next_steps(session)]
+    steps = [step.replace("--build", "build=True") if run is None else step for step in document.next_steps]
     if steps and is_nothing(steps[0]):
         yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
     elif steps:
@@ -405,77 +393,77 @@ def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
         yield from (item(Text(fmt.one_line(step))) for step in steps)
 
 
-def _beside_causes(session: Session) -> Iterator[RenderableType]:
+def _beside_causes(document: ExplainDocument) -> Iterator[RenderableType]:
     """Show what is not part of a cause: functions without a graph, the limit, comparisons, provoked scenarios."""
-    cwd = session.environment.cwd
-    if silent := never_compiled(session):
-        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
+    if silent := document.never_compiled:
+        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, document.cwd)})" for each in silent), 4)
         yield item(Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red"))
-    if session.limit.hit:
-        full = [use.function for use in session.limit.functions if use.refused]
+    if document.limit.hit:
+        full = [use.function for use in document.limit.functions if use.refused]
         which = fmt.framed(" by ", fmt.listed(full, 3))
         yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
-    if later := later_calls(session):
+    if later := later_calls(document):
         yield item(Text(f"\n{later}", style="red"))
-    yield from not_compared_lines(session)
-    yield from provoked_findings(session)
+    yield from not_compared_lines(document)
+    yield from provoked_findings(document.provoked)
 
 
-def _endings(session: Session, run: str | None, *, verbose: bool) -> Iterator[RenderableType]:
+def _endings(document: ExplainDocument, run: str | None, *, verbose: bool) -> Iterator[RenderableType]:
     yield Text()
     grid = Table.grid(padding=(0, 2))
-    for name, value in _facts(session, run, verbose=verbose):
+    for name, value in _facts(document, run, verbose=verbose):
         grid.add_row(Text(name, style="bold"), Text(value))
     yield grid
-    if problems := other_problems(session):
+    if problems := other_problems(document.run):
         yield section("Problems")
         most, letters = (MOST, 300) if verbose else (_PROBLEMS, 150)
         for problem in problems[:most]:
             where = fmt.framed("trace.log:", problem.line, ": ")
             yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
         yield from more(len(problems), "problem", most=most)
-    if verbose and session.records:
-        counted = Counter(each.name for each in session.records)
+    if verbose and document.records:
+        counted = Counter(each.name for each in document.records)
         yield section("Other records of torch")
         for name, number in counted.most_common(MOST):
             yield item(Text(fmt.one_line(f"{name} ({number}): {RECORDS.get(name, '')}", 200)))
         yield from more(len(counted), "kind", most=MOST)
         yield item(Text("--json has their texts.", style="dim"))
-    if verbose and session.not_shown:
+    if verbose and document.not_shown:
         yield section("Records that no view shows")
-        for name, number in Counter(session.not_shown).most_common(MOST):
+        for name, number in Counter(document.not_shown).most_common(MOST):
             yield item(Text(fmt.one_line(f"{name} ({number})", 200)))
-        if len(session.not_shown) > MOST:
-            yield Text(f"  {len(session.not_shown)} kinds in all: see not_shown in --json", style="dim")
-    if session.unknown:
-        names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
+        if len(document.not_shown) > MOST:
+            yield Text(f"  {len(document.not_shown)} kinds in all: see not_shown in --json", style="dim")
+    if document.unknown:
+        names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in document.unknown.items()), 4)
         yield Text(f"Log entries unknown to this version: {names}", style="dim")
 
 
-def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
+def _facts(document: ExplainDocument, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
     """Yield the totals, with the commands that show more."""
-    if session.compilations or session.failure is None:
-        guards = guard_count(session)
-        yield "Ops in graphs", _coverage(session)
-        guard_text = fmt.known(guards, lambda number: fmt.count(number, "guard"), "guards not measured")
-        if session.graphs:
-            kernels = fmt.some(len(session.kernels), "kernel")
-            made = fmt.joined(", ", fmt.count(len(session.graphs), "graph"), guard_text, kernels)
-            yield "Generated", made if verbose else f"{made}: see {_see(session, run)}"
-    if loops := _unrolled(session):
+    totals = document.totals
+    if document.compilations or document.answer.failure is None:
+        yield "Ops in graphs", _coverage(document)
+        guard_text = fmt.known(document.guards, lambda number: fmt.count(number, "guard"), "guards not measured")
+        if document.graphs:
+            kernels = fmt.some(sum(totals.languages.values()), "kernel")
+            made = fmt.joined(", ", fmt.count(totals.graphs, "graph"), guard_text, kernels)
+            yield "Generated", made if verbose else f"{made}: see {_see(document.contents, run)}"
+    if loops := _unrolled(document):
         yield "Unrolled", fmt.one_line(loops, 300)
-    if graphs := cuda_graphs(session):
+    if document.cuda_graphs:
         see = "session.cuda_graphs" if run is None else f"ctrace cudagraphs {run}".rstrip()
-        yield "CUDA graphs", f"{graphs}; see {see}"
-    if session.speed is not None:
-        untimed = "; with the advice: not measured, trials build no kernels" if session.trials else ""
-        yield "Speed", fmt.one_line(f"{speed(session.speed)}{untimed}", 300)
-    if session.accuracy is not None:
-        see = "" if run is None else " (ctrace accuracy shows more)" * bool(session.accuracy.culprits)
-        yield "Numbers", fmt.one_line(f"{answer(session.accuracy, session.environment.cwd)}{see}", 400)
-    if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
-        yield "Not shown", _not_shown(session)
-    yield "Time", _time(session)
+        yield "CUDA graphs", f"{document.cuda_graphs}; see {see}"
+    if document.speed is not None:
+        tried = document.time.advice is not None
+        untimed = fmt.when(tried, "; with the advice: not measured, trials build no kernels")
+        yield "Speed", fmt.one_line(f"{speed(document.speed)}{untimed}", 300)
+    if document.accuracy is not None:
+        see = "" if run is None else " (ctrace accuracy shows more)" * bool(document.accuracy.culprits)
+        yield "Numbers", fmt.one_line(f"{answer(document.accuracy, document.cwd)}{see}", 400)
+    if not document.run.environment.ctrace and not verbose and (document.records or document.not_shown):
+        yield "Not shown", _not_shown(document)
+    yield "Time", _time(document.time)
 
 
 # Chosen: the loops with most passes; one line of the totals.
@@ -484,62 +472,58 @@ _FEW_PASSES, _MANY_PASSES = 4, 8
 """Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
 
 
-def _unrolled(session: Session) -> str:
+def _unrolled(document: ExplainDocument) -> str:
     """Say which Python loops made many ops of a graph; empty if none did."""
-    ops = {each.id: each.ops for each in session.graphs}
-    looped = [each for each in session.unrolled if each.times >= _FEW_PASSES]
+    ops = {each.of.id: each.of.ops for each in document.graphs}
+    looped = [each for each in document.unrolled if each.times >= _FEW_PASSES]
     many = [each for each in looped if each.times >= _MANY_PASSES or 2 * each.ops >= ops.get(each.graph, 0)]
     shown = [
-        f"{fmt.place(each.file, each.line, session.environment.cwd)}, {fmt.count(each.times, 'time')} "
+        f"{fmt.place(each.file, each.line, document.cwd)}, {fmt.count(each.times, 'time')} "
         f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
         for each in many[:_LOOPS]
     ]
     return fmt.joined("; ", *shown, fmt.some(max(len(many) - _LOOPS, 0), "more loop"))
 
 
-def _not_shown(session: Session) -> str:
+def _not_shown(document: ExplainDocument) -> str:
     """Count the records that torch wrote and no screen shows."""
-    kinds = len({each.name for each in session.records}) + len(session.not_shown)
-    number = len(session.records) + sum(session.not_shown.values())
+    kinds = len({each.name for each in document.records}) + len(document.not_shown)
+    number = len(document.records) + sum(document.not_shown.values())
     return f"{fmt.count(number, 'record')} of {fmt.count(kinds, 'kind')}: see explain -v"
 
 
-def _see(session: Session, run: str | None) -> str:
+def _see(contents: Sequence[str], run: str | None) -> str:
     """Name where the rest of a run is: in views, or, if it is not saved, in the Session."""
     if run is None:
-        fields = [f"session.{name}" for name in ("graphs", "guards", "kernels", "fusions") if getattr(session, name)]
-        return f"{', '.join(fields)}; or ctrace.text(session, verbose=True)"
+        return f"{', '.join(f'session.{name}' for name in contents)}; or ctrace.text(session, verbose=True)"
     views = ["ctrace graphs", "guards"]
-    if session.kernels:
+    if "kernels" in contents:
         views.append("kernels")
-    if session.fusions:
+    if "fusions" in contents:
         views.append("fusion")
     return f"{', '.join(views)}; or explain -v{fmt.framed(', each with ', run)}"
 
 
-def _coverage(session: Session) -> str:
+def _coverage(document: ExplainDocument) -> str:
     """Write the share of ops in graphs, also for each scenario unless all scenarios agree."""
-    if why := why_no_coverage(session):
-        return fmt.one_line(f"not measured: {why}", _WHY)
-    whole = fmt.share(session.coverage.compiled, session.coverage.ops)
-    shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
-    coverages = [each.coverage for each in session.scenarios]
+    if document.why_no_coverage:
+        return fmt.one_line(f"not measured: {document.why_no_coverage}", _WHY)
+    whole = fmt.share(document.coverage.compiled, document.coverage.ops)
+    coverages = [each.coverage for each in document.scenarios]
+    shares = {each.of.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in document.scenarios}
     all_of_it = all(each.ops is not None and each.compiled == each.ops for each in coverages)
     if all_of_it or len(set(shares.values())) < 2:
         return whole
     return f"{whole}; {fmt.listed((f'{fmt.one_line(name, 30)} {share}' for name, share in shares.items()), 6)}"
 
 
-def _time(session: Session) -> str:
-    if session.time.total is None and not session.time.phases:
+def _time(time: TimeOfRun) -> str:
+    if time.of.total is None and not time.of.phases:
         return "not measured"
     beside = {"codegen": " in parallel"}
-    phases = ", ".join(
-        f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
-    )
-    total = fmt.framed("", fmt.known(session.time.total, fmt.seconds, ""), " total")
-    advice = fmt.seconds(sum(each.seconds for each in session.trials))
-    tried = f"and {advice} for checking advice" if session.trials else ""
+    phases = ", ".join(f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in time.of.phases.items())
+    total = fmt.framed("", fmt.known(time.of.total, fmt.seconds, ""), " total")
+    tried = fmt.framed("and ", fmt.known(time.advice, fmt.seconds, ""), " for checking advice")
     return fmt.joined("; ", total, phases, tried)
 
 
@@ -562,12 +546,9 @@ def speed(found: Speed) -> str:
     return f"undecided, the times vary too much ({both}; {span})"
 
 
-def fake_lines(session: Session, *, has_steps: bool) -> Iterator[str]:
-    """Say what the model lacks: values, layers; and what the run assumed instead of values.
-
-    `has_steps`: whether the steps to do next say how a stopped call goes on.
-    """
-    model = session.model
+def fake_lines(document: ExplainDocument) -> Iterator[str]:
+    """Say what the model lacks: values, layers; and what the run assumed instead of values."""
+    model = document.model
     if model is None:
         return
     if model.fake:
@@ -575,11 +556,12 @@ def fake_lines(session: Session, *, has_steps: bool) -> Iterator[str]:
     if model.layers_cut:
         cut = fmt.count(model.layers_cut, "layer")
         yield f"layers cut: {cut} left out, {model.layers} kept of each list (--layers)"
-    if session.stopped is not None and not has_steps:
-        yield session.stopped.todo
-    for each in session.assumed[:_MOST]:
-        yield f"assumed: {_assumption(each, session.environment.cwd)}"
-    if (left := len(session.assumed) - _MOST) > 0:
+    # Without advice, the steps to do next say how a stopped call goes on.
+    if document.stopped is not None and document.diagnosis.advice:
+        yield document.stopped.todo
+    for each in document.assumed[:_MOST]:
+        yield f"assumed: {_assumption(each, document.cwd)}"
+    if (left := len(document.assumed) - _MOST) > 0:
         yield f"assumed: {left} more, in --json"
 
 

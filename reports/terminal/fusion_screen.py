@@ -12,32 +12,28 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound, Node, Refusal
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_totals import session_totals, totals
+from ctrace.inspector.facts.fusion_facts import Buffer, FusionRound, Node, Refusal
 from ctrace.inspector.findings.fusion_view import (
     Called,
+    FusedPart,
+    FusionDocument,
     Ranked,
+    RankedRound,
+    RecordedNodes,
     UserNames,
     called,
-    ending,
-    ops_lowered,
-    ranked,
-    rounds,
-    unranked,
 )
-from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike, not_fused, top_missed
+from ctrace.inspector.findings.missed_fusions import Missed, MissedKind, alike
 from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
-from ctrace.inspector.session.summary import fusion_totals
+from ctrace.inspector.session.summary import FusionSummary
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import MOST, capped, hanging, headline, indented, item, more
+from ctrace.reports.terminal.widgets import MOST, capped, hanging, indented, item, more
 from ctrace.reports.wording.fusion_wording import (
     bytes_text,
     kinds_text,
     lines_text,
     ops_text,
-    order_text,
     score_text,
     shared_text,
     short_name,
@@ -54,60 +50,58 @@ _COLUMNS = ("  node", "kind", "loops", "read", "written")
 
 
 def fusion_screen(
-    session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
+    document: FusionDocument, _width: int, *, all_of_it: bool = False, verbose: bool = False
 ) -> Iterator[RenderableType]:
     """Draw the screen."""
-    yield headline(session)
+    found = document.fusion
     if not found:
-        yield nothing(session)
+        yield nothing(document)
         return
     shown = capped(found, MOST, all_of_it=all_of_it)
-    for each in shown:
-        yield part_head(session, each)
-        yield from _facts(session, each)
-        yield from _missed(each, all_of_it=all_of_it, verbose=verbose)
+    for part in shown:
+        yield part_head(part)
+        yield from _facts(part)
+        if part.recorded is not None:
+            yield from _missed(part.recorded, all_of_it=all_of_it, verbose=verbose)
     yield from more(len(found), "graph part", "--all", most=len(shown), before="\n")
     yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
-    yield from basis_line(session)
+    yield from basis_line(document.target_gpu)
 
 
-def nothing(session: Session) -> Text:
+def nothing(document: FusionDocument) -> Text:
     """Say that there was nothing to fuse, and why if known."""
-    backend = session.environment.backend
+    backend = document.run.environment.backend
     because = f"; the backend is {fmt.one_line(backend, 40)}" if backend and "inductor" not in backend else ""
     return Text(f"\nNothing to fuse: no graph went through Inductor's scheduler{because}.", style="dim")
 
 
-def part_head(session: Session, fusion: Fusion) -> Text:
+def part_head(part: FusedPart) -> Text:
     """Name a graph part, with its nodes before and after fusion."""
-    known = {each.id: each for each in session.compilations}
-    function = f"  {fmt.one_line(known[fusion.graph].function, 30)}," if fusion.graph in known else ""
+    function = fmt.framed("  ", fmt.one_line(part.function, 30), ",")
     return Text.assemble(
         "\n",
-        (f"{fmt.plain(fusion.graph)}{function} stage {fusion.stage}", "bold"),
-        (f"  {fmt.count(fusion.before, 'node')} to {fusion.after}", "dim"),
+        (f"{fmt.plain(part.of.graph)}{function} stage {part.of.stage}", "bold"),
+        (f"  {fmt.count(part.of.before, 'node')} to {part.of.after}", "dim"),
     )
 
 
-def _facts(session: Session, fusion: Fusion) -> Iterator[RenderableType]:
-    found = totals(fusion)
-    if found is None:
+def _facts(part: FusedPart) -> Iterator[RenderableType]:
+    if part.bytes is None:
         yield fact("bytes", "not recorded: an older ctrace wrote this log")
     else:
-        yield fact("bytes", totals_text(found))
-        yield fact("before", _before(session, fusion))
-    for name, each in rounds(fusion):
-        yield fact(name, round_text(each))
-    if why := ending(fusion):
-        yield fact("end", why)
-    if found is not None:
-        yield fact("after", kinds_text(fusion.result))
+        yield fact("bytes", totals_text(part.bytes))
+        yield fact("before", _before(part))
+    for each in part.rounds:
+        yield fact(each.name, round_text(each.of))
+    if part.end:
+        yield fact("end", part.end)
+    if part.bytes is not None:
+        yield fact("after", kinds_text(part.of.result))
 
 
-def _before(session: Session, fusion: Fusion) -> str:
-    ops = ops_lowered(session, fusion)
-    merged = fmt.framed("; ", fmt.some(ops, "op"), f" lowered to {fmt.count(fusion.before, 'node')}")
-    return f"{kinds_text(fusion.nodes)}{merged}"
+def _before(part: FusedPart) -> str:
+    merged = fmt.framed("; ", fmt.some(part.ops, "op"), f" lowered to {fmt.count(part.of.before, 'node')}")
+    return f"{kinds_text(part.of.nodes)}{merged}"
 
 
 def round_text(each: FusionRound) -> str:
@@ -122,17 +116,15 @@ def round_text(each: FusionRound) -> str:
     return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(counts)}"
 
 
-def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
-    if totals(fusion) is None:
-        return
-    pairs = not_fused(fusion)
-    kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
+def _missed(found: RecordedNodes, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+    kinds = alike(each for each in found.missed if all_of_it or (each.is_possible and each.bytes))
     shown = capped(kinds, MOST, all_of_it=all_of_it)
     if shown:
         yield Text(" Not fused, at the cost of extra memory traffic:", style="bold")
     for kind in shown:
-        yield missed_item(fusion, kind, verbose=verbose)
-    for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
+        yield missed_item(found.buffers, kind, verbose=verbose)
+    hidden = found.pairs_without_shared_data
+    for line in _left_out(found.missed, len(kinds) - len(shown), hidden, all_of_it=all_of_it):
         yield indented(Text(line, style="dim"), 12)
 
 
@@ -172,11 +164,11 @@ def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
     return grid
 
 
-def missed_item(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> RenderableType:
+def missed_item(buffers: tuple[Buffer, ...], kind: MissedKind, *, verbose: bool) -> RenderableType:
     """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
     each = kind.example
     size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
-    return _right_aligned(size, "yellow", _missed_lines(fusion, kind, verbose=verbose))
+    return _right_aligned(size, "yellow", _missed_lines(buffers, kind, verbose=verbose))
 
 
 def _right_aligned(word: str, style: str, lines: Iterable[Text]) -> RenderableType:
@@ -188,11 +180,11 @@ def _right_aligned(word: str, style: str, lines: Iterable[Text]) -> RenderableTy
     return grid
 
 
-def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
+def _missed_lines(buffers: tuple[Buffer, ...], kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
     each = kind.example
     head = pair_label(called(each.first), called(each.second), joiner="→" if is_flow(each) else "&", name=verbose)
     yield head.append(fmt.repeated(kind.times, "  ", " times"), style="dim")
-    yield Text(f"{shared_text(fusion, each.shared)}", style="dim")
+    yield Text(f"{shared_text(buffers, each.shared)}", style="dim")
     yield Text(fmt.one_line(each.reason.sentence, 300))
     if each.reason.fix:
         yield Text(f"→ {fmt.one_line(each.reason.fix, 300)}", style="green")
@@ -213,27 +205,25 @@ def torch_words(each: Missed) -> str:
 
 
 def rounds_screen(
-    session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
+    document: FusionDocument, _width: int, *, all_of_it: bool = False, verbose: bool = False
 ) -> Iterator[RenderableType]:
     """Show the fused pairs of each round in order, and the refused pairs."""
-    yield headline(session)
-    if not found:
-        yield nothing(session)
-    for fusion in found:
-        yield part_head(session, fusion)
-        names = UserNames(fusion)
-        for name, each in rounds(fusion):
-            yield Text.assemble((f" {name}", "bold"), (f"  {round_text(each)}", "dim"))
-            yield from _fused(each, names, MOST if not all_of_it else len(each.candidates) + len(each.fused))
-            yield from _refused(each, names, all_of_it=all_of_it, verbose=verbose)
-        yield Text.assemble((" end", "bold"), (f"  {ending(fusion) or 'not known'}", "dim"))
+    if not document.fusion:
+        yield nothing(document)
+    for part in document.fusion:
+        yield part_head(part)
+        names = UserNames(part.of)
+        for each in part.rounds:
+            yield Text.assemble((f" {each.name}", "bold"), (f"  {round_text(each.of)}", "dim"))
+            yield from _fused(each, names, MOST if not all_of_it else len(each.candidates) + len(each.of.fused))
+            yield from _refused(each.of, names, all_of_it=all_of_it, verbose=verbose)
+        yield Text.assemble((" end", "bold"), (f"  {part.end or 'not known'}", "dim"))
 
 
-def _fused(each: FusionRound, names: UserNames, most: int) -> Iterator[RenderableType]:
-    pairs = [*(_candidate(one, names) for one in ranked(each))]
-    pairs += [
-        _row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in unranked(each)
-    ]
+def _fused(each: RankedRound, names: UserNames, most: int) -> Iterator[RenderableType]:
+    others = each.fused_without_candidate if each.candidates else each.of.fused
+    pairs = [*(_candidate(one, names) for one in each.candidates)]
+    pairs += [_row("fused", pair_label(names.of(first), names.of(second), name=True)) for first, second in others]
     yield from pairs[:most]
     yield from more(len(pairs), "pair", "--all", most=most, before=" " * 12)
 
@@ -241,7 +231,7 @@ def _fused(each: FusionRound, names: UserNames, most: int) -> Iterator[Renderabl
 def _candidate(one: Ranked, names: UserNames) -> RenderableType:
     first, second = one.fused or (one.candidate.first, one.candidate.second)
     score = fmt.known(one.candidate.score, score_text, "score not recorded")
-    facts = Text(fmt.joined("; ", score, order_text(one)), style="dim")
+    facts = Text(fmt.joined("; ", score, one.order), style="dim")
     lines = pair_label(names.of(first), names.of(second), name=True), facts
     if one.fused:
         return _row("fused", *lines)
@@ -272,19 +262,16 @@ def _title(reason: str) -> str:
     return entries("fusion")[advice_on_refusal(reason) if reason else "unknown"].title
 
 
-def nodes_screen(
-    session: Session, found: tuple[Fusion, ...], width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def nodes_screen(document: FusionDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show the nodes before the first round and after the last."""
-    yield headline(session)
-    if not found:
-        yield nothing(session)
-    for fusion in found:
-        yield part_head(session, fusion)
-        if not fusion.nodes:
+    if not document.fusion:
+        yield nothing(document)
+    for part in document.fusion:
+        yield part_head(part)
+        if not part.of.nodes:
             yield Text(" This log does not record the nodes: an older ctrace wrote it.", style="dim")
             continue
-        for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
+        for title, nodes in (("before", part.of.nodes), ("after", part.of.result)):
             yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
             shown = capped(nodes, _NODES, all_of_it=all_of_it)
             yield _nodes(shown, width)
@@ -318,21 +305,19 @@ def _what(node: Node, width: int) -> str:
     return fmt.one_line(f"{ops_text(each)}  {lines_text(each.lines)}", max(width, 8))
 
 
-def fusion_title(session: Session) -> str:
+def fusion_title(found: FusionSummary | None) -> str:
     """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
-    found = fusion_totals(session)
     if found:
         return f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
     return ""
 
 
-def fusion_lines(session: Session) -> Iterator[RenderableType]:
+def fusion_lines(found: FusionSummary | None, graphs: int) -> Iterator[RenderableType]:
     """Show the bytes that all kernels move, and the most expensive missed fusion, if known."""
-    if (found := session_totals(session)) is not None:
-        graphs = f"; the sum of {len(session.graphs)} graphs, each run once" if len(session.graphs) > 1 else ""
-        yield item(Text(f"{bytes_text(found)}{graphs}", style="dim"))
-    if (top := top_missed(session)) is not None:
-        each = top[1]
+    if found is not None and found.moved is not None:
+        together = f"; the sum of {graphs} graphs, each run once" if graphs > 1 else ""
+        yield item(Text(f"{bytes_text(found.moved)}{together}", style="dim"))
+    if found is not None and (each := found.missed) is not None:
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
         where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
         flow, common = f"`{first}` writes it, `{second}` reads it back", f"`{first}` and `{second}` both read it"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.fx import counted
 from ctrace.inspector.findings.graphs.graph_lines import GraphInput
 from ctrace.inspector.findings.graphs.graph_summary import (
@@ -17,13 +16,12 @@ from ctrace.inspector.findings.graphs.graph_summary import (
     SavedTensor,
     Shares,
     StageRow,
-    overview,
 )
-from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.passes_view import runs
+from ctrace.inspector.findings.graphs.graphs_document import GraphsDocument
+from ctrace.inspector.findings.graphs.passes_view import PassRun
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.node_screen import attention_lines
-from ctrace.reports.terminal.widgets import MOST, capped, headline, item, labelled, more
+from ctrace.reports.terminal.node_screen import attention_item
+from ctrace.reports.terminal.widgets import MOST, capped, item, labelled, more
 from ctrace.reports.wording.graphs_wording import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
@@ -42,40 +40,37 @@ _SHARES = {
 }
 
 
-def graphs_screen(
-    session: Session, found: tuple[CompiledGraph, ...], width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def graphs_screen(document: GraphsDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show each graph."""
-    yield headline(session)
+    found = document.graphs
     if not found:
         yield Text("\nNo graphs: torch printed none in this run.", style="dim")
         return
     shown = capped(found, MOST, all_of_it=all_of_it)
     for each in shown:
-        yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
+        yield from _graph(each, document.cwd, width, all_of_it=all_of_it)
     yield from more(len(found), "graph", "--all", most=len(shown), before="\n")
-    one = found[0]
+    one = found[0].each
     which = fmt.when(len(found) > 1, f" --graph {one.id}")
     yield Text(f"\nNode by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
 
 
-def _graph(session: Session, view: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    at, cwd = view.each.compilation, session.environment.cwd
-    place = fmt.place(at.file, at.resumes_at or at.line, cwd)
+def _graph(view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    at = view.each.compilation
+    place = fmt.place(at.file, view.each.line, cwd)
     yield Text.assemble("\n", (f"{view.each.id}  {fmt.plain(at.function)}", "bold"), (f"  {place}", "dim"))
     yield _stages(view.rows, width, all_of_it=all_of_it)
     for name, value in _facts(view):
         yield _fact(name, value)
     if view.kept is not None:
         yield from _kept(view.kept, view, cwd, width, all_of_it=all_of_it)
-    yield from _passed(session, view.each.id)
-    yield from attention_lines(session, view.each.id)
+    yield from _passed(view.passes)
+    yield from (attention_item(each, cwd) for each in view.attention)
     for note in view.notes:
         yield item(Text(fmt.one_line(note), style="yellow"))
 
 
-def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
-    found = runs(session, graph)
+def _passed(found: tuple[PassRun, ...]) -> Iterator[RenderableType]:
     changed = [each.title for run in found for each in run.changed]
     idle = sum(len(run.idle) for run in found)
     if changed:
@@ -204,8 +199,7 @@ def _named(each: SavedTensor, values: Mapping[str, str]) -> str:
 
 def _where(each: SavedTensor, cwd: str) -> str:
     """Name the source line that made the saved memory, and what else the memory is used for."""
-    at = each.root.at or each.node.at
-    words = [place_text(at, cwd, _PLACE) if at else "no source line"]
+    words = [place_text(each.at, cwd, _PLACE) if each.at else "no source line"]
     if each.root is not each.node:
         words.insert(0, f"view of {fmt.one_line(each.root.name, 24)},")
     if each.is_returned:

@@ -11,40 +11,48 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.built import Built, LaunchTiming
+from ctrace.inspector.facts.built import Built, Gpu, LaunchTiming
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
-from ctrace.inspector.facts.kernels import Argument, Launch, OutputCode, Stage
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.kernels import Argument, Stage
 from ctrace.inspector.facts.user_kernels import Parameter, ParameterKind, UserKernel
-from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
-from ctrace.inspector.findings.kernels.bounds import least_of
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, LineDocument
 from ctrace.inspector.findings.kernels.built_view import (
     NOT_BUILT,
     LaunchTimes,
     Occupancy,
     OccupancyLimit,
     Resources,
-    StageCode,
-    codes,
     peaks_by,
-    resources,
-    times,
 )
-from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, PartKernels
+from ctrace.inspector.findings.kernels.kernels_document import (
+    DetailedKernel,
+    KernelLaunch,
+    KernelsDocument,
+    StageDocument,
+    WrappersDocument,
+)
 from ctrace.inspector.findings.kernels.user_kernels_view import (
     EPILOGUES,
     UserKernelCalls,
-    calls,
     grid_depends_on_config,
     notes,
     specialized,
 )
-from ctrace.inspector.findings.target_view import NEEDS_DEVICE, several, target_of
+from ctrace.inspector.findings.target_view import NEEDS_DEVICE, several
 from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
-from ctrace.reports.terminal.kernel_tables import part_title, share_text
-from ctrace.reports.terminal.target_screen import basis_line, code_note, emitted_for
+from ctrace.reports.terminal.kernel_tables import kernels_tables, part_title, share_text
+from ctrace.reports.terminal.target_screen import (
+    basis_line,
+    bounds_screen,
+    choices_section,
+    code_note,
+    emitted_for,
+    nothing_compiled,
+    questions_section,
+)
 from ctrace.reports.terminal.widgets import (
     MOST,
     WIDE,
@@ -87,28 +95,44 @@ _LOW = 0.25
 """Occupancy below which there may be too few warps to hide memory latency."""
 
 
-def resources_screen(
-    session: Session, width: int, graph: str | None = None, *, all_of_them: bool = False
-) -> Iterator[RenderableType]:
+def kernels_screen(document: KernelsDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+    """Show the tables of kernels, and the sections that only some runs have: your kernels, built ones, a target GPU."""
+    yield from kernels_tables(document, width, all_of_it=all_of_it)
+    yield from user_kernels_section(document.user_calls, document.cwd, most=None if all_of_it else MOST)
+    if document.timed:
+        yield from times_screen(document, width)
+    if document.built:
+        yield from resources_screen(document, width, all_of_them=all_of_it)
+    if document.target_gpu is None:
+        return
+    if not document.built:
+        yield nothing_compiled(document.run.environment)
+    yield from bounds_screen(document.target_gpu.gpu, document.bounds, width, all_of_it=all_of_it)
+    yield from choices_section(document.left_open, all_of_it=all_of_it)
+    yield from questions_section(document.asked, all_of_it=all_of_it)
+
+
+def resources_screen(document: KernelsDocument, width: int, *, all_of_them: bool = False) -> Iterator[RenderableType]:
     """Show the resources of each compiled Triton kernel, its occupancy and what limits it, and its compile time."""
-    found = resources(session, graph, all_of_them=all_of_them)
+    of_graph = (each for each in document.built if document.graph in (None, each.built.graph))
+    found = tuple(each for each in of_graph if all_of_them or each.is_launched)
     if not found:
         yield Text(f"No Triton kernel was built; {NOT_BUILT}.", style="dim")
         return
-    gpu = target_of(session)
-    where = f" for {fmt.one_line(gpu.target, 30)} (not run; fits is computed)" if gpu else ""
+    target = document.target_gpu
+    where = f" for {fmt.one_line(target.gpu.target, 30)} (not run; fits is computed)" if target else ""
     yield section(f"Resources of each Triton kernel, as compiled{where}")
     yield _resources(found, width)
     yield Text("fits: blocks that fit on one SM at a time, and the occupancy that results", style="dim")
-    yield from _warnings(found, several(session) if gpu else {})
-    yield from _refusals(session, graph)
-    yield section("Compile time, measured on this machine" if gpu else "Compile time")
+    yield from _warnings(found, several(each.built for each in found) if target else {})
+    yield from _refusals(document)
+    yield section("Compile time, measured on this machine" if target else "Compile time")
     yield from _compiling(found, width)
 
 
-def _refusals(session: Session, graph: str | None) -> Iterator[RenderableType]:
-    for each in session.refused:
-        if graph in (None, each.graph):
+def _refusals(document: KernelsDocument) -> Iterator[RenderableType]:
+    for each in document.refused:
+        if document.graph in (None, each.graph):
             text = f"{each.kernel}: {each.configuration}: left out: {each.reason}"
             yield Text(fmt.one_line(text, 400), style="yellow")
 
@@ -203,9 +227,9 @@ def _sum(same: list[Built], stage: str | None = None) -> str:
     return ""
 
 
-def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:
+def times_screen(document: KernelsDocument, width: int) -> Iterator[RenderableType]:
     """Show the time of one launch of each kernel, its share, and how close it is to its bound."""
-    found = times(session, graph)
+    found = document.times
     if not found:
         yield Text("No launch was timed. Run with --build.", style="dim")
         return
@@ -215,7 +239,7 @@ def times_screen(session: Session, width: int, graph: str | None = None) -> Iter
         if each.timed.seconds is None:
             why = fmt.one_line(each.timed.why, 200)
             yield Text(f"{fmt.one_line(each.timed.kernel, 60)}: not measured: {why}", style="dim")
-    yield from _notes(session)
+    yield from _notes(document.gpu)
 
 
 def _times(found: tuple[LaunchTimes, ...], width: int) -> Table:
@@ -234,8 +258,7 @@ def _time(each: LaunchTimes) -> tuple[str, ...]:
     return (_called(each.timed), str(each.calls), *times, each.bound.sets)
 
 
-def _notes(session: Session) -> Iterator[RenderableType]:
-    gpu = session.gpu
+def _notes(gpu: Gpu | None) -> Iterator[RenderableType]:
     yield Text("share: of the total time of these kernels, counting every call in a graph part", style="dim")
     if gpu is None:
         yield Text("bound: not known for a CPU", style="dim")
@@ -250,17 +273,10 @@ def _notes(session: Session) -> Iterator[RenderableType]:
         yield Text(f"An empty kernel takes {micro(gpu.empty)}, measured the same way.", style="dim")
 
 
-def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | None = None) -> Iterator[RenderableType]:
-    """Show the code of a stage, for one kernel or for all.
-
-    Raises:
-        TargetError: there is no such stage or kernel, or nothing was built.
-    """
-    return _codes(codes(session, stage, kernel, graph), code_note(session))
-
-
-def _codes(found: Iterable[StageCode], note: str) -> Iterator[RenderableType]:
-    for each in found:
+def stage_code_screen(document: StageDocument) -> Iterator[RenderableType]:
+    """Show the code of a stage, for one kernel or for all."""
+    note = code_note(document.target_gpu)
+    for each in document.code:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"
         mark = COMMENTS.get(each.stage, "//")
@@ -302,15 +318,16 @@ _FEW = 4
 _LONG = 300
 
 
-def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterator[RenderableType]:
+def user_kernels_section(
+    found: Sequence[UserKernelCalls], cwd: str, *, most: int | None = MOST
+) -> Iterator[RenderableType]:
     """Show each user-written kernel and how torch handles it. `most`: how many, None for all."""
-    found = calls(session)
     if not found:
         return
     yield section("Your Triton kernels")
     shown = found if most is None else found[:most]
     for number, each in enumerate(shown, 1):
-        yield item(_one(number, each, session.environment.cwd))
+        yield item(_one(number, each, cwd))
     yield from more(len(found), "call of a kernel", most=len(shown), several="calls of kernels")
 
 
@@ -439,47 +456,42 @@ _LEXERS = {"cpp": "cpp"}
 _MOST = 12
 
 
-def kernel_screen(
-    session: Session, found: Iterable[PartKernels], *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def kernel_screen(document: KernelsDocument, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show everything known about one kernel, for each graph part that has it."""
     most = 10**9 if all_of_it else _MOST
-    yield from emitted_for(session)
-    for part in found:
+    yield from emitted_for(document.target_sentence)
+    for part in document.parts:
         for row in part.rows:
-            yield part_title(session, part)
+            yield part_title(part, document.cwd)
             yield Text(fmt.one_line(row.kernel.name), style="bold cyan")
-            yield from _facts(session, part, row, most)
+            yield from _facts(document, part, row, most)
             yield from _nodes(row.nodes if row.is_fused else (), most)
             yield from _buffers(row, most)
-            yield from _launches(row.kernel.launches, most)
-    yield from basis_line(session)
+            yield from _launches(row.launches, most)
+    yield from basis_line(document.target_gpu)
 
 
-def _facts(session: Session, part: PartKernels, row: KernelOfPart, most: int) -> Iterator[RenderableType]:
+def _facts(document: KernelsDocument, part: PartKernels, row: DetailedKernel, most: int) -> Iterator[RenderableType]:
     kernel = row.kernel
     share = f"; {share_text(row)} of all bytes in {fmt.plain(part.name)}" if row.share is not None else ""
     yield _fact("language", f"{language(kernel)}, {fmt.count(kernel.calls, 'call')}")
     yield _fact("aten ops", kernel_ops_text(kernel, most))
-    yield from _places(session, "lines", kernel.lines, most, "not known")
+    yield from _places(document, "lines", kernel.lines, most, "not known")
     yield _fact("output", outputs_text(row, most) if row.outputs else "not known")
     yield _fact("work", f"{work_text(row.work)}{share}")
     yield _fact("fused from", fused_text(row))
-    yield from _on_the_gpu(session, row)
+    yield from _on_the_gpu(row, has_target=document.target_gpu is not None)
 
 
-def _on_the_gpu(session: Session, row: KernelOfPart) -> Iterator[RenderableType]:
+def _on_the_gpu(row: DetailedKernel, *, has_target: bool) -> Iterator[RenderableType]:
     """Show the kernel's resources as compiled, and its lower bound on the target GPU."""
-    kernel = row.kernel
-    every = resources(session, kernel.graph)
-    found = [each for each in every if (each.built.stage, each.built.kernel) == (kernel.stage, kernel.name)]
-    for number, each in enumerate(found):
+    for number, each in enumerate(row.built):
         yield _fact("" if number else "compiled", resources_text(each))
-    if target_of(session) is None:
+    if not has_target:
         return
-    if len(found) > 1 and not any(each.built.chosen for each in found):
+    if len(row.built) > 1 and not any(each.built.chosen for each in row.built):
         yield _fact("", "torch picks one of these on the device, by autotuning")
-    least = least_of(session, row)
+    least = row.least
     if least.seconds is None:
         yield _fact("bound", f"not known; its time is {NEEDS_DEVICE}")
         return
@@ -487,9 +499,11 @@ def _on_the_gpu(session: Session, row: KernelOfPart) -> Iterator[RenderableType]
     yield _fact("bound", f"{bound}; its time is {NEEDS_DEVICE}")
 
 
-def _places(session: Session, name: str, places: Sequence[str], most: int, otherwise: str) -> Iterator[RenderableType]:
+def _places(
+    document: KernelsDocument | LineDocument, name: str, places: Sequence[str], most: int, otherwise: str
+) -> Iterator[RenderableType]:
     """Show source lines with their code."""
-    shown = [place_text(place, session.listings, session.environment.cwd) for place in sorted_places(places)]
+    shown = [place_text(place, document.listings, document.cwd) for place in sorted_places(places)]
     for number, line in enumerate(shown[:most] or [otherwise]):
         yield _fact("" if number else name, line, fold=False)
     if len(shown) > most:
@@ -539,13 +553,14 @@ def _typed(buffer: Buffer) -> str:
     return fmt.one_line(f"{buffer_text(buffer)} {buffer.device}", 40)
 
 
-def _launches(launches: Sequence[Launch], most: int) -> Iterator[RenderableType]:
+def _launches(launches: Sequence[KernelLaunch], most: int) -> Iterator[RenderableType]:
     if not launches:
         return
     yield section("Calls")
-    for number, launch in enumerate(launches[:most], 1):
+    for number, each in enumerate(launches[:most], 1):
+        launch = each.of
         where = f"  {lines_text(launch.lines)}" if launch.lines and len(launches) > 1 else ""
-        yield Text.assemble((f"{number:>3}  ", "bold"), work_text(work_of_launch(launch)), (where, "dim"))
+        yield Text.assemble((f"{number:>3}  ", "bold"), work_text(each.work), (where, "dim"))
         arguments = launch.arguments
         passed = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
         yield indented(Text(passed, style="dim"), 5)
@@ -561,29 +576,25 @@ def _argument(argument: Argument) -> str:
     return f"{fmt.one_line(f'{by}{argument.name}', 30)} {fmt.tensor(argument.dtype, argument.shape)}"
 
 
-def line_screen(
-    session: Session, request: Wanted, found: Sequence[tuple[PartKernels, tuple[KernelAtLine, ...]]], why: str
-) -> Iterator[RenderableType]:
+def line_screen(document: LineDocument) -> Iterator[RenderableType]:
     """Show the kernels that come from some source lines, with the other lines in each; if there are none, show why."""
-    yield from emitted_for(session)
-    places: set[str] = set()
-    for _, of_lines in found:
-        places.update(place for each in of_lines for place in each.row.kernel.lines)
-    for place in sorted_places(filter(request.has_place, places)):
-        line = Text(place_text(place, session.listings, session.environment.cwd), style="bold")
+    yield from emitted_for(document.target_sentence)
+    places = {place for each in document.kernels for place in each.row.kernel.lines}
+    for place in sorted_places(filter(document.place.has_place, places)):
+        line = Text(place_text(place, document.listings, document.cwd), style="bold")
         line.overflow, line.no_wrap = "ellipsis", True
         yield line
-    if not found:
-        yield Text(fmt.one_line(request.text), style="bold")
-        yield Text(fmt.one_line(f"No kernel contains this line. {why}", 900))
-    for part, of_lines in found:
-        yield part_title(session, part)
-        for each in of_lines:
-            yield from _of_line(session, each)
-    yield from basis_line(session)
+    if not document.parts:
+        yield Text(fmt.one_line(document.place.text), style="bold")
+        yield Text(fmt.one_line(f"No kernel contains this line. {document.why}", 900))
+    for part in document.parts:
+        yield part_title(part.part, document.cwd)
+        for each in part.kernels:
+            yield from _of_line(document, each)
+    yield from basis_line(document.target_gpu)
 
 
-def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:
+def _of_line(document: LineDocument, each: KernelAtLine) -> Iterator[RenderableType]:
     kernel, nodes = each.row.kernel, each.row.nodes
     yield item(Text(fmt.one_line(each.row.label), style="bold cyan"))
     some = 0 < len(each.launches) < kernel.calls
@@ -592,24 +603,24 @@ def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:
     if each.nodes:
         whole = len(nodes) if len(each.nodes) < len(nodes) else 0
         yield _fact("this line", f"{nodes_text(each.nodes, whole)}")
-    yield from _places(session, "also from", each.others, _MOST, "no other line")
+    yield from _places(document, "also from", each.others, _MOST, "no other line")
 
 
-def source_screen(session: Session, found: Iterable[PartKernels]) -> Iterator[RenderableType]:
+def source_screen(document: KernelsDocument) -> Iterator[RenderableType]:
     """Print the code of kernels, each passage below its source line; do not cut lines of code."""
-    for part in found:
+    for part in document.parts:
         for row in part.rows:
             kernel = row.kernel
             mark = "//" if kernel.language == "cpp" else "#"
             title = f"{mark} {fmt.one_line(kernel.name)}: {fmt.one_line(part.name)}, {language(kernel)}"
-            title += code_note(session) if kernel.source else ""
+            title += code_note(document.target_gpu) if kernel.source else ""
             if not kernel.source:
                 yield Verbatim(Text(f"{title}: {_no_source(kernel.language)}\n", style="dim"))
                 continue
             yield Verbatim(Text(title, style="bold"))
             if not kernel.statements:
                 yield Verbatim(Text(f"{mark} torch does not record the source line of each statement", style="dim"))
-            code = source_text(kernel, session.listings, session.environment.cwd)
+            code = source_text(kernel, document.listings, document.cwd)
             yield highlighted(f"{code.rstrip()}\n", _LEXERS.get(kernel.language, "python"))
 
 
@@ -619,29 +630,30 @@ def _no_source(written_in: str) -> str:
     return "its code is not in the log"
 
 
-def wrapper_screen(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
+def wrapper_screen(document: WrappersDocument) -> Iterator[RenderableType]:
     """Print the wrapper of each graph part: the function that calls its kernels."""
-    for code, text in found:
-        yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}{code_note(session)}", style="bold"))
-        yield highlighted(f"{fmt.plain(text).rstrip()}\n", "python")
+    note = code_note(document.target_gpu)
+    for each in document.wrappers:
+        yield Verbatim(Text(f"# {fmt.plain(each.graph)} {each.stage}{note}", style="bold"))
+        yield highlighted(f"{fmt.plain(each.text).rstrip()}\n", "python")
 
 
-def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:
+def dump_screen(dumped: Dumped) -> Iterator[RenderableType]:
     """Show the folder, the target GPU, the files of each graph part, what is left out and why, and how to run them."""
     where = fmt.plain(str(dumped.folder))
     yield Text.assemble((where, "bold"), f"  {fmt.count(len(dumped.files), 'file')} written")
-    yield from emitted_for(session)
+    yield from emitted_for(dumped.target_sentence)
     for part in dumped.parts[:MOST]:
         yield item(Text(_part(part)))
     yield from more(len(dumped.parts), "graph part", "index.json")
     todo = _todo(dumped)
-    yield fix(f"{todo}  (on such a GPU)" if todo and target_of(session) else todo)
+    yield fix(f"{todo}  (on such a GPU)" if todo and dumped.target_gpu else todo)
     left = dumped.left_out
     if left:
         yield section("Not written")
-    for name, why in left[:MOST]:
-        yield item(Text(fmt.one_line(name, 70)))
-        yield hanging(why)
+    for each in left[:MOST]:
+        yield item(Text(fmt.one_line(each.name, 70)))
+        yield hanging(each.why)
     yield from more(len(left), "of them", "index.json")
 
 

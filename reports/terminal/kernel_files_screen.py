@@ -12,6 +12,7 @@ from rich.text import Text
 from ctrace.inspector.features.workshop.package_configurations import best_of, own_of
 from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
+    ApplyDocument,
     ExpectedPlace,
     KernelConfiguration,
     PackageTuning,
@@ -19,10 +20,12 @@ from ctrace.inspector.features.workshop.package_model import (
     SizeClass,
     TriedConfiguration,
     TunedConfigurations,
+    TuneDocument,
+    TunedPackage,
 )
 from ctrace.inspector.features.workshop.triton_op_model import OperatorCheck, OperatorLimit, WrapResult
 from ctrace.reports import format as fmt
-from ctrace.reports.json.package_results import Ejected
+from ctrace.reports.dump.eject_writing import EjectDocument
 from ctrace.reports.terminal.widgets import Verbatim, capped, columned, fix, hanging, item, marked, more, section
 from ctrace.reports.wording import kernel_packages as words
 
@@ -48,11 +51,9 @@ _MOST = 12
 """How many configurations of a size class a screen lists."""
 
 
-def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Iterator[RenderableType]:
-    """Show how many kernels were ejected, each package with its op, and each refusal with its reason.
-
-    `model` is what the kernels come from, as `ctrace kernels apply` takes it; empty: not known.
-    """
+def ejected_screen(document: EjectDocument, width: int) -> Iterator[RenderableType]:
+    """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
+    found = document.kernels
     written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
     refused = [each for each in found if each.written is None]
     if not found:
@@ -73,7 +74,7 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
         files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
         package = shlex.quote(str(written[0].folder)) if len(written) == 1 else "FOLDER"
-        target = shlex.quote(model) if model else "TARGET"
+        target = shlex.quote(document.model) if document.model else "TARGET"
         yield fix(f"python -m pytest {fmt.plain(shlex.quote(str(tested)))}")
         yield fix(f"edit {fmt.listed(sorted(files), 2)}; ctrace kernels edit {fmt.plain(package)} checks each save")
         yield fix(f"ctrace kernels apply {fmt.plain(package)} {fmt.plain(target)} puts it into the model")
@@ -84,15 +85,14 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
         yield hanging(f"{one.why}; {one.instead}")
 
 
-def apply_screen(
-    found: AppliedPackage, target: str, package: str, diffs: Sequence[str] = (), cwd: str = ""
-) -> Iterator[RenderableType]:
+def apply_screen(document: ApplyDocument, cwd: str = "") -> Iterator[RenderableType]:
     """Show whether a package fits a model and is correct there, and what it gains."""
-    yield _headline(found)
-    yield hanging(f"{package} in {target}, on {found.device}")
+    found = document.of
+    yield _headline(found, document.summary)
+    yield hanging(f"{document.package} in {document.target}, on {found.device}")
     yield from _trouble(found)
-    if diffs and found.equal:  # they are what was asked for; the rest is the screen without --diff
-        yield from _ways(diffs)
+    if document.diffs and found.equal:  # they are what was asked for; the rest is the screen without --diff
+        yield from _ways(document.diffs)
         return
     if found.places:
         yield section("Places")
@@ -100,7 +100,7 @@ def apply_screen(
             yield from _place(place, [each for each in found.regions if each.place == index], cwd)
     yield from _results(found)
     yield from (hanging(each, "yellow") for each in found.notes)
-    yield from _ways(diffs)
+    yield from _ways(document.diffs)
 
 
 def _ways(diffs: Sequence[str]) -> Iterator[RenderableType]:
@@ -109,7 +109,7 @@ def _ways(diffs: Sequence[str]) -> Iterator[RenderableType]:
         yield Verbatim(_colored(diff))
 
 
-def _headline(found: AppliedPackage) -> Text:
+def _headline(found: AppliedPackage, summary: str) -> Text:
     applied = sum(each.applied for each in found.places)
     if found.equal is False:
         style = "bold red"
@@ -117,7 +117,7 @@ def _headline(found: AppliedPackage) -> Text:
         style = "bold yellow"
     else:
         style = "bold green"
-    return Text(words.applied_line(found), style=style)
+    return Text(summary, style=style)
 
 
 def _trouble(found: AppliedPackage) -> Iterator[RenderableType]:
@@ -246,19 +246,23 @@ def _limit(limit: OperatorLimit) -> RenderableType:
     return marked(*(("!", "yellow") if limit.applies else ("·", "dim")), fmt.one_line(limit.what, 300))
 
 
-def tune_screen(
-    folder: str, found: PackageTuning, width: int, notes: tuple[str, ...] = (), *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def tune_screen(document: TuneDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show what was tried, and what it costs or takes."""
+    for package in document.packages:
+        yield from _tuned_package(package, width, all_of_it=all_of_it)
+
+
+def _tuned_package(package: TunedPackage, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    found = package.of
     for kernel in found.kernels:
-        yield _tuned_kernel(folder, found, kernel)
+        yield _tuned_kernel(package.folder, found, kernel)
         for each in kernel.classes:
             yield section(f"{each.name}: {fmt.one_line(each.sizes, 100)}")
             rows = _ordered(each)
             shown = capped(rows, _MOST, all_of_it=all_of_it)
             yield columned(width, _tuned_columns(found), [_tuned_row(one, found, kernel) for one in shown])
             yield from more(len(rows), "", "--all", most=len(shown))
-    yield from (hanging(each) for each in notes)
+    yield from (hanging(each) for each in package.notes)
 
 
 def _tuned_kernel(folder: str, found: PackageTuning, kernel: TunedConfigurations) -> Text:

@@ -1,6 +1,6 @@
 """Tables of kernels: all kernels of each graph part, and for `explain` the kernels that move the most bytes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from rich.console import Group, RenderableType
@@ -8,17 +8,17 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.facts.kernels import Kernel
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.kernel_view import (
     KernelOfPart,
     PartKernels,
     by_bytes,
     largest_first,
-    parts,
 )
+from ctrace.inspector.findings.kernels.kernels_document import KernelsDocument
+from ctrace.inspector.grouping import grouped
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target_screen import basis_line
-from ctrace.reports.terminal.widgets import GAP, MOST, capped, headline, more, table
+from ctrace.reports.terminal.widgets import GAP, MOST, capped, more, table
 from ctrace.reports.wording.kernels_wording import (
     UNKNOWN,
     cut_lines,
@@ -69,39 +69,36 @@ def share_text(row: KernelOfPart) -> str:
     return fmt.known(row.share, lambda share: f"{100 * share:.0f}%", UNKNOWN)
 
 
-def _nothing(session: Session) -> str:
+def _nothing(document: KernelsDocument) -> str:
     """Say that there are no kernels; a log that only torch wrote may lack them although the run had some."""
-    if session.environment.ctrace or not session.graphs:
+    if document.run.environment.ctrace or not document.graphs:
         return "No kernel was generated in this run."
     return "This log has no code of kernels: torch logs it only where Inductor compiles or its cache has it."
 
 
-def kernels_screen(
-    session: Session, found: Sequence[PartKernels], width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def kernels_tables(document: KernelsDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show the graph parts that move the most bytes first, and so the kernels of each."""
-    yield headline(session)
-    if not found:
-        yield Text(f"\n{_nothing(session)}", style="dim")
+    if not document.parts:
+        yield Text(f"\n{_nothing(document)}", style="dim")
         return
-    ordered = largest_first(found)
+    ordered = largest_first(document.parts)
     shown = capped(ordered, _PARTS, all_of_it=all_of_it)
     for part in shown:
-        yield part_title(session, part)
+        yield part_title(part, document.cwd)
         rows = capped(part.rows, _ROWS, all_of_it=all_of_it)
-        yield _kernels(session, part, rows, width)
+        yield _kernels(part, rows, width)
         yield from more(len(part.rows), "kernel", "--all", most=len(rows), before="")
         yield Text(_total(part), style="dim")
-    yield from more(len(found), "graph part", "--all", most=len(shown), before="\n")
+    yield from more(len(ordered), "graph part", "--all", most=len(shown), before="\n")
     yield from _ending(ordered)
-    yield from basis_line(session)
+    yield from basis_line(document.target_gpu)
 
 
-def part_title(session: Session, part: PartKernels) -> Text:
+def part_title(part: PartKernels, cwd: str) -> Text:
     """Write the heading of a graph part, after an empty line."""
-    graph = next((graph for graph in session.graphs if graph.id == part.graph), None)
+    graph = part.of
     function = f"{fmt.one_line(graph.function)}, " if graph else ""
-    place = f"  {fmt.place(graph.file, graph.line, session.environment.cwd)}" if graph else ""
+    place = f"  {fmt.place(graph.file, graph.line, cwd)}" if graph else ""
     return Text.assemble("\n", (f"{fmt.one_line(part.graph)}  {function}stage {part.stage}", "bold"), (place, "dim"))
 
 
@@ -125,12 +122,11 @@ def _ending(found: Sequence[PartKernels]) -> Iterator[RenderableType]:
         yield Text(f"\nDetails of one kernel: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
 
 
-def _kernels(session: Session, part: PartKernels, rows: Sequence[KernelOfPart], width: int) -> Table:
+def _kernels(part: PartKernels, rows: Sequence[KernelOfPart], width: int) -> Table:
     """Show kernels, one row each, with more columns on a wide screen."""
     wide = width >= WIDE
     columns = [column for column in _COLUMNS if column.wide in (None, wide)]
-    file = next((graph.file for graph in session.graphs if graph.id == part.graph), "")
-    return _table(rows, width, columns, shows_owner=not wide, file=file)
+    return _table(rows, width, columns, shows_owner=not wide, file=part.of.file if part.of else "")
 
 
 def _table(
@@ -183,9 +179,10 @@ def fitted(wanted: Sequence[int], room: int) -> list[int]:
     return widths
 
 
-def most_moving(session: Session, width: int) -> RenderableType:
+def most_moving(found: Iterable[KernelOfPart], width: int) -> RenderableType:
     """Show, for `explain`, the kernels that move the most bytes; if bytes are not known, their languages."""
-    rows = sorted((row for part in parts(session) for row in part.rows), key=by_bytes)
+    by_part = grouped(found, lambda row: (row.kernel.graph, row.kernel.stage))
+    rows = sorted((row for part in by_part.values() for row in part), key=by_bytes)
     is_known = any(row.work.bytes is not None or row.work.flops is not None for row in rows)
     titles = ("aten ops", "lines", "bytes", "FLOPs") if is_known else ("language", "aten ops", "lines")
     columns = [column for column in _COLUMNS if column.title in titles]

@@ -10,13 +10,11 @@ from textwrap import wrap
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, AttentionState, answers
+from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, AttentionState
 from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, counted, operations
-from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, groups, traced_inputs
-from ctrace.inspector.findings.graphs.graph_summary import notes
-from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
-from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
+from ctrace.inspector.findings.graphs.graph_lines import LineGroup, NodesAtLine, groups
+from ctrace.inspector.findings.graphs.graphs_document import GraphLineDocument, GraphStageDocument
+from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin
 from ctrace.inspector.knowledge.torch_ops import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, capped, fix, hanging, item, more, section, table
@@ -27,14 +25,8 @@ _STYLES = {AttentionState.WRONG: "bold red", AttentionState.FUSED: "green", Atte
 _PLACES = 4
 
 
-def attention_lines(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
-    """Show each attention of one graph or of all graphs: its outcome, place, reason and fix."""
-    for each in answers(session, graph_id):
-        yield attention_item(each, session.environment.cwd)
-
-
 def attention_item(answer: AttentionGroup, cwd: str) -> RenderableType:
-    """Show one attention."""
+    """Show one attention: its outcome, place, reason and fix."""
     each = answer.attention
     style = _STYLES.get(answer.state, "yellow")
     text = answer.sentence[:1].upper() + answer.sentence[1:]
@@ -75,58 +67,35 @@ _GLUE = "\ue000"
 """Stands for a non-breaking space: a private letter, which `plain` removes from all text of a log."""
 
 
-def stage_screen(
-    session: Session, each: CompiledGraph, staged: Staged, width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def stage_screen(document: GraphStageDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show one graph at one stage, with the source line above each group of nodes."""
-    graph = staged.graph
-    yield _title(each, staged, session.environment.cwd)
+    graph = document.graph
+    yield _title(document)
     if graph is None:
         yield Text("ctrace cannot read a graph in this text. Here is what torch printed.", style="yellow")
-        yield Text(fmt.plain(staged.printed.text))
+        yield Text(fmt.plain(document.staged.printed.text))
         return
-    for note in notes(each):
-        if note.startswith(f"{staged.label}: "):
-            yield Text(fmt.one_line(note), style="yellow")
-    names = [one.name for one in traced_inputs(session, each)]
-    named = {node.name: name for node, name in zip(graph.placeholders(), names, strict=False) if staged.is_traced}
-    named |= {node.name: input_words(node.described, names) for node in graph.placeholders() if not staged.is_traced}
-    made = origins(session, each.id)
-    yield from _Stage(graph, names, named, made, session.environment.cwd, width, all_of_it=all_of_it).lines()
+    yield from (Text(fmt.one_line(note), style="yellow") for note in document.notes)
+    yield from _Stage(document, graph, width, all_of_it=all_of_it).lines()
 
 
-def _title(each: CompiledGraph, staged: Staged, cwd: str) -> RenderableType:
-    at = each.compilation
+def _title(document: GraphStageDocument) -> RenderableType:
+    each = document.each
     counts = ""
-    if graph := staged.graph:
+    if graph := document.graph:
         nodes = sum(1 for _ in graph.everything())
         counts = f"  {fmt.count(nodes, 'node')}, {fmt.count(len(operations(graph)), 'op')}"
-    place = fmt.place(at.file, at.resumes_at or at.line, cwd)
-    head = f"{each.id}  {fmt.plain(at.function)}, stage {staged.label}"
+    place = fmt.place(each.compilation.file, each.line, document.cwd)
+    head = f"{each.id}  {fmt.plain(each.compilation.function)}, stage {document.staged.label}"
     return Text.assemble((head, "bold"), counts, (f"  {place}", "dim"))
 
 
 class _Stage:
     """Draws one graph at one stage."""
 
-    def __init__(
-        self,
-        graph: FxGraph,
-        names: list[str],
-        named: dict[str, str],
-        made: dict[str, Origin],
-        cwd: str,
-        width: int,
-        *,
-        all_of_it: bool,
-    ) -> None:
+    def __init__(self, document: GraphStageDocument, graph: FxGraph, width: int, *, all_of_it: bool) -> None:
+        self._document = document
         self._graph = graph
-        self._names = names
-        self._named = named
-        """Names of inputs, keyed by node."""
-        self._made = made
-        """The pass that made each node."""
-        self._cwd = cwd
         self._width = width
         self._all = all_of_it
         self._left = 10**9 if all_of_it else _MOST_NODES
@@ -148,8 +117,12 @@ class _Stage:
             return
         yield section("Inputs")
         shown = capped(inputs, _MOST_OUTPUTS, all_of_it=self._all)
-        for node in shown:
-            yield self._line(node.name, fmt.one_line(self._named.get(node.name, "")), node)
+        names = self._document.inputs
+        for number, node in enumerate(shown):
+            name = input_words(node.described, names)
+            if self._document.staged.is_traced:
+                name = "".join(names[number : number + 1])
+            yield self._line(node.name, fmt.one_line(name), node)
         yield from more(len(inputs), "input", "--all", most=len(shown), before="   ")
 
     def _body(self, graph: FxGraph) -> Iterator[RenderableType]:
@@ -158,8 +131,7 @@ class _Stage:
             yield section(f"Inside: {fmt.one_line(graph.name)}({fmt.one_line(inputs)})")
         for group in groups(graph):
             if self._left > 0:
-                origin = common_origin(self._made, (node.name for node in group.nodes)) if group.at is None else None
-                yield line_title(group.at, self._cwd, origin)
+                yield line_title(group.at, self._document.cwd, self._origin(group))
             for node in group.nodes:
                 self._left -= 1
                 if self._left >= 0:
@@ -168,12 +140,18 @@ class _Stage:
             returned = ", ".join(output.text for output in graph.outputs)
             yield Text(f"   returns {fmt.one_line(returned, 200)}", style="dim")
 
+    def _origin(self, group: LineGroup) -> Origin | None:
+        """Return the pass that made nodes without a source line."""
+        if group.at is not None:
+            return None
+        return common_origin(self._document.origins, (node.name for node in group.nodes))
+
     def _outputs(self) -> Iterator[RenderableType]:
         outputs = self._graph.outputs
         yield section("Returns")
         shown = capped(outputs, _MOST_OUTPUTS, all_of_it=self._all)
         for output in shown:
-            words = output_words(output.described, self._names)
+            words = output_words(output.described, self._document.inputs)
             node = self._graph.node(output.text)
             yield self._line(fmt.one_line(output.text, 60), words, node) if node else _plain_output(output.text, words)
         yield from more(len(outputs), "output", "--all", most=len(shown), before="   ")
@@ -221,30 +199,28 @@ def _device(graph: FxGraph) -> str:
     return ""
 
 
-def ops_screen(session: Session, each: CompiledGraph, staged: Staged) -> Iterator[RenderableType]:
+def ops_screen(document: GraphStageDocument) -> Iterator[RenderableType]:
     """Count the ops of one stage, and describe each."""
-    yield _title(each, staged, session.environment.cwd)
-    if staged.graph is None:
+    yield _title(document)
+    if document.graph is None:
         yield Text("ctrace cannot read a graph in this text.", style="yellow")
         return
     shown = table("op", "times", "what it does")
     shown.columns[1].justify = "right"
     shown.columns[2].no_wrap = False
-    for op, times in counted(operations(staged.graph)):
+    for op, times in counted(operations(document.graph)):
         meaning = word(op) or word(f"aten.{op}")
         shown.add_row(fmt.one_line(op), str(times), Text(meaning, style="dim"))
     yield item(shown)
 
 
-def line_screen(
-    session: Session, found: tuple[NodesAtLine, ...], width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
-    """Show the nodes of one source line at every stage; `found` has at least one node."""
-    at = found[0].nodes[0].at
+def line_screen(document: GraphLineDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+    """Show the nodes of one source line at every stage."""
+    at = document.stages[0].nodes[0].at
     if at is not None:
-        yield Text(place_text(at, session.environment.cwd), style="bold")
+        yield Text(place_text(at, document.cwd), style="bold")
     before: tuple[str, tuple[tuple[str, str], ...]] | None = None
-    for each in found:
+    for each in document.stages:
         nodes = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
         if nodes == before:
             yield Text(f"\n{each.each.id}  {each.staged.label}  the same", style="dim")

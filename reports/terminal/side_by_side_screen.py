@@ -3,40 +3,25 @@
 Screens of `ctrace targets`: the GPUs that `--target` accepts.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.facts.fusion_facts import Fusion
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_totals import session_totals, totals
-from ctrace.inspector.findings.fusion_view import parts as fusions
-from ctrace.inspector.findings.kernels.bounds import whole
+from ctrace.inspector.diagnosis.side_by_side_document import SideBySideDocument
+from ctrace.inspector.findings.fusion_view import FusedPart, FusionDocument
 from ctrace.inspector.findings.kernels.built_view import Resources
-from ctrace.inspector.findings.side_by_side import (
-    ComparedKernel,
-    ComparedPart,
-    One,
-    SourceComparison,
-    side_by_side,
-)
-from ctrace.inspector.findings.target_view import (
-    NEEDS_DEVICE,
-    left_open,
-    question_place,
-    question_sentence,
-    questions,
-)
+from ctrace.inspector.findings.side_by_side import ComparedKernel, ComparedPart, One, SourceComparison
+from ctrace.inspector.findings.target_view import NEEDS_DEVICE, question_place, question_sentence
 from ctrace.inspector.knowledge.gpus.gpu_table import Listed, TargetGpu
-from ctrace.inspector.session.summary import fusion_totals, languages, sentence
+from ctrace.inspector.session.summary import CodeTotals, FusionSummary
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, MOST, WIDE, capped, columned, hanging, headline, item, more, section
-from ctrace.reports.wording.kernels_wording import configuration_text, least_text, spills_text
+from ctrace.reports.wording.kernels_wording import configuration_text, languages_text, least_text, spills_text
 
-Targets = Mapping[str, Session]
 _UNKNOWN = "?"
 _COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">bound")
 # Chosen: autotuning gives a kernel up to dozens, on each GPU.
@@ -53,30 +38,31 @@ _CODES = {
 
 
 def kernels_side_by_side(
-    targets: Targets, failed: Mapping[str, str], width: int, *, all_of_it: bool = False
+    document: SideBySideDocument[Any], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the code of each kernel on each GPU, then the totals."""
-    yield from _heads(targets, failed)
-    for part in side_by_side(targets):
-        yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
+    yield from _heads(document)
+    for part in document.compared:
+        yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, document.targets)}")
         shown = capped(part.kernels, _ROWS, all_of_it=all_of_it)
         yield columned(width, _COLUMNS, [row for each in shown for row in _rows(each, width, all_of_it=all_of_it)])
         yield from more(len(part.kernels), "kernel", "--all", most=len(shown), before="")
-    yield from _ending(targets, width)
+    yield from _ending(document, width)
 
 
-def explained_side_by_side(targets: Targets, failed: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+def explained_side_by_side(document: SideBySideDocument[Any], width: int) -> Iterator[RenderableType]:
     """Show the kernels that differ between GPUs, then the totals."""
-    yield from _heads(targets, failed)
-    yield from _different(side_by_side(targets))
-    yield from _ending(targets, width)
-    yield Text(f"\nKernel by kernel: ctrace kernels --target {fmt.one_line(','.join(targets))}", style="dim")
+    yield from _heads(document)
+    yield from _different(document.compared)
+    yield from _ending(document, width)
+    yield Text(f"\nKernel by kernel: ctrace kernels --target {fmt.one_line(','.join(document.targets))}", style="dim")
 
 
-def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+def fusions_side_by_side(document: SideBySideDocument[FusionDocument], width: int) -> Iterator[RenderableType]:
     """Show nodes, rounds and bytes of each graph part for each GPU."""
-    yield from _heads(targets, failed)
-    found = {name: {(each.graph, each.stage): each for each in fusions(session)} for name, session in targets.items()}
+    yield from _heads(document)
+    targets = document.targets
+    found = {name: {(each.of.graph, each.of.stage): each for each in one.fusion} for name, one in targets.items()}
     rows: list[tuple[str, ...]] = []
     for key in dict.fromkeys(key for of_one in found.values() for key in of_one):
         rows.append((f"{fmt.one_line(key[0])} {key[1]}", *[""] * 5))
@@ -87,35 +73,33 @@ def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int
     yield Text(f"Kernels are generated, not run; bytes are computed. Times are {NEEDS_DEVICE}.", style="dim")
 
 
-def _fusion_cells(fusion: Fusion | None) -> tuple[str, ...]:
-    if fusion is None:
+def _fusion_cells(part: FusedPart | None) -> tuple[str, ...]:
+    if part is None:
         return ("no such graph part", "", "", "", "")
-    moved = totals(fusion)
-    rounds = sum(not each.reorder for each in fusion.rounds)
-    memory = fmt.known(moved, lambda known: fmt.memory(known.fused))
-    return ("", str(fusion.before), str(fusion.after), str(rounds), memory)
+    rounds = sum(not each.reorder for each in part.of.rounds)
+    memory = fmt.known(part.bytes, lambda known: fmt.memory(known.fused))
+    return ("", str(part.of.before), str(part.of.after), str(rounds), memory)
 
 
-def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableType]:
+def _heads(document: SideBySideDocument[Any]) -> Iterator[RenderableType]:
     """Show the verdict for each GPU, its sentence only once if all agree, and which GPUs could not be captured."""
-    sessions = list(targets.values())
-    same = len({sentence(each) for each in sessions}) == 1
-    for number, session in enumerate(sessions):
-        head = headline(session)
+    same = len({each.sentence for each in document.answers.values()}) == 1
+    for number, each in enumerate(document.answers.values()):
+        head = headline(each)
         yield Text("\n").join(head.split("\n")[2:]) if same and number else head
-    for name, why in failed.items():
+    for name, why in document.failed.items():
         yield Text(f"{fmt.one_line(name, 30)}: not captured: {fmt.one_line(why, 300)}", style="bold red")
 
 
-def _sum(part: ComparedPart, targets: Targets) -> str:
+def _sum(part: ComparedPart, targets: Iterable[str]) -> str:
     bounds = [f"{name} {_least(part, name)}" for name in targets]
     return fmt.one_line(f"lower bound with cold caches: {', '.join(bounds)}")
 
 
 def _least(part: ComparedPart, name: str) -> str:
-    if name not in part.least:
+    if name not in part.least.seconds:
         return "has no such part"
-    return least_text(part.least[name]) or _UNKNOWN
+    return least_text(part.least.seconds[name]) or _UNKNOWN
 
 
 def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
@@ -157,42 +141,45 @@ def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     yield from more(len(found), "kernel", "ctrace kernels")
 
 
-_FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
-    ("graphs", lambda session: str(len(session.graphs))),
-    ("kernels", lambda session: ", ".join(f"{number} {name}" for name, number in languages(session).items())),
-    ("fusion", lambda session: _fused(session)),
-    ("bytes", lambda session: fmt.memory(moved.fused) if (moved := session_totals(session)) else _UNKNOWN),
-    ("bound", lambda session: least_text(whole(session)) or _UNKNOWN),
+_FACTS: tuple[tuple[str, Callable[[CodeTotals], str]], ...] = (
+    ("graphs", lambda found: str(found.graphs)),
+    ("kernels", languages_text),
+    ("fusion", lambda found: _fused(found.fusion)),
+    ("bytes", lambda found: _moved(found.fusion)),
+    ("bound", lambda found: least_text(found.least) or _UNKNOWN),
     ("spills", spills_text),
-    ("autotuning", lambda session: "; ".join(each.sentence for each in left_open(session)) or "none known"),
+    ("autotuning", lambda found: found.left_open or "none known"),
 )
 
 
-def _fused(session: Session) -> str:
-    return fmt.known(fusion_totals(session), lambda found: f"{fmt.count(found.before, 'node')} into {found.after}")
+def _moved(found: FusionSummary | None) -> str:
+    return fmt.known(found.moved if found else None, lambda moved: fmt.memory(moved.fused))
 
 
-def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
+def _fused(found: FusionSummary | None) -> str:
+    return fmt.known(found, lambda found: f"{fmt.count(found.before, 'node')} into {found.after}")
+
+
+def _ending(document: SideBySideDocument[Any], width: int) -> Iterator[RenderableType]:
     """Show the totals, the program's queries about the device, and what the figures are based on."""
     yield section("Totals")
-    yield _sums(targets, width)
-    found = dict.fromkeys(each for session in targets.values() for each in questions(session))
-    if found:
+    yield _sums(document.totals, width)
+    if document.asked:
         yield section("The program asks about the device")
-    for each in list(found)[:MOST]:
+    for each in document.asked[:MOST]:
         yield hanging(f"{question_place(each)}: {question_sentence(each)}")
-    yield from more(len(found), "question")
+    yield from more(len(document.asked), "question")
     basis = f"Kernels are generated, not run; bytes, occupancy and bounds are computed. Times are {NEEDS_DEVICE}."
     yield Text(f"\n{basis}", style="dim")
 
 
-def _sums(targets: Targets, width: int) -> Table:
+def _sums(found: Mapping[str, CodeTotals], width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False, width=width)
     table.add_column("", style="dim", no_wrap=True, width=max(len(name) for name, _ in _FACTS))
-    for name in targets:
+    for name in found:
         table.add_column(fmt.one_line(name, 30), ratio=1)
     for name, fact in _FACTS:
-        table.add_row(name, *(Text(fmt.one_line(fact(session))) for session in targets.values()))
+        table.add_row(name, *(Text(fmt.one_line(fact(each))) for each in found.values()))
     return table
 
 

@@ -10,14 +10,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.passes import Pass, Pattern
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.fx import op_name
-from ctrace.inspector.findings.graphs.graph_view import CompiledGraph
-from ctrace.inspector.findings.graphs.passes_view import PassRun, between, difference, runs
+from ctrace.inspector.findings.graphs.graphs_document import PassesDocument, StageDiffDocument
+from ctrace.inspector.findings.graphs.passes_view import PassRun
 from ctrace.inspector.findings.graphs.stage_diff import GoneNode, LineChange, LineLowered, StageDiff, WhyGone, totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.node_screen import line_title, node_line, places
-from ctrace.reports.terminal.widgets import capped, hanging, headline, indented, item, more, section
+from ctrace.reports.terminal.widgets import capped, hanging, indented, item, more, section
 from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
 
 _WHY = {
@@ -40,22 +39,19 @@ _SUBSYSTEMS = {
 }
 
 
-def diff_screen(
-    session: Session, each: CompiledGraph, diff: StageDiff, width: int, *, all_of_it: bool = False
-) -> Iterator[RenderableType]:
+def diff_screen(document: StageDiffDocument, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show what changed, by source line."""
-    cwd = session.environment.cwd
+    each, diff, cwd = document.each, document.diff, document.cwd
     at = each.compilation
     head = f"{each.id}  {fmt.plain(at.function)}  {diff.before.label} → {diff.after.label}"
-    yield Text.assemble((head, "bold"), (f"  {fmt.place(at.file, at.resumes_at or at.line, cwd)}", "dim"))
+    yield Text.assemble((head, "bold"), (f"  {fmt.place(at.file, each.line, cwd)}", "dim"))
     if diff.is_lowering:
         yield from _lowering(diff, cwd, width, all_of_it=all_of_it)
     else:
         yield from _changes(diff, cwd, width, all_of_it=all_of_it)
-    passed = between(session, each, diff.before, diff.after)
-    if passed:
+    if document.runs:
         yield section("Passes in between")
-        yield from passes_lines(session, passed)
+        yield from passes_lines(document.runs, cwd)
 
 
 def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -98,7 +94,7 @@ def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Itera
 
 def _totals(diff: StageDiff) -> Iterator[RenderableType]:
     gone, new, other = totals(diff.changes)
-    same = sum(len(line.same) for line in diff.changes)
+    same = sum(line.same for line in diff.changes)
     args = sum(len(line.other_args) for line in diff.changes)
     if not (gone or new or other):
         yield Text(f"No change: all {same + args} nodes are the same.")
@@ -126,21 +122,21 @@ def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[Render
             note = fmt.framed("  (", _WHY[reason], ")")
             yield indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")), 3)
     if line.new:
-        new = Counter(map(op_name, line.new))
+        new = Counter(op_name(each.node) for each in line.new)
         note = "  (constants)" if line.is_constant else ""
         yield indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")), 3)
     if line.other_op:
-        other = Counter(f"{op_name(old)} → {fmt.short_op(op_name(new))}" for old, new in line.other_op)
+        other = Counter(f"{op_name(each.was)} → {fmt.short_op(op_name(each.now))}" for each in line.other_op)
         yield indented(Text.assemble("~ ", counts_text(other.most_common(), 12)), 3)
 
 
 def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
     for each in line.gone:
         yield node_line(each.node.name, f"{call_text(each.node)}{_reason(each)}", "", width, "-")
-    for node in line.new:
-        yield node_line(node.name, call_text(node), result_text(node), width, "+")
-    for old, new in (*line.other_op, *line.other_args):
-        yield node_line(new.name, f"{call_text(old)}  ⇒  {call_text(new)}", "", width, "~")
+    for new in line.new:
+        yield node_line(new.node.name, call_text(new.node), result_text(new.node), width, "+")
+    for other in (*line.other_op, *line.other_args):
+        yield node_line(other.now.name, f"{call_text(other.was)}  ⇒  {call_text(other.now)}", "", width, "~")
 
 
 def _reason(gone: GoneNode) -> str:
@@ -148,20 +144,18 @@ def _reason(gone: GoneNode) -> str:
     return fmt.framed("  (", reason, ")")
 
 
-def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
+def passes_screen(document: PassesDocument) -> Iterator[RenderableType]:
     """Show what each pass changed in one graph or in all graphs."""
-    yield headline(session)
     yield section("What torch's passes changed, in order")
-    found = runs(session, graph_id)
-    yield from passes_lines(session, found)
-    if not found:
+    yield from passes_lines(document.runs, document.cwd)
+    if not document.runs:
         yield Text("No passes recorded: no graph went through Inductor, or the log does not record passes.")
 
 
-def passes_lines(session: Session, found: Iterable[PassRun]) -> Iterator[RenderableType]:
+def passes_lines(found: Iterable[PassRun], cwd: str) -> Iterator[RenderableType]:
     """Show what each pass changed, and count the passes that changed nothing."""
     for run in found:
-        yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
+        yield item(Group(_head(run), *(_changed(each, cwd) for each in run.changed)))
 
 
 def _head(run: PassRun) -> Text:
@@ -181,7 +175,7 @@ def _changed(each: Pass, cwd: str) -> RenderableType:
 
 
 def _differences(each: Pass) -> list[str]:
-    return [f"{number:+d} {fmt.short_op(op)}" for op, number in difference(each).items()]
+    return [f"{number:+d} {fmt.short_op(op)}" for op, number in each.difference().items()]
 
 
 def _pattern(pattern: Pattern, cwd: str) -> str:

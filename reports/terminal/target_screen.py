@@ -3,27 +3,21 @@
 Screen of the lower bounds on kernel run time on the target GPU, and what sets each bound.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.facts.target_facts import DeviceQuestion, TimedCandidate, Undecided
-from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, peaks
-from ctrace.inspector.findings.kernels.kernel_view import PartKernels
+from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, peaks
 from ctrace.inspector.findings.target_view import (
     NEEDS_DEVICE,
     Open,
-    left_open,
-    open_sentence,
+    TargetDevice,
     question_place,
     question_sentence,
-    questions,
-    several,
-    target_of,
-    target_sentence,
 )
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, WIDE, capped, columned, hanging, item, more, section
@@ -33,51 +27,32 @@ from ctrace.reports.wording.kernels_wording import UNKNOWN, least_text, lines_te
 _CANDIDATES = 4
 
 
-def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableType]:
+def basis_line(gpu: Gpu | TargetDevice | None) -> Iterator[RenderableType]:
     """If nothing ran on the target GPU, say what is generated, what is computed and what is not measured."""
-    if target_of(session) is None:
-        return
-    computed = "; bytes, FLOPs and bounds are computed" if work else ""
-    yield Text(f"Kernels are generated, not run{computed}. Times are {NEEDS_DEVICE}.", style="dim")
+    if gpu is not None:
+        computed = "bytes, FLOPs and bounds are computed"
+        yield Text(f"Kernels are generated, not run; {computed}. Times are {NEEDS_DEVICE}.", style="dim")
 
 
-def code_note(session: Session) -> str:
+def code_note(target: TargetDevice | None) -> str:
     """Return the note that follows the title of code for a target GPU; empty without `--target`."""
-    gpu = target_of(session)
-    return fmt.framed(" (generated for ", gpu and fmt.one_line(gpu.target, 30), ", not run)")
+    return fmt.framed(" (generated for ", target and fmt.one_line(target.gpu.target, 30), ", not run)")
 
 
-def emitted_for(session: Session) -> Iterator[RenderableType]:
+def emitted_for(sentence: str) -> Iterator[RenderableType]:
     """Name the target GPU on a screen that has no verdict."""
-    if line := target_sentence(session):
-        yield Text(fmt.one_line(line, 600), style="yellow")
+    if sentence:
+        yield Text(fmt.one_line(sentence, 600), style="yellow")
 
 
-def nothing_compiled(session: Session) -> Text:
+def nothing_compiled(environment: Environment) -> Text:
     """Say that registers, spills and shared memory are not known."""
-    triton = "" if session.environment.triton else ": Triton is not installed"
+    triton = "" if environment.triton else ": Triton is not installed"
     return Text(f"\nResources not known: Triton compiled none of these kernels{triton}.", style="dim")
 
 
-def facts(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, bounds and spills, one line each."""
-    from ctrace.reports.wording.kernels_wording import kernel_facts
-
-    for line in kernel_facts(session):
-        yield item(Text(line, style="dim"))
-
-
-def in_short(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, what autotuning decides on the device, and what the program asks about it."""
-    if line := open_sentence(session):
-        yield section("Decided on the device, by autotuning")
-        yield item(Text(fmt.one_line(f"{line}: see ctrace kernels --all", 400)))
-    yield from questions_section(session)
-
-
-def questions_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+def questions_section(found: Sequence[DeviceQuestion], *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """List where the program asks about the device."""
-    found = questions(session)
     if not found:
         return
     yield section("The program asks about the device")
@@ -93,12 +68,11 @@ def _question(each: DeviceQuestion) -> RenderableType:
     return item(Text.assemble((fmt.one_line(where, 120) + " ", "bold"), (fmt.one_line(question_sentence(each)), style)))
 
 
-def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+def choices_section(found: Iterable[Open], *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """List the choices that torch makes by autotuning on the device, and what the generated code uses."""
-    compiled = several(session)
-    for kind in left_open(session):
+    for kind in found:
         yield section(f"Decided on the device, by autotuning: {fmt.one_line(kind.sentence, 100)}")
-        if all((each.graph, each.stage, each.subject) in compiled for each in kind.choices):
+        if kind.are_compiled:
             yield item(Text(f"all are compiled (see the resources); which is fastest is {NEEDS_DEVICE}"))
         else:
             yield from _kind(kind, all_of_it=all_of_it)
@@ -155,11 +129,10 @@ _SHORT = {"memory": "memory", "arithmetic": "FLOPs"}
 
 
 def bounds_screen(
-    session: Session, found: tuple[PartKernels, ...], width: int, *, all_of_it: bool = False
+    gpu: Gpu, parts: Sequence[PartLeast], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the lower bounds of graph parts on the target GPU."""
-    gpu, parts = target_of(session), bounds(session, found)
-    if gpu is None or not parts:
+    if not parts:
         return
     yield section(f"Lower bounds on run time on {fmt.one_line(gpu.target, 30)}, computed; times {NEEDS_DEVICE}")
     shown = {id(part): capped(part.kernels, _ROWS, all_of_it=all_of_it) for part in parts}

@@ -13,11 +13,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from ctrace.inspector.facts.compile_time import TorchCachesUsed
 from ctrace.inspector.facts.findings import Advice
-from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.findings.rank_classes import rank_sentence
-from ctrace.inspector.findings.target_view import target_sentence
-from ctrace.inspector.session.summary import first_lines, hits_limit_later, sentence
+from ctrace.inspector.facts.session import Verdict
+from ctrace.inspector.session.summary import RunAnswer
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 
@@ -84,47 +83,35 @@ def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
     return screen_document("\n".join(line.rstrip() for line in lines))
 
 
-def headline(session: Session) -> Text:
+def headline(found: RunAnswer) -> Text:
     """Write the verdict, the target, the answer in one sentence, and the target GPU."""
-    verdict = str(session.verdict).replace("_", " ").upper()
-    if session.verdict is Verdict.COMPILED and hits_limit_later(session):
-        verdict = "COMPILED AT FIRST"
-    name = fmt.one(session.target.path or session.target.name or "this run")
-    answer = fmt.plain(fmt.shortened(sentence(session), _SENTENCE))
-    failure = session.failure
-    if failure is not None and failure.file is not None:
-        answer += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
-    lines = (rank_sentence(session), target_sentence(session))
-    beside = [(f"\n{fmt.one_line(each, 600)}", "yellow") for each in lines if each]
-    unknown = [(f"\n! {fmt.shortened(fmt.one_line(each), _SENTENCE)}", "yellow") for each in first_lines(session)]
-    return Text.assemble(
-        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", answer, *unknown, *beside
-    )
+    verdict = f"{str(found.verdict).replace('_', ' ').upper()}{fmt.when(found.is_at_first, ' AT FIRST')}"
+    answer = fmt.plain(fmt.shortened(found.sentence, _SENTENCE))
+    if found.failure is not None and found.failure.file is not None:
+        answer += f"\nat {fmt.place(found.failure.file, found.failure.line, found.cwd)}"
+    beside = [(f"\n{fmt.one_line(each, 600)}", "yellow") for each in (found.rank, found.gpu) if each]
+    unknown = [(f"\n! {fmt.shortened(fmt.one_line(each), _SENTENCE)}", "yellow") for each in found.unknown]
+    name = (fmt.one(found.target), "bold")
+    return Text.assemble((verdict, _VERDICT_STYLES[found.verdict]), "  ", name, "\n", answer, *unknown, *beside)
 
 
-def led(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+def led(answer: RunAnswer, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
     """Put the verdict above a screen."""
-    yield headline(session)
+    yield headline(answer)
     yield from screen
 
 
-def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    """Put the verdict first if the run is incomplete and the screen does not begin with it."""
-    parts = iter(screen)
-    first = next(parts, None)
-    head = headline(session)
-    is_led = isinstance(first, Text) and first.plain == head.plain
-    if not is_led and (session.cut_off or session.verdict is Verdict.INCOMPLETE):
-        yield head
+def led_by_verdict(answer: RunAnswer, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Put the verdict above a screen if the run is incomplete."""
+    if answer.is_cut:
+        yield headline(answer)
         yield Text()
-    if first is not None:
-        yield first
-    yield from parts
+    yield from screen
 
 
-def compile_only_note(session: Session) -> Iterator[RenderableType]:
+def compile_only_note(caches: TorchCachesUsed) -> Iterator[RenderableType]:
     """Say that a run of `ctrace time --compile` has little for other views."""
-    if session.compile_time.use.kind in ("private", "user"):
+    if caches.kind in ("private", "user"):
         what = "ctrace time --compile recorded compile time and caches in this run, not passes, fusion or kernels."
         yield Text(f"{what} To record them: ctrace explain model.py", style="yellow")
 

@@ -5,9 +5,9 @@ How results were compared with eager, in words.
 
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.explain_document import ExplainDocument
 from ctrace.inspector.facts.accuracy_facts import Accuracy, Culprit, TrainingStep
 from ctrace.inspector.facts.scenario_facts import Comparison, Rule
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.culprits import error_text, off
 from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
@@ -108,10 +108,10 @@ def basis(comparison: Comparison | None) -> str:
     return f"error against float64: eager {comparison.eager_error:.2g}, compiled {comparison.compiled_error:.2g}"
 
 
-def rounded(session: Session) -> Iterator[str]:
+def rounded(document: ExplainDocument) -> Iterator[str]:
     """Name the scenarios whose results differ from eager and are right nevertheless, and say why."""
-    wrong = {danger.scenario for danger in session.dangers}
-    for each in session.scenarios:
+    wrong = {danger.scenario for danger in document.dangers}
+    for each in (result.of for result in document.scenarios):
         if each.comparison is None or each.name in wrong:
             continue
         name = fmt.one_line(each.name, 30)

@@ -4,12 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from ctrace.inspector.diagnosis.explain_document import ExplainDocument
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.diagnosis.sentences import line_of
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion, Symptom
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.trial import UNCHANGED, later_calls_of
 from ctrace.inspector.knowledge.counting import named
 from ctrace.reports import format as fmt
 
@@ -80,18 +79,15 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
     return ""
 
 
-def later_calls(session: Session) -> str:
+def later_calls(document: ExplainDocument) -> str:
     """Say what more calls showed than the two of each scenario; empty if nothing else, or if they were not made."""
-    found = later_calls_of(session.trials)
-    if found is None or found.recompiles <= len(session.recompiles):
+    found = document.outlook
+    if found is None or found.recompiles <= len(document.recompiles):
         return ""
     times = fmt.count(found.recompiles, "time")
-    each = " of each scenario" if len(session.scenarios) > 1 else ""
+    each = " of each scenario" if len(document.scenarios) > 1 else ""
     text = f"{found.calls} calls recompile {times}; the other numbers are those of two calls{each}."
-    raised = next((tried.error for tried in session.trials if tried.trial == UNCHANGED), "")
-    if raised:
-        return f"{text} Call {found.calls} raises {raised}."
-    return text
+    return f"{text}{fmt.framed(f' Call {found.calls} raises ', document.later_error, '.')}"
 
 
 def is_failure_alone(each: RootCause) -> bool:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind, Score
+from ctrace.inspector.facts.fusion_facts import Buffer, Node, NodeKind, Score
 from ctrace.inspector.findings.fusion_totals import Totals
-from ctrace.inspector.findings.fusion_view import Called, Ranked, called, kinds
+from ctrace.inspector.findings.fusion_view import Called, called, kinds
 from ctrace.inspector.findings.missed_fusions import Missed, Shared
 from ctrace.reports import format as fmt
 
@@ -46,9 +46,9 @@ def bytes_text(found: Totals) -> str:
     )
 
 
-def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
+def shared_text(buffers: tuple[Buffer, ...], shared: tuple[Shared, ...]) -> str:
     """Say what extra memory traffic a pair causes: `float32[64, 128] is written and read back`."""
-    types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
+    types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in buffers if each.dtype}
     traffic = Counter(f"{types.get(each.buffer, each.buffer)} {_extra_traffic(each)}" for each in shared)
     texts = (f"{fmt.repeated(number, '', ' × ')}{text}" for text, number in traffic.items())
     return fmt.one_line(fmt.listed(texts, 2), 200)
@@ -78,29 +78,6 @@ def score_text(score: Score) -> str:
         parts.append(f"read {fmt.memory(score.overlap)} in different ways")
     parts.append("neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart")
     return ", ".join(parts)
-
-
-def order_text(each: Ranked) -> str:
-    """Say why a pair ranks ahead of the next one; empty for the last."""
-    mine, other = each.candidate.score, each.next
-    if mine is None or other is None:
-        return ""
-    match each.deciding:
-        case "template" if not other.template:
-            return "ahead of the next pair, which goes into a template"
-        case "template" if other.shared:
-            return "ahead of the next pair; one of the two starts with a template"
-        case "template":
-            return "ahead of the next pair, which shares nothing in the same order"
-        case "kind":
-            return "ahead of the next pair, whose nodes are less alike"
-        case "shared":
-            return f"ahead of the next pair, which shares {fmt.memory(other.shared)}"
-        case "overlap":
-            return f"ahead of the next pair, which reads {fmt.memory(other.overlap)} in different ways"
-        case "proximity":
-            return f"ahead of the next pair, which is {-other.proximity} nodes apart"
-    return "tied with the next pair; torch found it first"
 
 
 def missed_text(each: Missed) -> str:

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.fusion_facts import Buffer, Node
 from ctrace.inspector.facts.kernels import Kernel
-from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.at_line import passages
-from ctrace.inspector.findings.kernels.bounds import whole
-from ctrace.inspector.findings.kernels.built_view import Resources, resources
+from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.findings.kernels.kernel_view import KernelOfPart, Work
-from ctrace.inspector.findings.target_view import target_of
+from ctrace.inspector.findings.target_view import TargetDevice
 from ctrace.inspector.knowledge.counting import named, plural
+from ctrace.inspector.session.summary import CodeTotals
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"
@@ -235,31 +234,27 @@ def least_text(seconds: float | None) -> str:
     return f"{seconds * 1e9:.1f} ns"
 
 
-def kernel_facts(session: Session) -> Iterator[str]:
+def languages_text(found: CodeTotals) -> str:
+    """Count kernels by language: `3 triton, 1 external`."""
+    return ", ".join(f"{number} {language}" for language, number in found.languages.items())
+
+
+def kernel_facts(device: TargetDevice | None, found: CodeTotals) -> Iterator[str]:
     """Summarize bounds and spills of the kernels; write nothing for a run without `--target`."""
-    gpu = target_of(session)
-    if gpu is None or not session.kernels:
+    if device is None or not found.languages:
         return
-    least = whole(session)
-    name = fmt.one_line(gpu.target, 30)
-    if least is not None:
+    if found.least is not None:
         how = "computed from bytes and FLOPs, with cold caches; times not measured"
-        yield f"at least {least_text(least)} on {name} for one run of each graph part: {how}"
-    yield spills_text(session)
+        name = fmt.one_line(device.gpu.target, 30)
+        yield f"at least {least_text(found.least)} on {name} for one run of each graph part: {how}"
+    yield spills_text(found)
 
 
-def spills_text(session: Session) -> str:
+def spills_text(found: CodeTotals) -> str:
     """Say how many compiled kernels spill registers: `1 of 3 compiled kernels spills registers`."""
-    used = [each for each in resources(session) if each.built.spills is not None]
-    every = {_kernel(each.built) for each in used}
-    if not every:
+    if not found.compiled:
         return "spills not known: Triton compiled no kernel"
-    spilling = {_kernel(each.built) for each in used if each.built.spills}
-    if len(every) == 1:
-        return f"the one compiled kernel spills {'' if spilling else 'no '}registers"
-    verb = named(max(len(spilling), 1), "spills", "spill")
-    return f"{len(spilling) or 'none'} of {fmt.count(len(every), 'compiled kernel')} {verb} registers"
-
-
-def _kernel(built: Built) -> tuple[str, str, str]:
-    return built.graph, built.stage, built.kernel
+    if found.compiled == 1:
+        return f"the one compiled kernel spills {'' if found.spilling else 'no '}registers"
+    verb = named(max(found.spilling, 1), "spills", "spill")
+    return f"{found.spilling or 'none'} of {fmt.count(found.compiled, 'compiled kernel')} {verb} registers"

@@ -17,13 +17,11 @@ from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
-from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks_screen import breaks_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from tests.faults.study import Bench, Result, Study, Try
+from tests.support.explained import explain_json, explain_markdown, screen_of
 from tests.support.golden import drawn
 from tests.support.places import DATA
 
@@ -64,13 +62,13 @@ def _facts(session: Session) -> list[Any]:
 def _looked_at(log: Path, _bench: Bench) -> tuple[list[Any], bool]:
     session = load_log(log)
     for write in (
-        render_json,
-        render_markdown,
+        explain_json,
+        explain_markdown,
         lambda each: render(recompiles_document(each)),
         lambda each: render(breaks_document(each, Owner.USER)),
     ):
         write(session).encode("utf-8", "surrogatepass")
-    drawn(explain_screen(session, 100), 100)
+    drawn(screen_of(session, 100), 100)
     drawn(breaks_screen(breaks_document(session), 100, all_paths=True), 100)
     drawn(recompiles_screen(recompiles_document(session), 100, all_of_it=True), 100)
     is_doubted = session.verdict == "incomplete" or any(each.is_doubt for each in session.problems)

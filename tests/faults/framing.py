@@ -24,10 +24,9 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.reader import Broken, read
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain_json import render_json
-from ctrace.reports.terminal.explain_screen import explain_screen
 from tests.faults.damaged import cut, retyped, spliced, swapped
 from tests.faults.study import Bench, Result, Study, Try
+from tests.support.explained import explain_json, screen_of
 from tests.support.golden import drawn
 from tests.support.places import DATA
 
@@ -124,8 +123,8 @@ def _judged(name: str, data: bytes, log: Path, whole: Session, *, is_shown: bool
         with patch.object(loading, "_LARGE", 1):
             large = load_log(log)
         if is_shown:
-            render_json(session).encode("utf-8", "surrogatepass")
-            drawn(explain_screen(session, 100), 100)
+            explain_json(session).encode("utf-8", "surrogatepass")
+            drawn(screen_of(session, 100), 100)
     except Exception as error:
         return Try(name, Result.CRASH, f"{type(error).__name__}: {error}")
     if found != expected:

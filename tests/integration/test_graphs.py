@@ -63,8 +63,8 @@ def _in_the_log(ctrace: Command, texts: set[str]) -> None:
     session = load(Store(ctrace.folder / ".ctrace").load())
     seen, wordless = set(), set()
     for each in compiled(session):
-        assert list(notes(each)) == []
         for staged in each.stages:
+            assert list(notes(staged)) == []
             seen.add(staged.stage)
             assert staged.printed.text.partition("\n\n # graph id")[0].strip() in texts
             assert staged.graph is not None

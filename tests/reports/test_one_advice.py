@@ -18,14 +18,12 @@ from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.html_page import render_html
-from ctrace.reports.json.explain_json import as_data
 from ctrace.reports.json.printer import plain as printed
-from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks_screen import breaks_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.fix_screen import fix_screen
 from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from ctrace.reports.wording.diagnosis_wording import asks_nothing, effects
+from tests.support.explained import explain_markdown, explained, screen_of
 from tests.support.golden import drawn
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
@@ -50,17 +48,17 @@ def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Pa
     first, cause = first_advice(session)
     line = line_of(first)
     whats = {each.what for each in cause.symptoms}
-    assert first.text in drawn(explain_screen(session, WIDE), WIDE)
-    assert first.text in plain(render_markdown(session))
+    assert first.text in drawn(screen_of(session, WIDE), WIDE)
+    assert first.text in plain(explain_markdown(session))
     assert first.text.partition("`")[0] in plain(render_html(session))
-    assert as_data(session)["advice"][0]["text"] == first.text
+    assert explained(session)["advice"][0]["text"] == first.text
     found = diagnose(session)
     fixes = Fixes(session, found.causes, advice=found.advice)
     if not cause.expected:  # fix repairs what needs a change
         shown = drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
         assert first.text in shown
         assert checked(first) in shown
-    assert printed(fixes, fixes.cwd)["advice"] == as_data(session)["advice"]
+    assert printed(fixes, fixes.cwd)["advice"] == explained(session)["advice"]
     assert line in {each.fix for each in sites_of(session, tmp_path, warm_up=True)}
     if Finding.BREAK in whats:
         assert line in drawn(breaks_screen(breaks_document(session), WIDE, all_paths=False), WIDE)
@@ -77,14 +75,14 @@ def test_markdown_and_report_show_what_is_at_stake_as_explain_does(session: Sess
     shown = [effects(each, found) for each in found.advice[:3] if not asks_nothing(each)]
     assert any(shown)
     for effect in filter(None, shown):
-        assert effect in drawn(explain_screen(session, WIDE), WIDE)
-        assert effect in plain(render_markdown(session))
+        assert effect in drawn(screen_of(session, WIDE), WIDE)
+        assert effect in plain(explain_markdown(session))
         assert effect.replace("→", "u2192") in plain(render_html(session))  # in the page's JSON
 
 
 def test_nothing_to_fix_stands_apart_from_what_to_do() -> None:
     session = Session(graphs=(Graph("0/0", "forward", "net.py", 1, 2),), environment=Environment(ctrace="1.0"))
-    for report in (render_markdown(session), drawn(explain_screen(session, WIDE), WIDE)):
+    for report in (explain_markdown(session), drawn(screen_of(session, WIDE), WIDE)):
         assert "Nothing to fix." in report
         assert "What to do" not in report
     page = str(render_html(session))

@@ -7,7 +7,7 @@ from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.session import Environment
 from ctrace.inspector.features.fix.reduction.finding import Sought
 from ctrace.inspector.features.fix.reduction.saved_reproducers import Reproducer, written
-from ctrace.reports.json.repro_json import repro_data
+from ctrace.reports.json.printer import plain
 from ctrace.reports.reproducer import claim, render_issue, render_program
 
 ENVIRONMENT = Environment(torch="2.13.0", python="3.11.7", device="cpu")
@@ -55,5 +55,5 @@ def test_a_long_output_is_cut_at_its_begin():
 
 
 def test_json_names():
-    data = repro_data(MADE)
+    data = plain(MADE, "")
     assert (data["line"], data["verified"], data["finding"]["ids"]) == (6, True, ["GB0170"])

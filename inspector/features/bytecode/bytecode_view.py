@@ -1,4 +1,4 @@
-"""Show how Dynamo rewrote the bytecode of each function: what changed, and the purpose of each new piece.
+"""What `ctrace bytecode` answers: how Dynamo rewrote each function, and the purpose of each new piece.
 
 1. A function's old and new code are aligned. Two instructions are the same if they have the same name, the same
    resolved argument and the same source line, and if a jump's target is the same instruction too. Offsets, indices and
@@ -13,14 +13,17 @@
 
 from bisect import bisect_left
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Literal, NoReturn
 
 from msgspec import Struct
 
+from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.bytecode_facts import Code, Instruction, Rewritten
-from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.facts.session import Compilation, RunDocument, Session
 from ctrace.inspector.features.bytecode.bytecode_scene import STARTS, BytecodePiece, PieceKind, PieceRole, pieces
 from ctrace.inspector.features.bytecode.inserted_bytecode import in_comprehensions, roles_of, surely_torchs
 from ctrace.inspector.features.bytecode.opcodes import index_at, reachable
+from ctrace.inspector.features.bytecode.reconstruct import FunctionSource, NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.resume_functions import CALLED, old_begin, resume_index, resume_of, resume_point
 from ctrace.inspector.features.bytecode.stackforms import ListOf, Value
 from ctrace.inspector.features.bytecode.stackwalk import WalkStep, walked
@@ -275,6 +278,7 @@ def _is_list(value: Value) -> bool:
 class CompiledFunction(Struct, frozen=True):
     """One compilation of a function, with its number of instructions before and after the rewrite."""
 
+    JSON: ClassVar[str] = "compilation=compilation.id before after"
     compilation: Compilation
     before: int
     after: int
@@ -283,14 +287,14 @@ class CompiledFunction(Struct, frozen=True):
 class FunctionCode(Struct, frozen=True):
     """A function that Dynamo rewrote, with its resume functions in the order of the lines where they continue."""
 
+    JSON: ClassVar[str] = "function=name file|relative line resumes_at compilations=compiled resume_functions=resumes"
     name: str
     """The qualified name."""
     file: str
     line: int
     resumes_at: int | None
     """For a resume function, the line of the break."""
-    compiled: tuple[CompiledFunction, ...]
-    """The compilations in order; all after the first are recompilations."""
+    compiled: tuple[CompiledFunction, ...]  # in order; all after the first are recompilations
     resumes: tuple["FunctionCode", ...] = ()
 
     @property
@@ -299,16 +303,61 @@ class FunctionCode(Struct, frozen=True):
         return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
 
 
-class Explained(Struct, frozen=True):
-    """The code of a compilation after and before the rewrite."""
+class DiffRow(Struct, frozen=True):
+    """The code of a compilation after and before the rewrite.
 
+    One line of their diff: an instruction of the old code, the new code, or both.
+    """
+
+    JSON: ClassVar[str] = (
+        "change before after line offset=shown.offset opname=shown.opname arg=shown.arg argument=shown.text "
+        "target=shown.target"
+    )
+    change: Literal["same", "added", "removed"]
+    before: int | None
+    after: int | None
+    piece: BytecodePiece | None
+    """The purpose of a new instruction, or what happened to an old one."""
+    line: int | None  # the source line; from the old code if the instruction is in both
+    shown: Instruction
+    """The new instruction if both exist."""
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """The code of a compilation after and before the rewrite, and what became of each instruction."""
+
+    JSON: ClassVar[str] = (
+        "compilation=compiled.compilation.id function=compiled.compilation.function "
+        "file=compiled.compilation.file|relative line=compiled.compilation.line "
+        "resumes_at=compiled.compilation.resumes_at python=codes.before.python before=compiled.before "
+        "after=compiled.after outline pieces old_pieces=old diff"
+    )
     compiled: CompiledFunction
     codes: Rewritten
     edits: tuple[Edit, ...]
-    pieces: tuple[BytecodePiece, ...]
-    """The purpose of the new code's instructions; every instruction belongs to a piece."""
-    old: tuple[BytecodePiece, ...]
-    """What happened to old instructions that are not in the new code."""
+    pieces: tuple[BytecodePiece, ...]  # the purpose of the new code's instructions; each belongs to a piece
+    old: tuple[BytecodePiece, ...]  # what happened to old instructions that are not in the new code
+    rows: tuple[DiffRow, ...]
+    """The diff line by line."""
+    diff: tuple[DiffRow, ...]  # those of one source line, or all
+    outline: tuple[str, ...]  # the steps of the new code in order
+
+
+class SourceRefused(Struct, frozen=True):
+    """A compilation whose new code cannot be written as Python that is proven equal."""
+
+    JSON: ClassVar[str] = "*of source source_refused=found.why"
+    of: Explained
+    found: NotReconstructed
+    source: None = None
+
+
+class SourceProven(Struct, frozen=True):
+    """A compilation, and its new code as Python."""
+
+    JSON: ClassVar[str] = "*of source=found.text source_checked=found.how_checked"
+    of: Explained
+    found: FunctionSource
 
 
 def function_codes(session: Session) -> tuple[FunctionCode, ...]:
@@ -374,8 +423,8 @@ def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:
     return max(above)[1] if above else frame
 
 
-def explained(session: Session, compiled: CompiledFunction) -> Explained:
-    """Align old and new code of a compilation, and explain each piece of the new code."""
+def explained(session: Session, compiled: CompiledFunction, line: int | None = None) -> Explained:
+    """Align old and new code of a compilation, and explain each piece of the new code; `line` narrows the diff."""
     compile_id = compiled.compilation.id
     codes = session.codes[compile_id]
     steps = walked(codes.after)
@@ -383,8 +432,19 @@ def explained(session: Session, compiled: CompiledFunction) -> Explained:
     own = {new: codes.before.instructions[old].line for old, new in pairs}
     roles = roles_of(compile_id, session.codes, steps, own, {graph.id for graph in session.graphs})
     kept = {old for old, _ in pairs}
-    old = pieces(_old_roles(session, compile_id, codes, kept))
-    return Explained(compiled, codes, diff(codes.before, codes.after, pairs), pieces(roles), old)
+    old, new = pieces(_old_roles(session, compile_id, codes, kept)), pieces(roles)
+    edits = diff(codes.before, codes.after, pairs)
+    rows = tuple(_rows(codes, edits, old, new))
+    return Explained(
+        compiled=compiled,
+        codes=codes,
+        edits=edits,
+        pieces=new,
+        old=old,
+        rows=rows,
+        diff=tuple(row for row in rows if line in (None, row.line)),
+        outline=_outline(new, rows, session.listings.get(codes.before.file, "").splitlines()),
+    )
 
 
 def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[int]) -> list[PieceRole | None]:
@@ -429,54 +489,31 @@ _PROLOGUE = PieceRole(
 _DEAD = PieceRole(PieceKind.DEAD, "rest of the original function: never runs in this resume function")
 
 
-class DiffRow(Struct, frozen=True):
-    """One line of the diff: an instruction of the old code, the new code, or both."""
-
-    before: int | None
-    after: int | None
-    piece: BytecodePiece | None
-    """The purpose of a new instruction, or what happened to an old one."""
-
-
-def rows(each: Explained) -> tuple[DiffRow, ...]:
-    """Return the diff line by line."""
-    new = {at: piece for piece in each.pieces for at in range(piece.first, piece.last + 1)}
-    old = {at: piece for piece in each.old for at in range(piece.first, piece.last + 1)}
-    found = []
-    for edit in each.edits:
+def _rows(
+    codes: Rewritten, edits: Iterable[Edit], old: Iterable[BytecodePiece], new: Iterable[BytecodePiece]
+) -> Iterator[DiffRow]:
+    """Yield the diff line by line."""
+    before, after = codes.before.instructions, codes.after.instructions
+    old_piece = {at: piece for piece in old for at in range(piece.first, piece.last + 1)}
+    new_piece = {at: piece for piece in new for at in range(piece.first, piece.last + 1)}
+    for edit in edits:
         match edit:
-            case KeptInstruction(before, after):
-                found.append(DiffRow(before, after, new.get(after)))
-            case Removed(before):
-                found.append(DiffRow(before, None, old.get(before)))
-            case Added(after, _):
-                found.append(DiffRow(None, after, new.get(after)))
-    return tuple(found)
-
-
-def instruction(each: Explained, row: DiffRow) -> Instruction:
-    """Return the instruction of a diff row; the new one if both exist."""
-    if row.after is not None:
-        return each.codes.after.instructions[row.after]
-    return each.codes.before.instructions[row.before or 0]
-
-
-def line_of(each: Explained, row: DiffRow) -> int | None:
-    """Return the source line of a diff row, from the old code if the instruction is in both."""
-    if row.before is not None:
-        return each.codes.before.instructions[row.before].line
-    return each.codes.after.instructions[row.after or 0].line
+            case KeptInstruction(was, now):
+                yield DiffRow("same", was, now, new_piece.get(now), before[was].line, after[now])
+            case Removed(was):
+                yield DiffRow("removed", was, None, old_piece.get(was), before[was].line, before[was])
+            case Added(now, made):
+                yield DiffRow("added", None, now, new_piece.get(now), made.line, made)
 
 
 # Chosen: beyond three lines, first and last say more than all.
 _MOST_LINES = 3
 
 
-def outline(session: Session, each: Explained) -> tuple[str, ...]:
-    """Return the steps of the new code in order."""
+def _outline(found: Sequence[BytecodePiece], rows: Sequence[DiffRow], source: Sequence[str]) -> tuple[str, ...]:
     steps: list[str] = []
-    changes = _changes(each)
-    for piece in each.pieces:
+    changes = sum(piece.kind is PieceKind.CHANGE and piece.text.startswith("replays") for piece in found)
+    for piece in found:
         match piece.kind:
             case PieceKind.GRAPH if piece.text.startswith("calls"):
                 steps.append(piece.text)
@@ -491,16 +528,11 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
                 steps.append(_goes_on(piece))
             case PieceKind.RETURN if piece.text.startswith("returns") and not changes and len(steps) < 2:
                 steps.append("returns")
-    return tuple(_with_own(dict.fromkeys(steps), _own_lines(session, each)))
+    return tuple(_with_own(dict.fromkeys(steps), _own_lines(rows, source)))
 
 
 _OWN = "own"
 _LOADS = ("LOAD_", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "SWAP", "NOP")
-
-
-def _changes(each: Explained) -> int:
-    kinds = [piece for piece in each.pieces if piece.kind is PieceKind.CHANGE and piece.text.startswith("replays")]
-    return len(kinds)
 
 
 def _goes_on(piece: BytecodePiece) -> str:
@@ -508,27 +540,22 @@ def _goes_on(piece: BytecodePiece) -> str:
     return f"{where} ({', '.join(piece.link) or 'not compiled'})"
 
 
-def _own_lines(session: Session, each: Explained) -> list[str]:
+def _own_lines(rows: Sequence[DiffRow], source: Sequence[str]) -> list[str]:
     """Describe the user's lines that remain."""
-    source = session.listings.get(each.codes.before.file, "").splitlines()
-    lines = sorted({line for row in rows(each) if _is_own(row) and (line := line_of(each, row)) is not None})
+    lines = sorted({row.line for row in rows if _is(PieceKind.OWN, row) and row.line is not None})
     if len(lines) > _MOST_LINES:
         return [f"lines {lines[0]} to {lines[-1]} run eagerly"]
-    traced = {line_of(each, row) for row in rows(each) if _is_traced(each, row)}
+    # Loads are no work that Dynamo traced, because torch repeats them.
+    works = [row for row in rows if not row.shown.opname.startswith(_LOADS)]
+    traced = {row.line for row in works if _is(PieceKind.TRACED, row)}
     named = [(f"part of line {line}" if line in traced else f"line {line}", line) for line in lines]
     return [
         f"{name} runs eagerly{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for name, line in named
     ]
 
 
-def _is_own(row: DiffRow) -> bool:
-    return row.piece is not None and row.piece.kind is PieceKind.OWN
-
-
-def _is_traced(each: Explained, row: DiffRow) -> bool:
-    """Whether a line of the diff is user work that Dynamo traced; loads are not, because torch repeats them."""
-    works = not instruction(each, row).opname.startswith(_LOADS)
-    return works and row.piece is not None and row.piece.kind is PieceKind.TRACED
+def _is(kind: PieceKind, row: DiffRow) -> bool:
+    return row.piece is not None and row.piece.kind is kind
 
 
 def _with_own(steps: dict[str, None], own: list[str]) -> Iterator[str]:
@@ -537,3 +564,119 @@ def _with_own(steps: dict[str, None], own: list[str]) -> Iterator[str]:
             yield from own
         else:
             yield text
+
+
+class BytecodeFilter(Struct, frozen=True):
+    """Which compilations are asked for; None: all."""
+
+    function: str | None = None
+    graph: str | None = None
+    line: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is selected."""
+        return (self.function, self.graph, self.line) == (None, None, None)
+
+
+class BytecodeDocument(RunDocument, frozen=True, kw_only=True):
+    """The functions that Dynamo rewrote, and the code of some of their compilations."""
+
+    JSON: ClassVar[str] = "schema verdict functions compilations problems=run.problems"
+    functions: tuple[FunctionCode, ...]
+    compilations: tuple[Explained | SourceRefused | SourceProven, ...]
+    choice: BytecodeFilter
+    chosen: int
+    """How many compilations are selected; `compilations` may lack those that no screen shows."""
+    outlines: Mapping[str, tuple[str, ...]]
+    """The steps of the new code, by compilation, for the first one of each function."""
+    was_compiled: bool
+    """Whether there are compilations, with or without bytecode."""
+    listings: Mapping[str, str]
+    """Source text, keyed by file."""
+
+
+_ALL = BytecodeFilter()
+# Chosen: the summary leaves half of a screen to the first diff.
+MOST_FUNCTIONS = 12
+# Chosen: some pages of Python.
+MOST_COMPILATIONS = 6
+
+
+def bytecode_document(
+    session: Session, choice: BytecodeFilter = _ALL, *, source: bool = False, whole: bool = True
+) -> BytecodeDocument:
+    """Answer for the selected compilations.
+
+    Args:
+        choice: what is selected.
+        source: whether to write the new code as Python where it is proven equal.
+        whole: whether to explain also what a screen without `--all` leaves out.
+
+    Raises:
+        SelectionError: the run has bytecode, but no such function, compilation or line.
+    """
+    functions = function_codes(session)
+    chosen = _chosen(session, functions, choice)
+    is_summary = choice.is_open and not source
+    most = None if whole or not (source or is_summary) else MOST_COMPILATIONS
+    shown = [explained(session, each, choice.line) for each in chosen[:most]]
+    outlines = {each.compiled.compilation.id: each.outline for each in shown}
+    for function in functions[: None if whole else MOST_FUNCTIONS]:
+        for each in (function, *function.resumes) if is_summary else ():
+            first = each.compiled[0]
+            if first.compilation.id not in outlines:
+                outlines[first.compilation.id] = explained(session, first).outline
+    return BytecodeDocument(
+        run=session.run,
+        functions=functions,
+        compilations=tuple(map(_with_source, shown) if source else shown),
+        choice=choice,
+        chosen=len(chosen),
+        outlines=outlines,
+        was_compiled=bool(session.compilations),
+        listings=session.listings,
+    )
+
+
+def _with_source(each: Explained) -> SourceRefused | SourceProven:
+    found = reconstruct(each.codes.after)
+    if isinstance(found, NotReconstructed):
+        return SourceRefused(each, found)
+    return SourceProven(each, found)
+
+
+def _chosen(
+    session: Session, functions: Sequence[FunctionCode], choice: BytecodeFilter
+) -> tuple[CompiledFunction, ...]:
+    if not functions and choice.is_open:
+        return ()
+    function, graph = choice.function, choice.graph
+    matching = [each for each in functions if function is None or function in (each.name, each.name.rpartition(".")[2])]
+    if function is not None and not matching:
+        _refuse("function", function, _suggested(function, [each.name for each in functions]))
+    found = tuple(each for one in matching for each in one.all if graph in (None, each.compilation.id))
+    if graph is not None and not found:
+        _refuse("graph", graph, _suggested(graph, [each.compilation.id for one in matching for each in one.all]))
+    if choice.line is None:
+        return found
+    return _at(session, found, choice.line)
+
+
+def _at(session: Session, found: Iterable[CompiledFunction], line: int) -> tuple[CompiledFunction, ...]:
+    """Return the compilations with instructions of a source line."""
+    lines = {each: {one.line for one in session.codes[each.compilation.id].before.instructions} for each in found}
+    known = {each for some in lines.values() for each in some if each is not None}
+    if line not in known:
+        near = sorted(known, key=lambda each: abs(each - line))[:8]
+        _refuse("line", str(line), f"the nearest are: {', '.join(map(str, sorted(near)))}")
+    return tuple(each for each in lines if line in lines[each])
+
+
+def _suggested(name: str, known: Sequence[str]) -> str:
+    plain = {name.rpartition(".")[2]: name for name in known}
+    return did_you_mean(name, [*known, *plain], f"there are: {', '.join(known[:8])}")
+
+
+def _refuse(option: str, name: str, todo: str) -> NoReturn:
+    raise SelectionError(option, f"{name}: this run has no bytecode for it", todo)

@@ -131,6 +131,24 @@ class AppliedPackage(Struct, frozen=True):
         return next((each for each in found if each is not None), None)
 
 
+class ApplyDocument(Struct, frozen=True, kw_only=True):
+    """Where a package was applied, whether results are equal, and times of a call of the model."""
+
+    JSON: ClassVar[str] = (
+        "schema target package summary places=of.places equal=of.equal|truth largest_difference=of.largest "
+        "first_difference=of.wrong before=of.model.before after=of.model.after verdict=of.model.verdict|null_if_empty "
+        "kernel=of.kernel not_measured=of.not_measured|null_if_empty part=of.part device=of.device regions=of.regions "
+        "compared=of.compared diffs notes=of.notes"
+    )
+    target: str
+    package: str
+    # The answer in one line.
+    summary: str
+    of: AppliedPackage
+    # How a program uses the package without ctrace.
+    diffs: tuple[str, ...] = ()
+
+
 class ApplyRequest(Struct, frozen=True):
     """Apply packages to a model, in a child process."""
 
@@ -182,6 +200,7 @@ class TriedConfiguration(Struct, frozen=True):
 class SizeClass(Struct, frozen=True):
     """The sizes for which one configuration is chosen."""
 
+    JSON: ClassVar[str] = "name sizes best tried"
     name: str
     sizes: str
     tried: tuple[TriedConfiguration, ...] = ()
@@ -192,6 +211,7 @@ class SizeClass(Struct, frozen=True):
 class TunedConfigurations(Struct, frozen=True):
     """All configurations of one kernel."""
 
+    JSON: ClassVar[str] = "kernel current sizes=classes"
     kernel: str
     classes: tuple[SizeClass, ...]
     current: KernelConfiguration | None = None
@@ -206,6 +226,23 @@ class PackageTuning(Struct, frozen=True):
     is_timed: bool
     kernels: tuple[TunedConfigurations, ...]
     notes: tuple[str, ...] = ()
+
+
+class TunedPackage(Struct, frozen=True):
+    """A package that was tuned."""
+
+    JSON: ClassVar[str] = "package=folder device=of.device timed=of.is_timed written=is_written kernels=of.kernels"
+    folder: str
+    of: PackageTuning
+    is_written: bool
+    notes: tuple[str, ...] = ()
+
+
+class TuneDocument(Struct, frozen=True):
+    """Every configuration of each package: compiled, and timed where the GPU is there."""
+
+    JSON: ClassVar[str] = "schema packages"
+    packages: tuple[TunedPackage, ...]
 
 
 class TuneRequest(Struct, frozen=True):
@@ -259,6 +296,19 @@ class CheckedPackage(Struct, frozen=True):
     def is_right(self) -> bool:
         """Whether the kernel ran, and no result is wrong; a definition that equals itself says nothing about it."""
         return all(each.equal for each in self.checks) and any(each.kernel != "fallback" for each in self.checks)
+
+
+class CheckDocument(Struct, frozen=True):
+    """One check of a package, as `ctrace kernels edit --once` makes it."""
+
+    JSON: ClassVar[str] = (
+        "schema package device=of.device failed|null_if_empty equal=of.is_right left_out=LEFT_OUT checks=of.checks "
+        "code=of.code not_measured=of.untimed|null_if_empty notes=of.notes"
+    )
+    LEFT_OUT: ClassVar[int] = 0  # a check runs all cases, or is not correct
+    package: str
+    of: CheckedPackage
+    failed: str = ""
 
 
 class PackageCheckRequest(Struct, frozen=True):

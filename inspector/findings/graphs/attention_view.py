@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -32,9 +33,30 @@ class AttentionState(StrEnum):
     """Handwritten, and torch left it unchanged."""
 
 
+class AttentionReason(Struct, frozen=True):
+    """A reason that follows from what torch did with an attention."""
+
+    code: str
+    text: str
+    lines: tuple[()] = ()
+
+
+class AttentionObstacle(Struct, frozen=True):
+    """The first obstacle to a fused kernel, in words."""
+
+    JSON: ClassVar[str] = "code=of.code text nearest_pattern=of.pattern|null_if_empty also=of.also lines=of.lines|lines"
+    of: WhyNotFused
+    text: str
+
+
 class AttentionGroup(Struct, frozen=True):
     """The attentions of one graph with the same source lines and outcome."""
 
+    JSON: ClassVar[str] = (
+        "graph=attention.graph stage=attention.stage state by_hand times lines=attention.lines|lines "
+        "nodes=attention.nodes dtype=attention.dtype device=attention.device fused=attention.fused "
+        "pattern=attention.matched counted=attention.counted softmax_dimension=attention.axis why=reason fix"
+    )
     attention: Attention
     times: int
     state: AttentionState
@@ -43,6 +65,8 @@ class AttentionGroup(Struct, frozen=True):
     fix: str = ""
     title: str = ""
     """The obstacle, in a few words."""
+    by_hand: bool = False
+    reason: AttentionReason | AttentionObstacle | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -114,7 +138,25 @@ def _answer(each: Attention, times: int) -> AttentionGroup:
     state = state_of(each)
     why, fix = _why(each, state)
     sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
-    return AttentionGroup(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    return AttentionGroup(
+        each,
+        times,
+        state,
+        sentence.replace("{ops}", _ops(each)),
+        why=why,
+        fix=fix,
+        title=_title(each, state),
+        by_hand=each.call is None,
+        reason=_reason(each, state, why),
+    )
+
+
+def _reason(each: Attention, state: AttentionState, why: str) -> AttentionReason | AttentionObstacle | None:
+    if each.why is not None:
+        return AttentionObstacle(each.why, why)
+    if why:
+        return AttentionReason(str(state), why)
+    return None
 
 
 _SENTENCES = {

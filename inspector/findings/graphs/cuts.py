@@ -10,15 +10,17 @@ Describe each graph in a few words: its backward, its attention, and the breaks 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
-from ctrace.inspector.facts.findings import BreakKind
+from ctrace.inspector.facts.findings import Break, BreakKind
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.attention_view import answers, short
+from ctrace.inspector.grouping import grouped
 from ctrace.inspector.source.stacks import resumed
 
 _RESUME = re.compile(r"__resume_at_(?P<offset>\d+)_\d+")
@@ -29,6 +31,7 @@ _Point = tuple[str, str, int]
 class Cut(Struct, frozen=True):
     """Two graphs that would be one graph without the breaks between them."""
 
+    JSON: ClassVar[str] = "next=after breaks"
     before: str
     after: str
     breaks: tuple[int, ...]
@@ -104,15 +107,19 @@ def _point(code: Code, offset: int) -> _Point | None:
     return None
 
 
-def happened(session: Session, graph: Graph) -> str:
-    """Describe the backward and the attention of a graph in a few words."""
-    stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
-    parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
-    return ", ".join(part for part in parts if part)
+def happened(session: Session) -> dict[str, str]:
+    """Describe the backward and the attention of each graph in a few words."""
+    with_backward = {kernel.graph for kernel in session.kernels if kernel.stage is Stage.BACKWARD}
+    attention = grouped(answers(session), lambda each: each.attention.graph)
+    found = {}
+    for graph in session.graphs:
+        parts = ["with backward" if graph.id in with_backward else "", short(attention.get(graph.id, ()))]
+        found[graph.id] = ", ".join(part for part in parts if part)
+    return found
 
 
-def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
+def cut_off(breaks: Sequence[Break], cut: Cut, places: Iterable[str]) -> str:
     """Describe which two graphs would be one without some breaks."""
-    disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
+    disabled = all(breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
     reason = ", disabled by its author" if disabled else ""
     return f"{cut.before} and {cut.after} would be one graph without the break at {' and '.join(places)}{reason}"

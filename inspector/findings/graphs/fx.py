@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from typing import ClassVar
 
 from msgspec import Struct
+
+from ctrace.inspector.facts.graph_facts import Module
 
 
 class FxNodeKind(StrEnum):
@@ -53,9 +56,28 @@ class At(Struct, frozen=True):
     code: str
 
 
+class NodeValue(Struct, frozen=True):
+    """What a node computes, as it is printed."""
+
+    JSON: ClassVar[str] = (
+        "dtype=type.dtype sizes=type.sizes strides=type.strides device|null_if_empty class=wrapper|null_if_empty "
+        "symbol|null_if_empty"
+    )
+    type: TensorType | None
+    symbol: str
+    """The expression of a symbolic number."""
+    device: str = ""
+    wrapper: str = ""
+    """The class of a tensor subclass, such as `DTensor`; empty for a plain tensor."""
+
+
 class FxNode(Struct, frozen=True):
     """One node."""
 
+    JSON: ClassVar[str] = (
+        "name kind target op args uses *value file=at.file|relative line=at.line source=at.code "
+        "is=described|null_if_empty recompute=tag|null_if_empty module=module.path module_class=module.kind"
+    )
     name: str
     kind: FxNodeKind
     target: str
@@ -72,11 +94,26 @@ class FxNode(Struct, frozen=True):
     """The policy of the user's activation checkpoint, such as `MUST_SAVE` or `PREFER_RECOMPUTE`."""
     described: str = ""
     """For an input of AOTAutograd's graphs, torch's description of its origin, such as `PlainAOTInput(idx=0)`."""
+    module: Module | None = None
+    """The user's module that computes it, if a view looks it up (`graph_view.py:with_modules`)."""
+
+    @property
+    def op(self) -> str:
+        """The name of what it calls."""
+        return op_name(self)
+
+    @property
+    def value(self) -> NodeValue:
+        """What it computes."""
+        if self.type is None:
+            return NodeValue(None, self.symbol)
+        return NodeValue(self.type, self.symbol, self.type.device, self.type.wrapper)
 
 
 class Output(Struct, frozen=True):
     """One output of a graph."""
 
+    JSON: ClassVar[str] = "value=text is=described|null_if_empty"
     text: str
     """The value as printed: a node's name, `None` or a number."""
     described: str = ""
@@ -86,6 +123,7 @@ class Output(Struct, frozen=True):
 class FxGraph(Struct, frozen=True):
     """A graph and the subgraphs that its higher-order ops call."""
 
+    JSON: ClassVar[str] = "name nodes outputs graphs unread"
     name: str
     nodes: tuple[FxNode, ...] = ()
     outputs: tuple[Output, ...] = ()

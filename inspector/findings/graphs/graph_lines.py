@@ -5,13 +5,14 @@ Find the user's names for a graph's inputs, which torch names `primals_3` or `L_
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.fx import At, FxGraph, FxNode, FxNodeKind
-from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled
+from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged, compiled, with_modules
 
 
 class LineGroup(Struct, frozen=True):
@@ -24,6 +25,7 @@ class LineGroup(Struct, frozen=True):
 class NodesAtLine(Struct, frozen=True):
     """The nodes that come from a line, in one graph at one stage."""
 
+    JSON: ClassVar[str] = "graph=each.id stage=staged.label nodes"
     each: CompiledGraph
     staged: Staged
     nodes: tuple[FxNode, ...]
@@ -65,7 +67,7 @@ def of_line(session: Session, place: str, graph: str | None) -> tuple[NodesAtLin
 
 def _of_line(each: CompiledGraph, place: str) -> Iterator[NodesAtLine]:
     for staged in each.stages:
-        nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, place))
+        nodes = with_modules(each, staged, (node for node in _everything(staged.graph) if is_at(node.at, place)))
         if nodes:
             yield NodesAtLine(each, staged, nodes)
 
@@ -102,6 +104,7 @@ _ODD = re.compile(r"[^a-zA-Z0-9]+")
 class GraphInput(Struct, frozen=True):
     """One input of a graph."""
 
+    JSON: ClassVar[str] = "name role|null_if_empty *node.value"
     node: FxNode
     name: str
     """The user's name for it if known, else torch's name."""

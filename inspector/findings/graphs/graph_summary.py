@@ -8,13 +8,17 @@ List what a graph saves for its backward, and what the backward recomputes inste
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.findings.graphs.attention_view import AttentionGroup, answers
 from ctrace.inspector.findings.graphs.fx import (
+    At,
     FxGraph,
     FxNode,
     FxNodeKind,
@@ -27,6 +31,7 @@ from ctrace.inspector.findings.graphs.fx import (
 )
 from ctrace.inspector.findings.graphs.graph_lines import GraphInput, aten_inputs, traced_inputs
 from ctrace.inspector.findings.graphs.graph_view import CompiledGraph, Staged
+from ctrace.inspector.findings.graphs.passes_view import PassRun, runs
 
 _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 
@@ -34,6 +39,10 @@ _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 class SavedTensor(Struct, frozen=True):
     """One tensor or number that a forward saves for its backward."""
 
+    JSON: ClassVar[str] = (
+        "name=node.name bytes=memory.bytes memory_of=root.name made=is_made input=input.name output=is_returned "
+        "*node.value file=at.file|relative line=at.line source=at.code"
+    )
     node: FxNode
     root: FxNode
     """The node that owns its memory; for a view, the base of the view."""
@@ -41,7 +50,6 @@ class SavedTensor(Struct, frozen=True):
     """The bytes of its whole storage; None for a number."""
     input: GraphInput | None = None
     """The graph input whose memory it shares, which stays alive in any case; None if there is none."""
-
     is_returned: bool = False
     """Whether an output that the user's code gets shares the memory."""
 
@@ -50,10 +58,17 @@ class SavedTensor(Struct, frozen=True):
         """Whether the saved value keeps memory alive that the forward allocated."""
         return self.memory is not None and self.root.kind is not FxNodeKind.PLACEHOLDER
 
+    @property
+    def at(self) -> At | None:
+        """The line that made its memory."""
+        return self.root.at or self.node.at
+
 
 class SavedByForward(Struct, frozen=True):
     """Everything that a forward saves."""
 
+    JSON: ClassVar[str] = "basis=FIGURES bytes=made symbols tensors=saved"
+    FIGURES: ClassVar[Basis] = Basis.COMPUTED
     saved: tuple[SavedTensor, ...]
     """The saved values, largest first; two views of the same memory are two values."""
     made: int | None
@@ -201,6 +216,7 @@ def _output(index: int, text: str) -> Returned:
 class StageRow(Struct, frozen=True):
     """The summary of one stage."""
 
+    JSON: ClassVar[str] = "stage=staged.label nodes ops counts|counts same_as|null_if_empty"
     staged: Staged
     nodes: int
     ops: int
@@ -213,6 +229,7 @@ class StageRow(Struct, frozen=True):
 class Changed(Struct, frozen=True):
     """An input that the graph mutates."""
 
+    JSON: ClassVar[str] = "name data metadata"
     name: str
     role: str
     data: bool
@@ -222,6 +239,7 @@ class Changed(Struct, frozen=True):
 class Result(Struct, frozen=True):
     """One value that the graph returns to the user's code."""
 
+    JSON: ClassVar[str] = "name=text shares input=base|null_if_empty *node.value"
     text: str
     """The node's name in Dynamo's graph, or a constant."""
     node: FxNode | None
@@ -234,6 +252,10 @@ class Result(Struct, frozen=True):
 class Overview(Struct, frozen=True):
     """The whole summary."""
 
+    JSON: ClassVar[str] = (
+        "*each stages=rows symbols=each.graphs.symbols inputs mutated=changed outputs=results saved=kept "
+        "recomputed=recomputed.nodes|names notes attention"
+    )
     each: CompiledGraph
     rows: tuple[StageRow, ...]
     inputs: tuple[GraphInput, ...]
@@ -244,6 +266,8 @@ class Overview(Struct, frozen=True):
     recomputed: Recomputed | None
     notes: tuple[str, ...]
     """Text that could not be parsed, and contradictions."""
+    attention: tuple[AttentionGroup, ...]
+    passes: tuple[PassRun, ...]
 
 
 def overview(session: Session, each: CompiledGraph) -> Overview:
@@ -260,7 +284,9 @@ def overview(session: Session, each: CompiledGraph) -> Overview:
         results=tuple(_results(each, aliasing, forward, names)),
         kept=kept(each, names),
         recomputed=recomputed(each),
-        notes=tuple(notes(each)),
+        notes=tuple(note for staged in each.stages for note in notes(staged)),
+        attention=answers(session, each.id),
+        passes=runs(session, each.id),
     )
 
 
@@ -317,18 +343,17 @@ def _results(
         yield Result(output.text, nodes.get(output.text), shares, base)
 
 
-def notes(each: CompiledGraph) -> Iterator[str]:
-    """Report graphs that could not be parsed, and torch's log entries that contradict the text."""
-    for staged in each.stages:
-        graph = staged.graph
-        if graph is None:
-            yield f"{staged.label}: ctrace cannot parse a graph in this text and shows it as it is"
-            continue
-        unread = sum(len(one.unread) for one in graph.whole())
-        if unread:
-            total = unread + sum(1 for _ in graph.everything())
-            yield f"{staged.label}: {unread} of {total} nodes could not be read"
-        yield from _disagreements(staged, graph)
+def notes(staged: Staged) -> Iterator[str]:
+    """Report a graph that could not be parsed, and torch's log entries that contradict the text."""
+    graph = staged.graph
+    if graph is None:
+        yield f"{staged.label}: ctrace cannot parse a graph in this text and shows it as it is"
+        return
+    unread = sum(len(one.unread) for one in graph.whole())
+    if unread:
+        total = unread + sum(1 for _ in graph.everything())
+        yield f"{staged.label}: {unread} of {total} nodes could not be read"
+    yield from _disagreements(staged, graph)
 
 
 def _disagreements(staged: Staged, graph: FxGraph) -> Iterator[str]:

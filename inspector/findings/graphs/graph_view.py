@@ -1,16 +1,18 @@
 """Find the graphs of a run at every stage; parse torch's text on demand."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
-from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Module, Printed
+from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
 from ctrace.inspector.facts.kernels import Stage as Part
 from ctrace.inspector.facts.session import Compilation, Session
-from ctrace.inspector.findings.graphs.fx import FxGraph
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.findings.graphs.fx import FxGraph, FxNode
 from ctrace.inspector.findings.graphs.parse import input_names, parse
 
 _INDUCTOR_ATEN = (GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
@@ -58,9 +60,13 @@ def _parsed(text: str) -> FxGraph | None:
 class CompiledGraph(Struct, frozen=True):
     """One compilation's graph, at all its stages in torch's order."""
 
+    JSON: ClassVar[str] = "basis=FIGURES id function=compilation.function file=compilation.file|relative line"
+    FIGURES: ClassVar[Basis] = Basis.EMITTED
     compilation: Compilation
     graphs: Graphs
     stages: tuple[Staged, ...]
+    line: int
+    """The line of the function; of a resume function, where it resumes."""
 
     @property
     def id(self) -> str:
@@ -112,14 +118,13 @@ class CompiledGraph(Struct, frozen=True):
         return [each.label for each in self.stages]
 
 
-def modules_of(each: CompiledGraph, staged: Staged) -> Mapping[str, Module]:
-    """Return the modules of the user that compute the nodes of a stage, by the name of the node.
+def with_modules(each: CompiledGraph, staged: Staged, nodes: Iterable[FxNode]) -> tuple[FxNode, ...]:
+    """Name the modules of the user that compute some nodes of a stage.
 
     Subgraphs have nodes of the same names, and no modules.
     """
-    if staged.is_traced:
-        return each.graphs.traced_modules
-    return each.graphs.aten_modules
+    modules = each.graphs.traced_modules if staged.is_traced else each.graphs.aten_modules
+    return tuple(replace(node, module=modules.get(node.name)) for node in nodes)
 
 
 def instead(name: str, known: list[str]) -> str:
@@ -161,7 +166,7 @@ def _compiled(compilation: Compilation, graphs: Graphs) -> CompiledGraph:
     for each in _parted(graphs.printed):
         number = labels[each.label] = labels.get(each.label, 0) + 1
         stages.append(each if number == 1 else replace(each, label=f"{each.label}_{number}"))
-    return CompiledGraph(compilation, graphs, tuple(stages))
+    return CompiledGraph(compilation, graphs, tuple(stages), compilation.resumes_at or compilation.line)
 
 
 def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:

@@ -1,7 +1,6 @@
 """Prepare what a view shows of passes: the changes of each pass, in order, and the names of passes without changes."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -57,15 +56,6 @@ def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> PassRun:
     return PassRun(graph, stage, subsystem, changed, tuple(idle))
 
 
-def difference(changed: Pass) -> dict[str, int]:
-    """Return how many nodes of each op a pass added (negative: removed), the largest change first."""
-    counted = Counter(changed.created_ops)
-    counted.subtract(changed.erased_ops)
-    for _, before, after in changed.retargeted:
-        counted.update({after: 1, before: -1})
-    return dict(sorted(((op, number) for op, number in counted.items() if number), key=lambda item: -abs(item[1])))
-
-
 def between(session: Session, each: CompiledGraph, before: Staged, after: Staged) -> tuple[PassRun, ...]:
     """Return the passes that ran over a graph between two of its stages."""
     first, last = _POSITIONS[before.stage], _POSITIONS[after.stage]
@@ -101,7 +91,7 @@ def _origin(each: Pass) -> Origin:
     return Origin(each.title, lines if len(lines) <= _FEW else ())
 
 
-def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
+def common_origin(known: Mapping[str, Origin], names: Iterable[str]) -> Origin | None:
     """Return the pass that created all these nodes; None if no single pass did."""
     found = {known.get(name) for name in names}
     if len(found) == 1:

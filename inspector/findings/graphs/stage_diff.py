@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -56,23 +57,48 @@ class WhyGone(StrEnum):
 class GoneNode(Struct, frozen=True):
     """A node that the later stage does not have."""
 
+    JSON: ClassVar[str] = "name=node.name target=node.target why same_as|null_if_empty"
     node: FxNode
     why: WhyGone
     same_as: str = ""
     """For a duplicate, the remaining node with the same value."""
 
 
+class NewNode(Struct, frozen=True):
+    """A node that the earlier stage does not have."""
+
+    JSON: ClassVar[str] = "name=node.name target=node.target args=node.args"
+    node: FxNode
+
+
+class OtherOp(Struct, frozen=True):
+    """A node that kept its name but calls another op."""
+
+    JSON: ClassVar[str] = "name=now.name was=was.target now=now.target"
+    was: FxNode
+    now: FxNode
+
+
+class OtherArgs(OtherOp, frozen=True):
+    """A node that kept its name and op but reads other arguments."""
+
+    JSON: ClassVar[str] = "name=now.name was=was.args now=now.args"
+
+
 class LineChange(Struct, frozen=True):
     """How the nodes of one user line changed; `at` is None if torch does not know the line."""
 
+    JSON: ClassVar[str] = (
+        "file=at.file|relative line=at.line source=at.code removed=gone added=new other_op other_args same "
+        "constant=is_constant"
+    )
     at: At | None
     gone: tuple[GoneNode, ...] = ()
-    new: tuple[FxNode, ...] = ()
-    other_op: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes, before and after, that kept their name but call another op."""
-    other_args: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes, before and after, that kept their name and op but read other arguments."""
-    same: tuple[FxNode, ...] = ()
+    new: tuple[NewNode, ...] = ()
+    other_op: tuple[OtherOp, ...] = ()
+    other_args: tuple[OtherArgs, ...] = ()
+    same: int = 0
+    """How many nodes have not changed."""
 
     @property
     def is_change(self) -> bool:
@@ -82,12 +108,15 @@ class LineChange(Struct, frozen=True):
     @property
     def is_constant(self) -> bool:
         """Whether the new nodes have no inputs: torch folded a constant."""
-        return bool(self.gone and self.new) and not any(node.uses for node in self.new)
+        return bool(self.gone and self.new) and not any(each.node.uses for each in self.new)
 
 
 class LineLowered(Struct, frozen=True):
     """The ops that one line had before and has after, with their counts; `same` has the ops that are on both sides."""
 
+    JSON: ClassVar[str] = (
+        "file=at.file|relative line=at.line source=at.code before|counts after|counts same|counts nodes|names"
+    )
     at: At | None
     before: tuple[tuple[str, int], ...]
     after: tuple[tuple[str, int], ...]
@@ -224,7 +253,7 @@ def _changes(before: FxGraph, after: FxGraph, backward: FxGraph | None) -> tuple
             group.compare(node, news[name])
     for name, node in news.items():
         if name not in olds:
-            groups.setdefault(_key(node), _Group(node.at)).new.append(node)
+            groups.setdefault(_key(node), _Group(node.at)).new.append(NewNode(node))
     return tuple(group.change() for group in groups.values())
 
 
@@ -234,23 +263,23 @@ class _Group:
     def __init__(self, at: At | None) -> None:
         self._at = at
         self.gone: list[GoneNode] = []
-        self.new: list[FxNode] = []
-        self._other_op: list[tuple[FxNode, FxNode]] = []
-        self._other_args: list[tuple[FxNode, FxNode]] = []
-        self._same: list[FxNode] = []
+        self.new: list[NewNode] = []
+        self._other_op: list[OtherOp] = []
+        self._other_args: list[OtherArgs] = []
+        self._same = 0
 
     def compare(self, old: FxNode, new: FxNode) -> None:
         """Classify what changed at a node that kept its name."""
         if old.target != new.target:
-            self._other_op.append((old, new))
+            self._other_op.append(OtherOp(old, new))
         elif old.args != new.args:
-            self._other_args.append((old, new))
+            self._other_args.append(OtherArgs(old, new))
         else:
-            self._same.append(new)
+            self._same += 1
 
     def change(self) -> LineChange:
-        parts = (self.gone, self.new, self._other_op, self._other_args, self._same)
-        return LineChange(self._at, *map(tuple, parts))  # type: ignore[arg-type]
+        other_op, other_args = tuple(self._other_op), tuple(self._other_args)
+        return LineChange(self._at, tuple(self.gone), tuple(self.new), other_op, other_args, self._same)
 
 
 def _gone(
@@ -301,6 +330,6 @@ def totals(changes: Iterable[LineChange]) -> tuple[Counter[str], Counter[str], C
     other: Counter[str] = Counter()
     for change in changes:
         gone.update(op_name(each.node) for each in change.gone)
-        new.update(map(op_name, change.new))
-        other.update(f"{op_name(old)} → {op_name(made)}" for old, made in change.other_op)
+        new.update(op_name(each.node) for each in change.new)
+        other.update(f"{op_name(each.was)} → {op_name(each.now)}" for each in change.other_op)
     return gone, new, other

@@ -11,26 +11,31 @@ A binary has no lines here: the disassembly does not print them.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ctrace.inspector.errors import SelectionError
+from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.facts.fusion_facts import Node
 from ctrace.inspector.facts.graph_facts import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
+from ctrace.inspector.facts.session import RunDocument, Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.fx import is_view, op_name
 from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
 from ctrace.inspector.findings.kernels.kernel_view import (
+    KernelNode,
     KernelOfPart,
     PartKernels,
     Work,
     added,
+    parts,
     suggestion,
     work_of_launch,
 )
+from ctrace.inspector.findings.target_view import TargetDevice, target_device, target_sentence
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""
@@ -60,6 +65,7 @@ class Wanted(Struct, frozen=True):
 class KernelAtLine(Struct, frozen=True):
     """The part of one kernel that comes from the requested lines."""
 
+    JSON: ClassVar[str] = "*row calls_of_it=known_calls work_of_it=work nodes_of_it=own_nodes other_lines=others|places"
     row: KernelOfPart
     launches: tuple[Launch, ...]
     """Its calls that come from these lines; empty if not known."""
@@ -69,11 +75,28 @@ class KernelAtLine(Struct, frozen=True):
     """The other lines in the kernel, as `file:line`."""
 
     @property
+    def known_calls(self) -> int | None:
+        """How many of its calls come from these lines; None: not known."""
+        return len(self.launches) or None
+
+    @property
+    def own_nodes(self) -> tuple[KernelNode, ...]:
+        """Its nodes, as JSON has them."""
+        return tuple(map(KernelNode, self.nodes))
+
+    @property
     def work(self) -> Work:
         """The bytes and operations of these calls."""
         if self.launches:
             return added(map(work_of_launch, self.launches))
         return self.row.work
+
+
+class PartAtLine(Struct, frozen=True):
+    """The kernels of a graph part that come from the requested lines."""
+
+    part: PartKernels
+    kernels: tuple[KernelAtLine, ...]
 
 
 def wanted(text: str) -> Wanted:
@@ -89,12 +112,72 @@ def wanted(text: str) -> Wanted:
     return Wanted(text, file, int(first), int(last or first))
 
 
-def kernels_of(
-    found: Sequence[PartKernels], place_range: Wanted
-) -> tuple[tuple[PartKernels, tuple[KernelAtLine, ...]], ...]:
+class LineDocument(RunDocument, frozen=True, kw_only=True):
+    """The kernels that some lines compiled to."""
+
+    JSON: ClassVar[str] = (
+        "schema verdict target_gpu line=place.text kernels why_none=why|null_if_empty problems=run.problems"
+    )
+    target_gpu: TargetDevice | None
+    target_sentence: str
+    """What was generated for the target GPU; empty without one."""
+    listings: Mapping[str, str]
+    """Source text, keyed by file."""
+    place: Wanted
+    parts: tuple[PartAtLine, ...]
+    why: str
+
+    @property
+    def kernels(self) -> tuple[KernelAtLine, ...]:
+        """The kernels of all graph parts."""
+        return tuple(each for part in self.parts for each in part.kernels)
+
+
+def line_document(session: Session, line: str, graph: str | None = None, stage: str | None = None) -> LineDocument:
+    """Answer for some lines, in all graph parts or in those of a graph or a stage.
+
+    Raises:
+        TargetError: the run does not have the file, or there is no kernel and it is not known why.
+    """
+    found = parts(session, graph, stage)
+    place = wanted(line)
+    check_file(session, place)
+    of_lines = kernels_of(found, place)
+    why = "" if of_lines else why_none(session, place, graph)
+    if not of_lines and not why:
+        raise SelectionError("line", f"{line}: no kernel contains it", nearest(found, place))
+    return LineDocument(
+        run=session.run,
+        target_gpu=target_device(session),
+        target_sentence=target_sentence(session),
+        listings=session.listings,
+        place=place,
+        parts=of_lines,
+        why=why,
+    )
+
+
+def some_at_line(session: Session, line: str, graph: str | None, stage: str | None) -> tuple[PartAtLine, ...]:
+    """Return the kernels of some source lines.
+
+    Raises:
+        TargetError: there are none, or the run does not have the file.
+    """
+    found = line_document(session, line, graph, stage)
+    if not found.parts:
+        raise SelectionError("line", f"{line}: no kernel contains it", found.why)
+    return found.parts
+
+
+def kernels_of(found: Sequence[PartKernels], place_range: Wanted) -> tuple[PartAtLine, ...]:
     """Find the kernels that come from some lines, graph part by graph part."""
-    by_part = ((part, tuple(each for row in part.rows for each in _of_row(row, place_range))) for part in found)
-    return tuple((part, each) for part, each in by_part if each)
+    by_part = (PartAtLine(part, tuple(_at(part, place_range))) for part in found)
+    return tuple(each for each in by_part if each.kernels)
+
+
+def _at(part: PartKernels, place_range: Wanted) -> Iterator[KernelAtLine]:
+    for row in part.rows:
+        yield from _of_row(row, place_range)
 
 
 def _of_row(row: KernelOfPart, place_range: Wanted) -> Iterator[KernelAtLine]:
@@ -228,11 +311,30 @@ def passages(kernel: Kernel) -> tuple[Passage, ...]:
     return tuple(Passage(places, tuple(text)) for places, text in found)
 
 
-def wrappers(session: Session, graph: str | None, stage: str | None) -> Iterator[tuple[OutputCode, str]]:
-    """Yield each graph part's function `call`, which calls each kernel with its arguments."""
-    for code in session.code:
-        if graph in (None, code.graph) and stage in (None, str(code.stage)):
-            yield code, _call(code.text)
+class WrapperCode(Struct, frozen=True):
+    """The function of a graph part that calls each kernel with its arguments."""
+
+    JSON: ClassVar[str] = "basis=BASIS graph stage wrapper=text"
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    graph: str
+    stage: Stage
+    text: str
+
+
+def wrappers(session: Session, graph: str | None, stage: str | None) -> tuple[WrapperCode, ...]:
+    """Return the wrapper of each graph part.
+
+    Raises:
+        TargetError: there is none.
+    """
+    found = (each for each in session.code if graph in (None, each.graph) and stage in (None, str(each.stage)))
+    made = tuple(WrapperCode(each.graph, each.stage, _call(each.text)) for each in found)
+    if not made:
+        known = ", ".join(f"{code.graph} {code.stage}" for code in session.code[:8])
+        todo = f"there is code for: {known}" if known else "the log has no code; run the model again with this ctrace"
+        part = " ".join(each for each in (graph, stage) if each)
+        raise TargetError(f"--wrapper: this run has no code{' for ' if part else ''}{part}", todo)
+    return made
 
 
 def _call(text: str) -> str:

@@ -37,6 +37,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.target_facts import Basis, Multiprocessor
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_bytes
+from ctrace.inspector.findings.kernels.at_line import source_lines
 from ctrace.inspector.knowledge.gpus.gpu_table import FORMATS, TargetGpu
 
 _VECTOR: dict[tuple[int, int], dict[str, int]] = {
@@ -199,11 +200,25 @@ _LONGEST = 64 << 20
 class Resources(Struct, frozen=True):
     """The resources that a compiled kernel uses on a multiprocessor."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES *built occupancy seconds=built.seconds|null_if_empty cached=built.cached ir"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = {"seconds": Basis.MEASURED}
     built: Built
     occupancy: Occupancy | None
-    """The occupancy; None if not known."""
-    unused: bool = False
-    """Whether another configuration of the same kernel is launched instead."""
+    is_launched: bool = True
+    """Whether torch launches this configuration of the kernel, or has not chosen one."""
+
+    @property
+    def unused(self) -> bool:
+        """Whether another configuration of the same kernel is launched instead."""
+        return not self.is_launched and not self.built.open
+
+    @property
+    def ir(self) -> tuple[str, ...]:
+        """The stages whose code ctrace can show."""
+        return stages_of(self.built)
 
 
 class Bound(Struct, frozen=True):
@@ -266,19 +281,30 @@ class LaunchTimes(Struct, frozen=True):
 class StageCode(Struct, frozen=True):
     """One stage of the code of one kernel; `text` is None if the log is damaged there."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS graph=built.graph stage=built.stage kernel=built.kernel hash=built.hash ir=stage text source_lines"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
     built: Built
     stage: str
     text: str | None
     unused: bool = False
     """As in `Resources`."""
+    source: str = ""
+    """The kernel's source; empty: not in the log."""
+
+    @property
+    def source_lines(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a line of the text and the line of the source behind it, both from 1."""
+        return source_lines(self.stage, self.text or "", self.source)
 
 
 def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
     """Return the compiled kernels: only the configurations that torch launches, or every configuration."""
     used = _used(session)
     of_graph = (each for each in session.built if graph in (None, each.graph))
-    shown = (each for each in of_graph if all_of_them or each.chosen or _kernel(each) not in used)
-    return tuple(Resources(each, _occupancy(session.gpu, each), _is_unused(each, used)) for each in shown)
+    found = (Resources(each, _occupancy(session.gpu, each), _is_launched(each, used)) for each in of_graph)
+    return tuple(each for each in found if all_of_them or each.is_launched)
 
 
 def _used(session: Session) -> set[tuple[str, Stage, str]]:
@@ -286,8 +312,8 @@ def _used(session: Session) -> set[tuple[str, Stage, str]]:
     return {_kernel(each) for each in session.built if each.chosen}
 
 
-def _is_unused(built: Built, used: set[tuple[str, Stage, str]]) -> bool:
-    return not built.chosen and not built.open and _kernel(built) in used
+def _is_launched(built: Built, used: set[tuple[str, Stage, str]]) -> bool:
+    return built.chosen or _kernel(built) not in used
 
 
 def _kernel(of: Built | LaunchTiming) -> tuple[str, Stage, str]:
@@ -365,8 +391,10 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
             "ir", f"{stage}: the run has no such code for this kernel", "the run's problems may say why"
         )
     used, texts = _used(session), _texts(matching, stage)
+    sources = {(each.graph, each.stage, each.name): each.source for each in session.kernels}
     return tuple(
-        StageCode(each, stage, text, _is_unused(each, used)) for each, text in zip(matching, texts, strict=True)
+        StageCode(each, stage, text, not (_is_launched(each, used) or each.open), sources.get(_kernel(each), ""))
+        for each, text in zip(matching, texts, strict=True)
     )
 
 

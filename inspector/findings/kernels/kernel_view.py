@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import product
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, Node
 from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.target_facts import Basis
 from ctrace.inspector.findings.graphs.fx import CALLS, FxGraph, op_name
 from ctrace.inspector.findings.graphs.graph_view import compiled
 
@@ -36,6 +38,8 @@ def label_of(kernel: Kernel) -> str:
 class Work(Struct, frozen=True):
     """Bytes moved and operations computed; None if not known."""
 
+    JSON: ClassVar[str] = "basis=FIGURES read written flops intensity"
+    FIGURES: ClassVar[Basis] = Basis.COMPUTED
     read: int | None
     """In bytes, like `written`."""
     written: int | None
@@ -56,9 +60,23 @@ class Work(Struct, frozen=True):
         return self.flops / self.bytes
 
 
+class KernelNode(Struct, frozen=True):
+    """A node of Inductor's scheduler: it becomes one kernel, or one loop nest of a C++ kernel."""
+
+    JSON: ClassVar[str] = "name=of.name kind=of.kind loops=of.loops ops=of.ops lines=of.lines|places"
+    of: Node
+
+
 class KernelOfPart(Struct, frozen=True):
     """One kernel of one graph part, with all its calls."""
 
+    JSON: ClassVar[str] = (
+        "basis=BASIS bases=BASES graph=kernel.graph stage=kernel.stage name=kernel.name language=kernel.language "
+        "user=kernel.user ops=kernel.ops lines=kernel.lines|places calls=kernel.calls read=work.read "
+        "written=work.written flops=work.flops nodes=scheduled"
+    )
+    BASIS: ClassVar[Basis] = Basis.EMITTED
+    BASES: ClassVar[dict[str, Basis]] = dict.fromkeys(("read", "written", "flops"), Basis.COMPUTED)
     kernel: Kernel
     work: Work
     share: float | None
@@ -69,6 +87,11 @@ class KernelOfPart(Struct, frozen=True):
     """The nodes after fusion that it computes."""
     buffers: tuple[Buffer, ...]
     """The known buffers that it reads or writes."""
+
+    @property
+    def scheduled(self) -> int | None:
+        """How many scheduler nodes are fused into it; None: not known."""
+        return len(self.nodes) or None
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
@@ -90,9 +113,12 @@ class KernelOfPart(Struct, frozen=True):
 class PartKernels(Struct, frozen=True):
     """The kernels of one graph part, most bytes first; kernels with unknown bytes come last."""
 
+    JSON: ClassVar[str] = "graph stage known=sums kernels=rows"
     graph: str
     stage: Stage
     rows: tuple[KernelOfPart, ...]
+    of: Graph | None = None
+    """The graph; None: the log does not have it."""
 
     @property
     def name(self) -> str:
@@ -108,6 +134,25 @@ class PartKernels(Struct, frozen=True):
     def known(self) -> Work:
         """The sums of the known values; the intensity is meaningful only if all are known."""
         return added((row.work for row in self.rows), partly=True)
+
+    @property
+    def sums(self) -> "KnownWork":
+        """The sums of the known values, and what they leave out."""
+        intensity = self.known.intensity if self.is_known else None
+        return KnownWork(self.known, intensity, sum(row.work.bytes is None for row in self.rows))
+
+
+class KnownWork(Struct, frozen=True):
+    """What is known of the work of a graph part."""
+
+    JSON: ClassVar[str] = (
+        "basis=FIGURES read=work.read written=work.written flops=work.flops intensity bytes_not_known_of=unknown"
+    )
+    FIGURES: ClassVar[Basis] = Basis.COMPUTED
+    work: Work
+    # None unless all is known: bytes and FLOPs may be those of different kernels.
+    intensity: float | None
+    unknown: int
 
 
 def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[PartKernels, ...]:
@@ -147,7 +192,8 @@ def _part(session: Session, graph: str, stage: Stage) -> PartKernels:
     rows = [scheduled.row(kernel) for kernel in kernels]
     total = added((row.work for row in rows), partly=True).bytes
     shared = (replace(row, share=_share(row.work.bytes, total)) for row in rows)
-    return PartKernels(graph, stage, tuple(sorted(shared, key=by_bytes)))
+    of = next((each for each in session.graphs if each.id == graph), None)
+    return PartKernels(graph, stage, tuple(sorted(shared, key=by_bytes)), of)
 
 
 def by_bytes(row: KernelOfPart) -> tuple[bool, int, bool]:
@@ -249,6 +295,7 @@ _NODE = re.compile(r"^#   %(\w+) .*= call_(?:function|method|module)\[")
 class GraphNodes(Struct, frozen=True):
     """The nodes of a stage that a kernel computes."""
 
+    JSON: ClassVar[str] = "stage names exact=is_exact"
     stage: str
     """The label of the stage, such as `post_grad`."""
     names: tuple[str, ...]

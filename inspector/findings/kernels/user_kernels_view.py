@@ -1,6 +1,7 @@
 """Group equal calls of user-written Triton kernels, and find what limits each kernel."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,8 +19,21 @@ _ONE_GRID = 1
 class UserKernelNote(Struct, frozen=True):
     """What limits a kernel, or what its author should know; `todo` may be empty."""
 
+    JSON: ClassVar[str] = "text fix=todo|null_if_empty"
     text: str
     todo: str = ""
+
+
+class NotedUserKernel(Struct, frozen=True):
+    """One call of a Triton kernel that the user wrote."""
+
+    JSON: ClassVar[str] = "*of notes"
+    of: UserKernel
+
+    @property
+    def notes(self) -> tuple[UserKernelNote, ...]:
+        """What limits the kernel."""
+        return tuple(notes(self.of))
 
 
 class UserKernelCalls(Struct, frozen=True):

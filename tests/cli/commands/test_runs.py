@@ -73,3 +73,9 @@ def test_a_screen_of_an_earlier_run_says_how_to_name_it():
     assert old not in ctrace("recompiles", old).out
     for words in (("explain", last), ("explain",), ("graphs", last), ("graphs",)):
         assert last not in ctrace(*words).out
+
+
+def test_the_list_goes_into_a_file(folder: Path):
+    save()
+    assert ctrace("runs", "-o", "runs.txt").out == ""
+    assert " 1 graph" in (folder / "runs.txt").read_text()

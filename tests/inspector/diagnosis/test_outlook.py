@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
@@ -11,9 +12,9 @@ from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.facts.session import Compilation, Coverage, Graph, Scenario, Session, Verdict
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried
 from ctrace.inspector.session.summary import sentence
-from ctrace.reports.json.explain_json import as_data
 from ctrace.reports.wording.diagnosis_wording import checked, later_calls
 from tests.support import sessions
+from tests.support.explained import explained
 
 FILE = "/home/me/net.py"
 TEXT = """import torch
@@ -86,14 +87,16 @@ def test_the_unchanged_model_is_called_first_where_a_second_call_recompiled():
 
 def test_two_calls_do_not_hide_the_storm():
     storm = run(result(UNCHANGED, 1, STORM))
-    assert later_calls(storm) == "10 calls recompile 7 times; the other numbers are those of two calls."
+    assert (
+        later_calls(explain_document(storm)) == "10 calls recompile 7 times; the other numbers are those of two calls."
+    )
     within = "Within 10 calls, the recompile limit is hit, and calls fall back to eager."
     partial = replace(storm, breaks=sessions.PARTIAL.breaks)
     assert (storm.verdict, partial.verdict) == (Verdict.COMPILED, Verdict.PARTIAL)
     assert all(within in sentence(each) for each in (storm, partial))
-    assert as_data(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
-    assert as_data(run())["outlook"] is None
-    assert not later_calls(run(result(UNCHANGED, 1, LaterCalls(10, 2, 1, limit_hit=False))))
+    assert explained(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
+    assert explained(run())["outlook"] is None
+    assert not later_calls(explain_document(run(result(UNCHANGED, 1, LaterCalls(10, 2, 1, limit_hit=False)))))
 
 
 def test_expected_recompilations_get_trials_only_where_a_repeated_call_has_them() -> None:
@@ -127,7 +130,7 @@ def test_a_model_that_raises_in_a_later_call_has_an_outlook_until_then():
     done = tuple(trials(run(), attempt))
     assert done[0].outlook == LaterCalls(4, 2, 3, limit_hit=False)
     known = run(*done)
-    assert later_calls(known).endswith(" Call 4 raises RuntimeError: no grad_fn.")
+    assert later_calls(explain_document(known)).endswith(" Call 4 raises RuntimeError: no grad_fn.")
     assert diagnose(known).advice[0].checked
     assert not any(each.settled for each in done)
 

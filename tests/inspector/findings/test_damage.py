@@ -14,15 +14,15 @@ from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.inspector.findings.compile_time_view import compile_document
 from ctrace.inspector.findings.guard_view import by_line, by_object, guarded, heads, tensor_guards
 from ctrace.inspector.findings.kernels.built_view import text_of
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document
 from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
 from ctrace.inspector.log.decode_compile_time import LOOKUPS
 from ctrace.inspector.log.dispatch import _DECODERS, RECORDS, STAGES
 from ctrace.inspector.session.build import build
-from ctrace.reports.json.kernels_json import built_data
 from ctrace.reports.json.printer import render
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time_screen import compile_time_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
+from tests.support.explained import screen_of
 from tests.support.golden import drawn
 from tests.support.helpers import (
     GUARD_COST,
@@ -386,10 +386,10 @@ def seen(session: Session) -> None:
     assert session.verdict in Verdict
     groups(session)
     caches(session)
-    built_data(session)
+    render(kernels_document(session))
     render(compile_document(session))
     render_perfetto(session)
-    drawn(explain_screen(session, 80), 80)
+    drawn(screen_of(session, 80), 80)
     drawn(compile_time_screen(compile_document(session), 80), 80)
     for each in session.built:
         assert all(isinstance(text_of(code), str | None) for code in each.ir.values())

@@ -87,8 +87,8 @@ def _round(*scores: Score, fused: tuple[tuple[str, str], ...] = ()) -> FusionRou
 )
 def test_what_puts_a_pair_before_the_next(first: Score, second: Score, by: str):
     one, other = ranked(_round(first, second))
-    assert (one.deciding, one.next) == (by, second)
-    assert (other.deciding, other.next) == ("", None)
+    assert one.deciding == by
+    assert (other.deciding, other.order) == ("", "")
 
 
 def test_a_fused_pair_may_have_grown_since_it_was_a_candidate():

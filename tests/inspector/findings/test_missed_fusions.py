@@ -116,7 +116,7 @@ def test_the_same_pair_in_every_layer_is_one_kind():
 def test_the_most_expensive_one_of_a_run():
     found = top_missed(SEVERAL)
     assert found is not None
-    assert (found[0], found[1].first.name) == (SOFTMAX, "op1_op2")
+    assert (found.graph, found.stage, found.first.name) == (SOFTMAX.graph, SOFTMAX.stage, "op1_op2")
     assert top_missed(EAGER) is None
     assert top_missed(replace(FUSED, fusions=(OLD,))) is None
 

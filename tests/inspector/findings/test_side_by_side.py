@@ -26,7 +26,7 @@ def test_figures_of_each() -> None:
     forward, *_ = side_by_side(TARGETS)
     attention = forward.kernels[1]
     assert [len(one.resources) for one in attention.on.values()] == [1, 2]
-    assert (forward.least["a100"] or 0) > (forward.least["h100"] or 0) > 0
+    assert (forward.least.seconds["a100"] or 0) > (forward.least.seconds["h100"] or 0) > 0
 
 
 def test_what_a_source_says_of_the_gpu_makes_no_difference() -> None:
@@ -43,7 +43,7 @@ def test_three_and_parts_that_not_all_have() -> None:
     forward, backward, _ = side_by_side({**TARGETS, "t4": small})
     assert list(forward.kernels[0].on) == ["a100", "h100", "t4"]
     assert forward.kernels[1].code is SourceComparison.NOT_EVERYWHERE
-    assert list(backward.least) == ["a100", "h100"]
+    assert list(backward.least.seconds) == ["a100", "h100"]
 
 
 def test_code_that_is_not_in_the_log() -> None:

@@ -10,7 +10,7 @@ from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import LogEntry
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain_json import render_json
+from tests.support.explained import explain_json
 from tests.support.helpers import Log
 
 WRITTEN = [
@@ -123,7 +123,7 @@ def test_records_are_shown_as_they_are(tmp_path: Path, least: int, monkeypatch: 
     assert [(each.name, each.compilation, each.text) for each in session.records] == [
         (name, "0/0", f"text of\n{name}") for name in RECORDS
     ]
-    assert '"text of\\n' in render_json(session)
+    assert '"text of\\n' in explain_json(session)
     assert not session.unknown
 
 

@@ -13,10 +13,13 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.errors import DumpError
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.eject_kernel import EjectedPackage, Size, package_of
 from ctrace.inspector.features.workshop.kernel_region import CppKernel
 from ctrace.reports.dump.eject_writing import (
     CHECKS,
+    EjectDocument,
+    Ejected,
     Written,
     cases_file,
     make_folder,
@@ -25,7 +28,6 @@ from ctrace.reports.dump.eject_writing import (
     write_package,
 )
 from ctrace.reports.dump.texts import text
-from ctrace.reports.json.package_results import Ejected
 from ctrace.reports.terminal.kernel_files_screen import ejected_screen
 from tests.support.ejecting import session
 from tests.support.golden import drawn
@@ -92,7 +94,8 @@ def test_the_files_of_a_cpp_kernel_speak_of_it() -> None:
     found = structs.replace(package(), cpp=cpp)
     assert "1. Edit `kernel.cpp`. `ctrace kernels edit exp_mul_0` checks it on every save.\n" in readme(found)
     written = Ejected(found.kernel, Written(found, Path("ops/exp_mul_0"), ()))
-    shown = drawn(ejected_screen([written], 100, "model.py"), 100)
+    document = EjectDocument(run=Session().run, target_gpu=None, kernels=(written,), model="model.py")
+    shown = drawn(ejected_screen(document, 100), 100)
     assert "edit kernel.cpp; ctrace kernels edit ops/exp_mul_0" in shown
     assert "ctrace kernels apply ops/exp_mul_0 model.py" in shown
     assert "and on other devices, the op computes" in readme(found)

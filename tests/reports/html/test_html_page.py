@@ -167,7 +167,7 @@ def test_what_cannot_be_written_is_a_note():
     def fails(*_: Any, **options: Any) -> Any:
         raise TargetError("nvdisasm is missing", "pip install triton")
 
-    with patch("ctrace.reports.html.documents.kernels_json.render_kernels_json", fails):
+    with patch("ctrace.reports.html.documents.kernels_document", fails):
         read = Read(render_html(MADE["fused"]))
     head = json.loads(next(text for _, attributes, text in read.texts if attributes.get("id") == "head"))
     assert head["notes"] == [{"name": "kernels", "why": "nvdisasm is missing", "todo": "pip install triton"}]

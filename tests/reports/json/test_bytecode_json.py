@@ -3,17 +3,16 @@
 import json
 from typing import Any
 
-from ctrace.inspector.features.bytecode.bytecode_view import function_codes
-from ctrace.reports.json.bytecode_json import render_bytecode_json
+from ctrace.inspector.features.bytecode.bytecode_view import BytecodeFilter, bytecode_document
+from ctrace.reports.json.printer import render
 from tests.support import sessions
 from tests.support.helpers import recorded
 
 SESSION = recorded("rewritten")
-FOUND = tuple(each for function in function_codes(SESSION) for each in function.all)
 
 
-def _data(**more: Any) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(render_bytecode_json(SESSION, FOUND, **more))
+def _data(*, source: bool = False, **choice: Any) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(render(bytecode_document(SESSION, BytecodeFilter(**choice), source=source)))
     return data
 
 
@@ -39,12 +38,11 @@ def test_one_line() -> None:
 
 
 def test_nothing() -> None:
-    data = json.loads(render_bytecode_json(sessions.NOTHING, ()))
+    data = json.loads(render(bytecode_document(sessions.NOTHING)))
     assert (data["functions"], data["compilations"]) == ([], [])
 
 
 def test_source_only_on_request() -> None:
-    chosen = function_codes(SESSION)[0].all[:1]
-    assert "source" not in json.loads(render_bytecode_json(SESSION, chosen))["compilations"][0]
-    made = json.loads(render_bytecode_json(SESSION, chosen, source=True))["compilations"][0]
+    assert "source" not in _data(graph="0/0")["compilations"][0]
+    (made,) = _data(graph="0/0", source=True)["compilations"]
     assert (made["source"] or "").startswith("def ") or made["source_refused"]

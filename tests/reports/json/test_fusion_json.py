@@ -6,15 +6,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.explain_json import as_data
-from ctrace.reports.json.fusion_json import render_fusion_json
-from ctrace.reports.markdown import render_markdown
+from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.reports.json.printer import render
+from tests.support.explained import explain_markdown, explained
 from tests.support.fusions import EAGER, FUSED, OLD, ROW, SEVERAL, SIZE
 from tests.support.sessions import HEALTHY
 
 
 def _parts(session: Session) -> list[dict[str, Any]]:
-    data: dict[str, Any] = json.loads(render_fusion_json(session, session.fusions))
+    data: dict[str, Any] = json.loads(render(fusion_document(session)))
     assert (data["schema"], data["verdict"]) == (1, "compiled")
     parts: list[dict[str, Any]] = data["fusion"]
     return parts
@@ -62,11 +62,11 @@ def test_values_missing_in_an_old_log_are_null() -> None:
 
 def test_without_inductor_there_are_no_parts() -> None:
     assert _parts(EAGER) == []
-    assert as_data(EAGER)["fusion"] is None
+    assert explained(EAGER)["fusion"] is None
 
 
 def test_explain_sums_all_parts() -> None:
-    fusion = as_data(FUSED)["fusion"]
+    fusion = explained(FUSED)["fusion"]
     assert (fusion["rounds"], fusion["nodes_before"], fusion["nodes_after"]) == (2, 5, 4)
     assert (fusion["bytes_unfused"], fusion["bytes_fused"], fusion["bytes_least"]) == (
         10 * SIZE + 2 * ROW,
@@ -78,12 +78,12 @@ def test_explain_sums_all_parts() -> None:
 
 
 def test_explain_of_an_old_log_has_no_bytes() -> None:
-    fusion = as_data(HEALTHY)["fusion"]
+    fusion = explained(HEALTHY)["fusion"]
     assert (fusion["nodes_before"], fusion["bytes_fused"], fusion["missed"]) == (7, None, None)
 
 
 def test_markdown_has_bytes_and_the_most_expensive_missed_fusion() -> None:
-    text = render_markdown(FUSED)
+    text = explain_markdown(FUSED)
     assert "| bytes | 36.0 MiB moved; 40.0 MiB without fusion, lower bound 16.0 MiB |" in text
     assert "| missed fusion | exp, sum and div (model.py:9,10,11), 8.0 MiB extra memory traffic: " in text
-    assert "missed fusion" not in render_markdown(HEALTHY)
+    assert "missed fusion" not in explain_markdown(HEALTHY)

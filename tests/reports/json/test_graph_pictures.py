@@ -9,10 +9,15 @@ import pytest
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.graphs.fx import FxGraph
-from ctrace.inspector.findings.graphs.graph_lines import of_line
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
-from ctrace.reports.json import graphs_json as json_graphs
+from ctrace.inspector.findings.graphs.graphs_document import (
+    graph_line_document,
+    graph_stage_document,
+    graphs_document,
+    passes_document,
+    stage_diff_document,
+)
+from ctrace.reports.json.printer import render
 from ctrace.reports.svg import dot_text, svg_text
 from tests.support.printed import HOSTILE, trained
 
@@ -74,8 +79,7 @@ def test_graphviz_draws_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_json_of_all_graphs() -> None:
-    session = trained()
-    first, second = json.loads(json_graphs.render_graphs_json(session, compiled(session)))["graphs"]
+    first, second = json.loads(render(graphs_document(trained())))["graphs"]
     assert first["id"] == "0/0"
     assert first["mutated"] == [{"name": "self.calls", "data": True, "metadata": False}]
     assert first["saved"]["bytes"] == sum(
@@ -88,21 +92,27 @@ def test_json_of_all_graphs() -> None:
 
 def test_json_of_a_stage_and_of_text_that_cannot_be_read() -> None:
     session = trained()
-    each = compiled(session)[0]
-    data = json.loads(json_graphs.render_stage_json(session, each, each.stage("forward")))
+    data = json.loads(render(graph_stage_document(session, "0/0", "forward")))
     assert [node["name"] for node in data["graph"]["nodes"]] == [node.name for node in _graph(session, "forward").nodes]
-    (each,) = compiled(HOSTILE)
-    data = json.loads(json_graphs.render_stage_json(HOSTILE, each, each.stage("backward")))
+    assert "text" not in data
+    data = json.loads(render(graph_stage_document(HOSTILE, stage="backward")))
     assert (data["graph"], data["text"]) == (None, "no \x1b graph")
 
 
 def test_json_of_a_line_and_of_a_difference() -> None:
-    session = trained()
-    each = compiled(session)[0]
-    data = json.loads(json_graphs.render_line_json(session, "17", of_line(session, "17", None)))
+    data = json.loads(render(graph_line_document(trained(), "17")))
     assert data["stages"][0]["nodes"][0]["source"] == "mixed = torch.softmax(scores, -1) @ x"
-    diff = stage_diff(each, *two_stages(each, "joint..forward"))
-    data = json.loads(json_graphs.render_diff_json(session, each, diff))
+    data = json.loads(render(stage_diff_document(trained(), "joint..forward", "0/0")))
     removed = {gone["name"]: gone for line in data["changes"] for gone in line["removed"]}
     assert {gone["why"] for gone in removed.values()} >= {"moved", "duplicate", "view"}
     assert all((gone["same_as"] is None) == (gone["why"] != "duplicate") for gone in removed.values())
+
+
+def test_json_of_a_difference_has_the_passes_that_changed_something_and_that_of_passes_has_all() -> None:
+    names = ("graph", "stage", "subsystem", "name", "within", "nodes_before", "nodes_after", "changed")
+    every = json.loads(render(passes_document(trained(), "0/0")))["passes"]
+    assert {tuple(each) == names for each in every} == {True, False}
+    assert all(("ops" in each) == (each["changed"] or bool(each.get("patterns"))) for each in every)
+    found = json.loads(render(stage_diff_document(trained(), "post_grad", "0/0")))["passes"]
+    assert [each for each in every if each in found] == found
+    assert all("ops" in each for each in found)

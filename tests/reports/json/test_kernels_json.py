@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-from ctrace.cli.kernel_views import KernelView, data
+from ctrace.cli.kernel_views import KernelView, document
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.explain_json import as_data
+from ctrace.reports.json.printer import render
 from tests.support import kernelsessions as made
+from tests.support.explained import explained
 
 
 def _data(session: Session, **options: Any) -> dict[str, Any]:
-    read = json.loads(data(session, KernelView(**options)))
+    read = json.loads(render(document(session, KernelView(**options))))
     assert read["schema"] == 1
     return dict(read)
 
@@ -92,7 +93,7 @@ def test_wrapper() -> None:
 
 
 def test_explain_has_the_bytes_of_kernels() -> None:
-    kernels = {each["name"]: each for each in as_data(made.KERNELS)["kernels"]}
+    kernels = {each["name"]: each for each in explained(made.KERNELS)["kernels"]}
     assert list(kernels) == [each.name for each in made.KERNELS.kernels]
     assert [kernels["extern_kernels.mm"][name] for name in ("read", "written", "flops", "nodes")] == [
         57344,

@@ -7,9 +7,9 @@ import pytest
 
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.explain_json import as_data
 from ctrace.reports.json.printer import render
 from tests.support import recompiled, sessions
+from tests.support.explained import explained
 from tests.support.helpers import recorded
 from tests.support.places import DATA
 
@@ -26,9 +26,9 @@ def _data(session: Session) -> Any:
 def test_names(name: str) -> None:
     data = _data(ALL[name])
     assert list(data) == ["schema", "verdict", "recompiles", "advice", "groups", "caches", "problems"]
-    explained = as_data(ALL[name])
+    whole = explained(ALL[name])
     assert {key: data[key] for key in ("schema", "verdict", "recompiles", "problems")} == {
-        key: explained[key] for key in ("schema", "verdict", "recompiles", "problems")
+        key: whole[key] for key in ("schema", "verdict", "recompiles", "problems")
     }
 
 

@@ -3,9 +3,9 @@
 import json
 
 from ctrace.inspector.findings.shapes_document import shapes_document
-from ctrace.reports.json.explain_json import as_data
 from ctrace.reports.json.printer import render
 from tests.support import sizes
+from tests.support.explained import explained
 
 
 def test_sizes() -> None:
@@ -39,5 +39,5 @@ def test_marks_are_whole_lines() -> None:
 
 
 def test_the_error_of_explain_says_why() -> None:
-    (because,) = as_data(sizes.VIOLATED)["error"]["because"]
+    (because,) = explained(sizes.VIOLATED)["error"]["because"]
     assert because.startswith("x.size(0) is marked dynamic")

@@ -5,34 +5,21 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.diagnosis.explain_document import explain_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target_facts import Basis
-from ctrace.inspector.findings.fusion_view import parts as fusions
-from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.kernels.kernel_view import parts
-from ctrace.reports.json.explain_json import as_data, render_json
-from ctrace.reports.json.fusion_json import render_fusion_json
-from ctrace.reports.json.graphs_json import render_graphs_json
-from ctrace.reports.json.kernels_json import (
-    render_ir_json,
-    render_kernels_json,
-    render_line_json,
-)
-from ctrace.reports.json.side_by_side_json import render_side_by_side_json
-from ctrace.reports.json.target_json import basis
+from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
+from ctrace.inspector.findings.kernels.at_line import line_document
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
+from ctrace.reports.json.printer import render
 from tests.support import built
+from tests.support.explained import explained
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
 
 
 def kernels(session: Session) -> dict[str, Any]:
-    return json.loads(render_kernels_json(session, parts(session)))
-
-
-def test_bases_name_existing_fields() -> None:
-    data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
-    assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
-    repeated = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
-    assert repeated["bases"] == {"a": "computed", "b": "computed"}
+    return json.loads(render(kernels_document(session)))
 
 
 def test_kernels_with_a_target() -> None:
@@ -62,37 +49,34 @@ def test_kernels_that_ran() -> None:
 
 
 def test_explain() -> None:
-    data = as_data(EMITTED)
+    data = explained(EMITTED)
     assert data["environment"]["device"] == "cpu"
     assert data["environment"]["target_gpu"]["sources"] == {"bandwidth": "NVIDIA H100 data sheet"}
     assert (data["time"]["basis"], data["kernels"][0]["basis"]) == ("measured", "emitted")
     assert (data["fusion"]["basis"], data["fusion"]["bases"]["bytes_fused"]) == ("emitted", "computed")
-    assert as_data(NOT_ALL)["not_emitted"] == ["1/0"]
-    assert as_data(Session())["environment"]["target_gpu"] is None
+    assert explained(NOT_ALL)["not_emitted"] == ["1/0"]
+    assert explained(Session())["environment"]["target_gpu"] is None
 
 
 @pytest.mark.parametrize("session", [EMITTED, built.SESSION])
 def test_every_report_names_the_target(session: Session) -> None:
     name = session.gpu.target if session.gpu else ""
     for text in (
-        render_fusion_json(session, fusions(session)),
-        render_graphs_json(session, compiled(session)),
-        render_ir_json(session, "ptx", None, None),
+        render(fusion_document(session)),
+        render(graphs_document(session)),
+        render(stage_document(session, "ptx")),
     ):
         target = json.loads(text)["target_gpu"]
         assert (target or {"name": ""})["name"] == name
 
 
 def test_figures_of_a_line_have_a_basis() -> None:
-    from ctrace.inspector.findings.kernels.at_line import kernels_of, wanted
-
-    place = wanted("model.py:5")
-    data = json.loads(render_line_json(EMITTED, place, kernels_of(parts(EMITTED), place), ""))
+    data = json.loads(render(line_document(EMITTED, "model.py:5")))
     assert data["kernels"][0]["work_of_it"]["basis"] == "computed"
 
 
 def test_side_by_side() -> None:
-    text = render_side_by_side_json({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, render_json)
+    text = render(side_by_side_document({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, explain_document))
     data = json.loads(text)
     assert list(data["targets"]) == ["a100", "h100"]
     assert data["targets"]["a100"]["environment"]["target_gpu"]["name"] == "a100"

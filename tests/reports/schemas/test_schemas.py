@@ -11,31 +11,28 @@ import pytest
 import schemas
 import shapes
 import typer.main
+from msgspec.structs import replace
 
 from ctrace.cli import kernel_views as kernelviews
-from ctrace.cli.commands import doctor, runs
 from ctrace.cli.commands import graphs as graphviews
 from ctrace.cli.main import command_line
 from ctrace.inspector.diagnosis.breaks_document import breaks_document
+from ctrace.inspector.diagnosis.explain_document import explain_document
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.bytecode.bytecode_view import function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import bytecode_document
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.findings.fusion_view import parts
+from ctrace.inspector.findings.fusion_view import fusion_document
 from ctrace.inspector.findings.guard_view import guards_document
 from ctrace.inspector.findings.shapes_document import shapes_document
 from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import SavedRun
 from ctrace.inspector.self_check import ProbeResult
-from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
-from ctrace.reports.json import bytecode_json as json_bytecode
-from ctrace.reports.json import fusion_json as json_fusion
-from ctrace.reports.json.explain_json import render_json
 from ctrace.reports.json.printer import render
-from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (
     built,
@@ -50,6 +47,7 @@ from tests.support import (
     targeted,
     userkernels,
 )
+from tests.support.explained import explain_json
 from tests.support.places import DATA
 
 FILES = sorted(schemas.FOLDER.glob("*.json"))
@@ -79,45 +77,41 @@ SESSIONS = dict(_sessions())
 LOGS = [path.stem for path in sorted(DATA.glob("*.log"))]
 
 
-def _every_bytecode(session: Session) -> str:
-    compiled = [each for code in function_codes(session) for each in code.compiled]
-    return json_bytecode.render_bytecode_json(session, compiled, source=True)
-
-
 def _graphs(**options: Any) -> Callable[[Session], str]:
-    return lambda session: graphviews.data(session, graphviews.GraphView(**options))
+    return lambda session: render(graphviews.graphs_answer(session, graphviews.GraphView(**options)))
 
 
 def _kernels(**options: Any) -> Callable[[Session], str]:
-    return lambda session: kernelviews.data(session, kernelviews.KernelView(**options))
+    return lambda session: render(kernelviews.document(session, kernelviews.KernelView(**options)))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
-    return lambda session: render_side_by_side_json({"a100": session, "h100": session}, {"l4": "no"}, each)
+    return lambda session: render(side_by_side_document({"a100": session, "h100": session}, {"l4": "no"}, each))
 
 
 WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
-    ("explain", render_json),
-    ("explain", _several(render_json)),
-    ("run", render_json),
+    ("explain", explain_json),
+    ("explain", _several(explain_document)),
+    ("run", explain_json),
     ("breaks", lambda session: render(breaks_document(session))),
     ("recompiles", lambda session: render(recompiles_document(session))),
     ("guards", lambda session: render(guards_document(session))),
     ("shapes", lambda session: render(shapes_document(session))),
-    ("bytecode", _every_bytecode),
+    ("bytecode", lambda session: render(bytecode_document(session))),
+    ("bytecode", lambda session: render(bytecode_document(session, source=True))),
     ("graphs", _graphs()),
     ("graphs", _graphs(passes=True)),
     ("graphs", _graphs(stage="dynamo")),
     ("graphs", _graphs(stage="forward")),
     ("graphs", _graphs(diff="dynamo..forward")),
     ("graphs", _graphs(line="model.py:5")),
-    ("fusion", lambda session: json_fusion.render_fusion_json(session, parts(session))),
+    ("fusion", lambda session: render(fusion_document(session))),
     ("kernels", _kernels()),
     ("kernels", _kernels(source=True)),
     ("kernels", _kernels(wrapper=True)),
     ("kernels", _kernels(line="model.py:5")),
     ("kernels", _kernels(ir="ptx")),
-    ("kernels", _several(_kernels())),
+    ("kernels", _several(lambda session: kernelviews.document(session, kernelviews.KernelView()))),
 ]
 
 
@@ -250,14 +244,14 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
 def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
     """`ctrace runs` and `ctrace doctor` do not report on a session."""
     run = SavedRun(Path("run"), "run", Target(path="model.py"), created=1.0)
-    _fits(validators, "runs", json_document([runs._data(run)]))
-    _fits(validators, "doctor", json_document([doctor._data(ProbeResult("torch", True, "2.13"))]))
+    _fits(validators, "runs", render((run, replace(run, summary={"name": "other", "graphs": 2}))))
+    _fits(validators, "doctor", render((ProbeResult("torch", True, "2.13"),)))
 
 
 def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:
-    data = json.loads(render_json(sessions.ALL["partial"]))
+    data = json.loads(explain_json(sessions.ALL["partial"]))
     data["breaks"][0]["surprise"] = 1
     assert not validators["explain"].is_valid(data)
-    data = json.loads(render_json(sessions.ALL["partial"]))
+    data = json.loads(explain_json(sessions.ALL["partial"]))
     data["verdict"] = "fine"
     assert not validators["explain"].is_valid(data)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.accuracy_facts import (
     Accuracy,
+    AccuracyDocument,
     Culprit,
     FirstNonfinite,
     NotCompared,
@@ -15,7 +16,7 @@ from ctrace.inspector.facts.accuracy_facts import (
     Training,
     TrainingStep,
 )
-from ctrace.reports.json.explain_json import render_accuracy_json
+from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
@@ -70,13 +71,17 @@ TRAINED = replace(
 )
 
 
+def shown_of(found: Accuracy, target: str, width: int) -> str:
+    return drawn(accuracy_screen(AccuracyDocument(target, found, "/elsewhere"), width), width)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_training_screen(width: int) -> None:
-    assert_golden(f"accuracy-training-{width}.txt", drawn(accuracy_screen(TRAINED, "model.py", width), width))
+    assert_golden(f"accuracy-training-{width}.txt", shown_of(TRAINED, "model.py", width))
 
 
 def test_training_that_parts_without_a_culprit() -> None:
-    shown = " ".join(drawn(accuracy_screen(replace(TRAINED, culprits=()), "model.py", 80), 80).split())
+    shown = " ".join(shown_of(replace(TRAINED, culprits=()), "model.py", 80).split())
     assert "Training parts at step 9, in layers.3.weight: off by 1.5 where eager is off by 2e-05. No kernel is" in shown
 
 
@@ -91,7 +96,7 @@ def test_training_that_parts_without_a_culprit() -> None:
 def test_training_that_does_not_part(by: str, apart: float, says: str) -> None:
     steps = (replace(STEP, apart_compiled=apart),)
     found = replace(FINE, steps=steps, training=replace(TRAINING, parted_by=by))
-    shown = " ".join(drawn(accuracy_screen(found, "model.py", 80), 80).split())
+    shown = " ".join(shown_of(found, "model.py", 80).split())
     assert f"No step that was compared is beyond rounding. {says}" in shown
 
 
@@ -101,18 +106,18 @@ def test_training_that_does_not_part(by: str, apart: float, says: str) -> None:
 )
 def test_a_program(result: str, says: str) -> None:
     found = replace(FINE, program="exit code 7", scenarios=(), result=result)
-    shown = " ".join(drawn(accuracy_screen(found, "train.py", 80), 80).split())
+    shown = " ".join(shown_of(found, "train.py", 80).split())
     assert says in shown
     assert "The program ended with exit code 7. 2 graphs, the first call of each compared." in shown
 
 
 def test_nothing_ran() -> None:
-    shown = drawn(accuracy_screen(replace(FINE, equal=None, kernels=0, compared=0), "model.py", 80), 80)
+    shown = shown_of(replace(FINE, equal=None, kernels=0, compared=0), "model.py", 80)
     assert "No kernel ran, so nothing was compared." in shown
 
 
 def test_json_has_the_steps() -> None:
-    found = json.loads(render_accuracy_json(TRAINED, "model.py"))
+    found = json.loads(render(AccuracyDocument("model.py", TRAINED, "/work")))
     step = found["steps"][8]
     assert [step[name] for name in ("step", "loss_eager", "loss_compiled", "parted", "parameter")] == [
         9, 2.5, 2.75, True, "layers.3.weight",
@@ -122,24 +127,24 @@ def test_json_has_the_steps() -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen(width: int) -> None:
-    assert_golden(f"accuracy-{width}.txt", drawn(accuracy_screen(WRONG, "model.py", width), width))
+    assert_golden(f"accuracy-{width}.txt", shown_of(WRONG, "model.py", width))
 
 
 def test_nothing_wrong() -> None:
-    shown = " ".join(drawn(accuracy_screen(FINE, "model.py", 80), 80).split())
+    shown = " ".join(shown_of(FINE, "model.py", 80).split())
     assert shown.startswith("EQUAL model.py Nothing is beyond rounding in 14 stored results of 5 kernels")
     assert "So is the whole result." in shown
 
 
 def test_what_is_not_compared_is_never_equal() -> None:
     found = replace(FINE, equal=None, not_compared=WRONG.not_compared, result="not_compared")
-    shown = " ".join(drawn(accuracy_screen(found, "model.py", 80), 80).split())
+    shown = " ".join(shown_of(found, "model.py", 80).split())
     assert shown.startswith("NOT ALL COMPARED")
     assert "The whole result was not compared." in shown
 
 
 def test_json_has_the_names_of_the_schema() -> None:
-    found = json.loads(render_accuracy_json(WRONG, "model.py"))
+    found = json.loads(render(AccuracyDocument("model.py", WRONG, "/work")))
     assert found["equal"] is False
     first = found["culprits"][0]
     assert (first["line"], first["ops"], first["error"], first["against"]) == (14, ["aten.relu"], 1.0, "float64")
@@ -150,5 +155,5 @@ def test_json_has_the_names_of_the_schema() -> None:
 
 def test_foreign_text_cannot_control_the_terminal() -> None:
     hostile = replace(RELU, file=f"/{UNSEEN}.py", source=UNSEEN, name=UNSEEN)
-    shown = drawn(accuracy_screen(replace(WRONG, culprits=(hostile,)), UNSEEN, 80), 80)
+    shown = shown_of(replace(WRONG, culprits=(hostile,)), UNSEEN, 80)
     assert not any(letter in shown for letter in UNSEEN if not letter.isprintable())

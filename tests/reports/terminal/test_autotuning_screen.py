@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from ctrace.inspector.facts.autotuning import Untried
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.autotuning_view import autotuning_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.autotuning_screen import autotuning_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import autotuned
@@ -17,7 +18,7 @@ from tests.support.poison import UNSEEN
 
 
 def _screen(session: Session, op: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
-    return led(session, autotuning_screen(autotuning_document(session, op=op), all_of_it=all_of_it))
+    return led(run_answer(session), autotuning_screen(autotuning_document(session, op=op), all_of_it=all_of_it))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -11,6 +11,7 @@ from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.findings import Advice, Frame, Owner
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.breaks_screen import breaks_screen
 from ctrace.reports.terminal.widgets import led
 from ctrace.reports.wording.diagnosis_wording import is_of_kind
@@ -19,7 +20,9 @@ from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
 def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, all_paths: bool = False) -> str:
-    return drawn(led(session, breaks_screen(breaks_document(session, owner), width, all_paths=all_paths)), width)
+    return drawn(
+        led(run_answer(session), breaks_screen(breaks_document(session, owner), width, all_paths=all_paths)), width
+    )
 
 
 def _only(**parts: Any) -> str:

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Ir, StageTime
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.kernels_json import built_data, ir_data
-from ctrace.reports.terminal.kernel_detail import ir_screen, resources_screen, times_screen
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document, stage_document
+from ctrace.reports.json.printer import plain
+from ctrace.reports.terminal.kernel_detail import resources_screen, stage_code_screen, times_screen
 from ctrace.reports.wording.kernels_wording import configuration_text
 from tests.support.built import BUILT, SESSION, SOFTMAX
 from tests.support.golden import WIDTHS, assert_golden, drawn
@@ -15,8 +16,13 @@ EVIL = "\x1b[31mred\x1b[0m \u202egnitirw " * 9
 
 
 def whole(session: Session, width: int, *, all_of_them: bool = False) -> str:
-    shown = drawn(resources_screen(session, width, all_of_them=all_of_them), width)
-    return shown + drawn(times_screen(session, width), width)
+    document = kernels_document(session)
+    shown = drawn(resources_screen(document, width, all_of_them=all_of_them), width)
+    return shown + drawn(times_screen(document, width), width)
+
+
+def ptx(session: Session, width: int, kernel: str | None = None, *, colors: bool = False) -> str:
+    return drawn(stage_code_screen(stage_document(session, "ptx", kernel)), width, colors=colors)
 
 
 def hostile() -> Session:
@@ -50,16 +56,16 @@ def test_parts_and_configurations(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_code(width: int) -> None:
-    assert_golden(f"built-ir-{width}.txt", drawn(ir_screen(SESSION, "ptx", SOFTMAX), width))
+    assert_golden(f"built-ir-{width}.txt", ptx(SESSION, width, SOFTMAX))
 
 
 def test_code_is_colored_only_on_a_terminal() -> None:
-    assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None), 80, colors=True)
+    assert "\x1b[" in ptx(SESSION, 80, colors=True)
 
 
 def test_damaged_code_is_reported() -> None:
     damaged = replace(SESSION, built=(replace(SESSION.built[0], ir={"ptx": Ir("?", packed=True)}),))
-    assert "cannot read the code" in drawn(ir_screen(damaged, "ptx", None), 80)
+    assert "cannot read the code" in ptx(damaged, 80)
 
 
 @pytest.mark.parametrize("session", [replace(SESSION, built=(), timed=()), Session()])
@@ -81,11 +87,11 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(session: Session, wi
 
 @pytest.mark.parametrize("letter", ["\x1b", "\u202e"])
 def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
-    assert letter not in whole(hostile(), 80) + drawn(ir_screen(hostile(), "ptx", None), 80)
+    assert letter not in whole(hostile(), 80) + ptx(hostile(), 80)
 
 
 def test_json() -> None:
-    data = built_data(SESSION)
+    data = plain(kernels_document(SESSION), "")
     assert data["gpu"]["capability"] == "9.0"
     assert [(each["hash"], each["chosen"], each["seconds"] is None) for each in data["built"]] == [
         ("aa", True, False), ("bb", True, True), ("cc", False, False),
@@ -100,7 +106,7 @@ def test_json() -> None:
     first, *_, last = data["timed"]
     assert (first["bound_set_by"], first["calls"], first["not_measured"]) == ("arithmetic", 1, None)
     assert (last["seconds"], last["not_measured"]) == (None, "there is no room for a second copy of its arguments")
-    assert ir_data(SESSION, "ptx", SOFTMAX)[0]["text"].startswith(".version")
+    assert plain(stage_document(SESSION, "ptx", SOFTMAX), "")["code"][0]["text"].startswith(".version")
 
 
 @pytest.mark.parametrize(

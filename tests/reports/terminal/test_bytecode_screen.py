@@ -1,13 +1,17 @@
 """`ctrace bytecode` on screen."""
 
 import sys
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.bytecode.bytecode_view import function_codes
-from ctrace.reports.terminal.bytecode_screen import Selection, bytecode_screen
+from ctrace.inspector.features.bytecode.bytecode_view import BytecodeFilter, bytecode_document
+from ctrace.inspector.session.summary import run_answer
+from ctrace.reports.terminal.bytecode_screen import bytecode_screen, source_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
@@ -16,11 +20,19 @@ SESSION = recorded("rewritten")
 EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
 
 
-def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
-    found = tuple(each for function in function_codes(session) for each in function.all)
-    chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
-    selection = replace(Selection(chosen, whole=not ids), **more)
-    return drawn(bytecode_screen(session, selection, width), width)
+def _screen(
+    session: Session,
+    width: int = 80,
+    graph: str | None = None,
+    line: int | None = None,
+    *,
+    source: bool = False,
+    **layout: Any,
+) -> str:
+    choice, whole = BytecodeFilter(graph=graph, line=line), bool(layout.get("all_of_it"))
+    draw = source_screen if source else bytecode_screen
+    document = bytecode_document(session, choice, source=source, whole=whole)
+    return drawn(led(run_answer(session), draw(document, width, **layout)), width)
 
 
 def _hostile() -> Session:
@@ -73,7 +85,8 @@ def test_one_line() -> None:
     shown = _screen(SESSION, 80, "0/0", line=17)
     assert "y = x @ self.weight" in shown
     assert "self.count" not in shown
-    assert "nothing for line 99" in _screen(SESSION, 80, "0/0", line=99)
+    with pytest.raises(SelectionError, match="--line 99"):
+        _screen(SESSION, 80, "0/0", line=99)
 
 
 def test_a_log_without_bytecode_says_so() -> None:

@@ -10,10 +10,11 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaG
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.findings.cuda_graph_view import cuda_graphs_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sessions, targeted
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.poison import UNSEEN
 
@@ -38,7 +39,7 @@ TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target
 
 
 def _screen(session: Session, graph: str | None = None, *, all_of_it: bool = False) -> Iterable[RenderableType]:
-    return led(session, cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
+    return led(run_answer(session), cuda_graphs_screen(cuda_graphs_document(session, graph), all_of_it=all_of_it))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -71,9 +72,9 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
 
 def test_explain_has_a_line() -> None:
     assert "CUDA graphs    5 graph parts: 2 recorded, 1 skipped, 1 not recorded, 1 not run, 4 recordings; see" in drawn(
-        explain_screen(RUN, 140), 140
+        screen_of(RUN, 140), 140
     )
-    assert "CUDA graphs" not in drawn(explain_screen(sessions.ALL["healthy"], 80), 80)
+    assert "CUDA graphs" not in drawn(screen_of(sessions.ALL["healthy"], 80), 80)
 
 
 def test_a_run_with_problems_is_not_said_to_lack_the_setting() -> None:

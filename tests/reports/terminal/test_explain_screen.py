@@ -17,16 +17,17 @@ from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.features.time.events import Failed
 from ctrace.inspector.features.time.measuring import speed_of
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.terminal.explain_screen import _bounded, explain_screen, speed
+from ctrace.reports.terminal.explain_screen import _bounded, speed
 from tests.support import sessions, timings
 from tests.support.compared import NOTHING_COMPARED, RIGHT, WRONG
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
 from tests.support.timings import measured, setup, timed
 
 
 def _screen(session: Session, width: int, *, colors: bool = False, verbose: bool = False) -> str:
-    return drawn(explain_screen(session, width, verbose=verbose), width, colors=colors)
+    return drawn(screen_of(session, width, verbose=verbose), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -171,7 +172,7 @@ def test_coverage_is_shown_per_scenario_if_it_differs() -> None:
 def test_torchs_own_words_are_not_cut_off() -> None:
     words = "argument 'is_causal' must be bool, not SymBool"
     at = replace(sessions.PARTIAL.breaks[0], reason=f"{'A long reason. ' * 40}Torch says: TypeError: {words}")
-    shown = drawn(explain_screen(replace(sessions.PARTIAL, breaks=(at, *sessions.PARTIAL.breaks[1:])), 80), 80)
+    shown = drawn(screen_of(replace(sessions.PARTIAL, breaks=(at, *sessions.PARTIAL.breaks[1:])), 80), 80)
     assert words in " ".join(shown.split())
 
 
@@ -197,12 +198,12 @@ def test_speed_with_the_advice_is_said_to_be_not_measured() -> None:
 
 
 def test_commands_name_a_run_that_is_not_the_last_one() -> None:
-    shown = " ".join(drawn(explain_screen(sessions.HEALTHY, 140, run="old.log"), 140).split())
+    shown = " ".join(drawn(screen_of(sessions.HEALTHY, 140, run="old.log"), 140).split())
     assert "see ctrace graphs, guards, kernels, fusion; or explain -v, each with old.log" in shown
 
 
 def test_a_run_that_is_not_saved_names_no_command() -> None:
-    shown = drawn(explain_screen(replace(sessions.HEALTHY, guards={}), 140, run=None), 140)
+    shown = drawn(screen_of(replace(sessions.HEALTHY, guards={}), 140, run=None), 140)
     assert "see session.graphs, " in shown
     assert "session.guards" not in shown
     assert not any(word in shown for word in ("ctrace graphs", "explain -v", "--build"))
@@ -213,7 +214,7 @@ def test_a_run_that_is_not_saved_names_no_command() -> None:
 )
 def test_the_text_is_the_screen_of_a_run_that_is_not_saved(session: Session) -> None:
     text = ctrace.text(session)
-    assert f"{text}\n".startswith(drawn(explain_screen(session, 100, run=None), 100))
+    assert f"{text}\n".startswith(drawn(screen_of(session, 100, run=None), 100))
     assert ("see ctrace " in text) == ("put the model in a file" in text)
     assert len(ctrace.text(session, verbose=True)) > len(text)
 

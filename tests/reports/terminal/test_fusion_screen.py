@@ -5,8 +5,11 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.fusion_facts import FusionCandidate, FusionRound, Score
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.fusion_screen import fusion_screen, nodes_screen, round_text, rounds_screen
+from ctrace.reports.terminal.widgets import led
+from tests.support.explained import screen_of
 from tests.support.fusions import EAGER, FUSED, HOSTILE, OLD, SEVERAL, layers
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -17,13 +20,15 @@ SCREENS = ("overview", "overview-all", "rounds", "rounds-all", "nodes", "explain
 def _screen(session: Session, name: str, width: int) -> str:
     view, _, everything = name.partition("-")
     whole = bool(everything)
-    if view == "rounds":
-        return drawn(rounds_screen(session, session.fusions, all_of_it=whole, verbose=whole), width)
-    if view == "nodes":
-        return drawn(nodes_screen(session, session.fusions, width), width)
     if view == "explain":
-        return drawn(explain_screen(replace(session, fusions=session.fusions[:1]), width, verbose=True), width)
-    return drawn(fusion_screen(session, session.fusions, all_of_it=whole, verbose=whole), width)
+        return drawn(screen_of(replace(session, fusions=session.fusions[:1]), width, verbose=True), width)
+    document = fusion_document(session)
+    if view == "nodes":
+        shown = nodes_screen(document, width, all_of_it=whole)
+    else:
+        draw = rounds_screen if view == "rounds" else fusion_screen
+        shown = draw(document, width, all_of_it=whole, verbose=whole)
+    return drawn(led(run_answer(session), shown), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -66,7 +71,7 @@ def test_omitted_rows_are_counted() -> None:
     assert "more graph parts" not in _screen(many, "overview-all", 80)
     wide = replace(FUSED, fusions=(layers(30),))
     assert "and 20 more nodes: see --all" in _screen(wide, "nodes", 80)
-    assert "more node" not in drawn(nodes_screen(wide, wide.fusions, 80, all_of_it=True), 80)
+    assert "more node" not in _screen(wide, "nodes-all", 80)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,18 @@
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.graph_lines import of_line
 from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
+from ctrace.inspector.findings.graphs.graphs_document import (
+    graph_line_document,
+    graph_stage_document,
+    graphs_document,
+    stage_diff_document,
+)
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.node_screen import line_screen, ops_screen, stage_screen
 from ctrace.reports.terminal.stage_diff_screen import diff_screen
+from ctrace.reports.terminal.widgets import led
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.printed import HOSTILE, NONE, trained
 
@@ -29,21 +35,21 @@ SCREENS = (
 
 def _screen(session: Session, name: str, width: int) -> str:
     view, _, everything = name.partition("-")
-    each = compiled(session)[0]
+    graph = compiled(session)[0].id
     whole = bool(everything)
     if view == "overview":
-        return drawn(graphs_screen(session, compiled(session), width, all_of_it=whole), width)
+        screen = graphs_screen(graphs_document(session), width, all_of_it=whole)
+        return drawn(led(run_answer(session), screen), width)
     if view == "ops":
-        return drawn(ops_screen(session, each, each.usual()), width)
+        return drawn(ops_screen(graph_stage_document(session, graph)), width)
     if view == "line":
         line = "trained.py:17" if session is not HOSTILE else "a.py:8"
-        return drawn(line_screen(session, of_line(session, line, each.id), width), width)
+        return drawn(line_screen(graph_line_document(session, line, graph), width), width)
     if view in ("lowered", "parted"):
         stages = "dynamo..forward" if view == "lowered" else "joint..forward"
         stages = stages if session is not HOSTILE else "forward..post_grad"
-        diff = stage_diff(each, *two_stages(each, stages))
-        return drawn(diff_screen(session, each, diff, width, all_of_it=whole), width)
-    return drawn(stage_screen(session, each, each.stage(view), width, all_of_it=whole), width)
+        return drawn(diff_screen(stage_diff_document(session, stages, graph), width, all_of_it=whole), width)
+    return drawn(stage_screen(graph_stage_document(session, graph, view), width, all_of_it=whole), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -73,4 +79,4 @@ def test_foreign_text_cannot_control_the_terminal(name: str) -> None:
 
 
 def test_a_run_without_graphs_says_so() -> None:
-    assert "No graphs: torch printed none in this run." in drawn(graphs_screen(NONE, (), 80), 80)
+    assert "No graphs: torch printed none in this run." in drawn(graphs_screen(graphs_document(NONE), 80), 80)

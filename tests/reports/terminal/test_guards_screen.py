@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.guard_view import GuardFilter, guards_document, heads
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.guards_screen import guards_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import guarded, sessions
@@ -19,7 +20,7 @@ def _screen(
     session: Session, width: int = 80, *, view: str = "summary", choice: GuardFilter = ANY, all_of_it: bool = False
 ) -> str:
     document = guards_document(session, choice, whole=all_of_it)
-    return drawn(led(session, guards_screen(document, width, view=view, all_of_it=all_of_it)), width)
+    return drawn(led(run_answer(session), guards_screen(document, width, view=view, all_of_it=all_of_it)), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from ctrace.inspector.features.workshop.package_children import in_file
 from ctrace.inspector.features.workshop.package_model import (
     AppliedPackage,
+    ApplyDocument,
+    CheckDocument,
     CheckedPackage,
     Compared,
     Element,
@@ -22,6 +24,8 @@ from ctrace.inspector.features.workshop.package_model import (
     Times,
     TriedConfiguration,
     TunedConfigurations,
+    TuneDocument,
+    TunedPackage,
 )
 from ctrace.inspector.features.workshop.triton_op_model import (
     OperatorCheck,
@@ -29,7 +33,6 @@ from ctrace.inspector.features.workshop.triton_op_model import (
     Wrapped,
     WrapResult,
 )
-from ctrace.reports.json.package_results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.printer import render
 from ctrace.reports.terminal.kernel_files_screen import apply_screen, tune_screen, wrap_screen
 from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
@@ -130,15 +133,25 @@ MADE = WrapResult(
 )
 
 
+def applied(
+    found: AppliedPackage, *diffs: str, target: str = "model.py", package: str = "ops/softmax_0"
+) -> ApplyDocument:
+    return ApplyDocument(target=target, package=package, summary=applied_line(found), of=found, diffs=diffs)
+
+
+def tuned(found: PackageTuning, folder: str = "ops/softmax_0", note: str = "a note") -> TuneDocument:
+    return TuneDocument((TunedPackage(folder, found, True, (note,)),))
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "found"), [("right", RIGHT), ("wrong", WRONG), ("misfit", MISFIT)])
 def test_apply_screen(name: str, found: AppliedPackage, width: int):
-    assert_golden(f"kernels-apply-{name}-{width}.txt", drawn(apply_screen(found, "model.py", "ops/softmax_0"), width))
+    assert_golden(f"kernels-apply-{name}-{width}.txt", drawn(apply_screen(applied(found)), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tune_screen(width: int):
-    assert_golden(f"kernels-tune-{width}.txt", drawn(tune_screen("ops/softmax_0", TUNED, width, ("a note",)), width))
+    assert_golden(f"kernels-tune-{width}.txt", drawn(tune_screen(tuned(TUNED), width), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -155,7 +168,7 @@ def test_rounds_that_decide_nothing_are_no_time_of_the_model():
     """On a busy machine, a call of 0.1 ms had medians of 29.6 and 16.1 ms."""
     noisy = replace(RIGHT, model=Times(29.6e-3, 16.1e-3, "undecided"))
     assert applied_line(noisy).endswith("model not measured: its rounds differ too much")
-    assert "--rounds" in drawn(apply_screen(noisy, "model.py", "ops/softmax_0"), 100)
+    assert "--rounds" in drawn(apply_screen(applied(noisy)), 100)
 
 
 def test_the_answer_in_one_line():
@@ -182,10 +195,10 @@ def test_durations_share_a_unit(before: float, after: float, text: str):
 
 
 def test_with_diffs_the_screen_is_the_answer_and_the_diffs():
-    shown = drawn(apply_screen(RIGHT, "model.py", "ops/softmax_0", ["# 1. install", "# 2. call"]), 100)
+    shown = drawn(apply_screen(applied(RIGHT, "# 1. install", "# 2. call")), 100)
     assert "# 1. install\n" in shown
     assert "Places" not in shown
-    assert "Places" in drawn(apply_screen(WRONG, "model.py", "ops/softmax_0", ["# 1. install"]), 100)
+    assert "Places" in drawn(apply_screen(applied(WRONG, "# 1. install")), 100)
 
 
 @pytest.mark.parametrize(("largest", "text"), [(None, "0"), (0.0, "0"), (6e-7, "1e-6"), (1e-6, "1e-6"), (3.0, "3e+00")])
@@ -194,22 +207,22 @@ def test_differences_are_rounded_up(largest: float | None, text: str):
 
 
 def test_apply_json_has_the_fixed_names():
-    found = json.loads(render_apply_json(RIGHT, "model.py", "ops"))
+    found = json.loads(render(applied(RIGHT)))
     assert (
         found["places"][0] | {"graph": "0/0", "line": "model.py:12", "applied": True, "why": None} == found["places"][0]
     )
     assert (found["equal"], found["before"], found["after"]) == (True, 1.31e-3, 1.27e-3)
     assert found["largest_difference"] == 6e-7
-    found = json.loads(render_apply_json(WRONG, "model.py", "ops"))
+    found = json.loads(render(applied(WRONG)))
     assert (found["equal"], found["before"], found["first_difference"]["at"]) == (False, None, [31, 59])
     assert found["first_difference"]["found"] is None
 
 
 def test_json_says_what_compiled_code_launches():
-    found = json.loads(render_apply_json(RIGHT, "model.py", "ops"))
+    found = json.loads(render(applied(RIGHT)))
     seen = [(each["launch"], each["why_operator"]) for each in found["places"]]
     assert seen == [("direct", None), ("operator", "torch cannot trace it")]
-    found = json.loads(render_apply_json(MISFIT, "model.py", "ops"))
+    found = json.loads(render(applied(MISFIT)))
     assert [(each["launch"], each["why_operator"]) for each in found["places"]] == [(None, None)]
 
 
@@ -221,13 +234,10 @@ CHECKED = CheckedPackage(
 @pytest.mark.parametrize(
     ("title", "text"),
     [
-        *(
-            ("apply DIR TARGET", render_apply_json(each, "model.py", "ops", ("diff",)))
-            for each in (RIGHT, WRONG, MISFIT)
-        ),
-        ("tune DIR", render_tune_json([("ops", TUNED, True)])),
-        ("edit DIR --once", render_edit_json("ops", CHECKED)),
-        ("edit DIR --once", render_edit_json("ops", CheckedPackage("cpu", ()), "kernel.py, line 1")),
+        *(("apply DIR TARGET", render(applied(each, "diff"))) for each in (RIGHT, WRONG, MISFIT)),
+        ("tune DIR", render(tuned(TUNED))),
+        ("edit DIR --once", render(CheckDocument("ops", CHECKED))),
+        ("edit DIR --once", render(CheckDocument("ops", CheckedPackage("cpu", ()), "kernel.py, line 1"))),
         ("wrap FILE:KERNEL", render(MADE)),
     ],
 )
@@ -240,7 +250,7 @@ def test_json_fits_the_schema(title: str, text: str):
 
 
 def test_tune_and_wrap_json():
-    (package,) = json.loads(render_tune_json([("ops", TUNED, True)]))["packages"]
+    (package,) = json.loads(render(tuned(TUNED)))["packages"]
     assert package["kernels"][0]["sizes"][0]["best"] == {"blocks": {"XBLOCK": 4}, "num_warps": 8, "num_stages": 2}
     made = json.loads(render(MADE))
     assert (made["flops_per_element"], made["checks"][1]["passed"]) == (None, None)
@@ -249,8 +259,8 @@ def test_tune_and_wrap_json():
 def test_foreign_text_is_shown_escaped():
     places = (ExpectedPlace(UNSEEN, UNSEEN, UNSEEN, UNSEEN, applied=False, why=UNSEEN),)
     hostile = replace(WRONG, places=places, device=UNSEEN, notes=(UNSEEN,), not_measured=UNSEEN)
-    text = drawn(apply_screen(hostile, UNSEEN, UNSEEN, (f"+{UNSEEN}",)), 80)
-    text += drawn(tune_screen(UNSEEN, replace(TUNED, device=UNSEEN), 80, (UNSEEN,)), 80)
+    text = drawn(apply_screen(applied(hostile, f"+{UNSEEN}", target=UNSEEN, package=UNSEEN)), 80)
+    text += drawn(tune_screen(tuned(replace(TUNED, device=UNSEEN), UNSEEN, UNSEEN), 80), 80)
     text += drawn(wrap_screen(replace(MADE, checks=(OperatorCheck(UNSEEN, None, UNSEEN),))), 80)
     assert "\x1b" not in text.replace("\n", "")
 
@@ -281,6 +291,6 @@ def test_the_further_lines_of_what_has_a_sign_begin_below_its_first():
         assert text[at + 1].startswith("    ")
         assert text[at + 1][4] != " "
     long = replace(RIGHT, places=(replace(RIGHT.places[0], operator="ejected::" + "softmax_" * 9),))
-    text = drawn(apply_screen(long, "model.py", "ops/softmax_0"), 80).splitlines()
+    text = drawn(apply_screen(applied(long)), 80).splitlines()
     at = next(number for number, line in enumerate(text) if "model.py:12" in line)
     assert text[at + 1].startswith("    ejected::softmax_")

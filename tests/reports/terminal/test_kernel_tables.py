@@ -3,12 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.kernel_tables import fitted
 from tests.support import kernelsessions as made
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.kernelviews import kernels_view
 
 VIEWS = {
     "all": KernelView(),
@@ -25,7 +26,7 @@ WHOLE = ("source", "wrapper")
 
 
 def _drawn(session: Session, view: KernelView, width: int, *, colors: bool = False) -> str:
-    return drawn(screen(session, view, width), width, colors=colors)
+    return drawn(kernels_view(session, view, width), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -126,7 +127,7 @@ def test_columns_share_the_available_width(widths: tuple[int, ...], room: int, f
 class TestExplain:
     @pytest.mark.parametrize("width", WIDTHS)
     def test_kernels_are_sorted_by_bytes(self, width: int) -> None:
-        shown = drawn(explain_screen(made.KERNELS, width, verbose=True), width)
+        shown = drawn(screen_of(made.KERNELS, width, verbose=True), width)
         kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
         assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
         rows = kernels.partition("\nkernel ")[2].splitlines()[1:]
@@ -135,4 +136,4 @@ class TestExplain:
 
     def test_kernels_that_do_not_fit_are_counted(self) -> None:
         session = replace(made.KERNELS, kernels=tuple(replace(made.PER, name=f"k_{at}") for at in range(9)))
-        assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80, verbose=True), 80)
+        assert "and 3 more kernels: see ctrace kernels" in drawn(screen_of(session, 80, verbose=True), 80)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.recompiles_document import recompiles_document
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.recompiles.recompile_view import groups
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.recompiles_screen import _fits_example, recompiles_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import recompiled, sessions
@@ -15,7 +16,9 @@ ALL = {**sessions.ALL, **recompiled.ALL}
 
 
 def _screen(session: Session, width: int = 80, *, all_of_it: bool = False) -> str:
-    return drawn(led(session, recompiles_screen(recompiles_document(session), width, all_of_it=all_of_it)), width)
+    return drawn(
+        led(run_answer(session), recompiles_screen(recompiles_document(session), width, all_of_it=all_of_it)), width
+    )
 
 
 def _only(*numbers: int) -> Session:

@@ -7,16 +7,19 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.shape_facts import DimKind
 from ctrace.inspector.findings.shape_view import violations
 from ctrace.inspector.findings.shapes_document import shapes_document
-from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.shapes_screen import shapes_screen
 from ctrace.reports.terminal.widgets import led
 from tests.support import sizes
+from tests.support.explained import screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
 
 
 def _screen(session: Session, width: int = 80, function: str | None = None, *, everything: bool = False) -> str:
-    return drawn(led(session, shapes_screen(shapes_document(session, function), width, everything=everything)), width)
+    return drawn(
+        led(run_answer(session), shapes_screen(shapes_document(session, function), width, everything=everything)), width
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -70,4 +73,4 @@ def test_a_run_without_sizes_says_so() -> None:
 
 def test_explain_says_why_a_mark_cannot_be_kept() -> None:
     (sentence,) = violations(sizes.VIOLATED)
-    assert sentence.split(".")[0] in drawn(explain_screen(sizes.VIOLATED, 200), 200)
+    assert sentence.split(".")[0] in drawn(screen_of(sizes.VIOLATED, 200), 200)

@@ -6,15 +6,17 @@ import pytest
 
 from ctrace.inspector.facts.passes import Attention, Pass, Pattern, WhyNotFused
 from ctrace.inspector.facts.session import Environment, Session
+from ctrace.inspector.findings.graphs.attention_view import answers
 from ctrace.inspector.findings.graphs.passes_view import runs
-from ctrace.reports.json.graphs_json import attention_data, passes_data
-from ctrace.reports.terminal.node_screen import attention_lines
+from ctrace.reports.json.printer import plain
+from ctrace.reports.terminal.node_screen import attention_item
 from ctrace.reports.terminal.stage_diff_screen import passes_lines
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
+CWD = "/project"
 HOSTILE = "\x1b[31mred\u202e"
 SESSION = Session(
-    environment=Environment(cwd="/project"),
+    environment=Environment(cwd=CWD),
     passes=(
         Pass("remove_identity", "pre_grad", (), 9, subsystem="pre_grad_passes", after=9, graph="0/0"),
         Pass(
@@ -49,21 +51,23 @@ SESSION = Session(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screens(width: int):
-    assert_golden(f"passes-{width}.txt", drawn(passes_lines(SESSION, runs(SESSION)), width))
-    assert_golden(f"attention-{width}.txt", drawn(attention_lines(SESSION, "0/0"), width))
+    assert_golden(f"passes-{width}.txt", drawn(passes_lines(runs(SESSION), CWD), width))
+    attention = [attention_item(each, CWD) for each in answers(SESSION, "0/0")]
+    assert_golden(f"attention-{width}.txt", drawn(attention, width))
 
 
 def test_another_graph_has_none():
-    assert drawn(passes_lines(SESSION, runs(SESSION, "1/0")), 80) == drawn(attention_lines(SESSION, "1/0"), 80) == ""
+    assert (runs(SESSION, "1/0"), answers(SESSION, "1/0")) == ((), ())
 
 
 def test_data():
-    idle, joint, *_ = passes_data(SESSION)
+    passes, attention = plain(SESSION.passes, CWD), plain(answers(SESSION), CWD)
+    idle, joint, *_ = passes
     assert not idle["changed"]
     assert joint["name"] == "pass_pattern_0"
     assert joint["ops"]["aten.view.default"] == -8
     assert joint["patterns"][0]["lines"] == [{"file": "model.py", "line": 9}]
-    wrong, masked, _ = attention_data(SESSION)
+    wrong, masked, _ = attention
     assert (wrong["state"], wrong["softmax_dimension"]) == ("wrong", -2)
     assert masked["why"]["also"] == ["cast"]
-    json.dumps(passes_data(SESSION) + attention_data(SESSION))
+    json.dumps(passes + attention)

@@ -3,16 +3,19 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView
+from ctrace.inspector.diagnosis.explain_document import explain_document
+from ctrace.inspector.diagnosis.side_by_side_document import side_by_side_document
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion_view import parts
-from ctrace.inspector.findings.graphs.graph_view import compiled
-from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.inspector.findings.fusion_view import fusion_document
+from ctrace.inspector.findings.graphs.graphs_document import graphs_document
+from ctrace.inspector.findings.kernels.kernels_document import kernels_document
+from ctrace.inspector.session.summary import run_answer
 from ctrace.reports.terminal.fusion_screen import fusion_screen
 from ctrace.reports.terminal.graphs_screen import graphs_screen
 from ctrace.reports.terminal.side_by_side_screen import (
@@ -20,21 +23,30 @@ from ctrace.reports.terminal.side_by_side_screen import (
     fusions_side_by_side,
     kernels_side_by_side,
 )
+from ctrace.reports.terminal.widgets import led
+from tests.support.explained import explain_markdown, screen_of
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.kernelviews import kernels_view
 from tests.support.sessions import HOSTILE_TEXT
 from tests.support.targeted import EMITTED, NOT_ALL, ON_A100, ON_T4, hostile
 
 TARGETS = {"a100": ON_A100, "h100": EMITTED}
 FAILED = {"b200": "Triton knows no such GPU"}
+
+
+def _drawn(document: Callable[[Session], Any], screen: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    return lambda targets, failed, width: screen(side_by_side_document(targets, failed, document), width)
+
+
 SIDE_BY_SIDE = {
-    "kernels": kernels_side_by_side,
-    "explain": explained_side_by_side,
-    "fusion": fusions_side_by_side,
+    "kernels": _drawn(kernels_document, kernels_side_by_side),
+    "explain": _drawn(explain_document, explained_side_by_side),
+    "fusion": _drawn(fusion_document, fusions_side_by_side),
 }
 
 
 def kernels(session: Session, width: int, **options: object) -> str:
-    return drawn(screen(session, KernelView(**options), width), width)  # type: ignore[arg-type]
+    return drawn(kernels_view(session, KernelView(**options), width), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -44,7 +56,7 @@ def test_kernels(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_explain(width: int) -> None:
-    assert_golden(f"target-explain-{width}.txt", drawn(explain_screen(EMITTED, width, verbose=True), width))
+    assert_golden(f"target-explain-{width}.txt", drawn(screen_of(EMITTED, width, verbose=True), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -60,7 +72,7 @@ def test_side_by_side(name: str, width: int) -> None:
 
 
 def test_markdown() -> None:
-    assert_golden("target.md", render_markdown(EMITTED))
+    assert_golden("target.md", explain_markdown(EMITTED))
 
 
 @pytest.mark.parametrize(
@@ -72,9 +84,9 @@ def test_markdown() -> None:
         partial(kernels, wrapper=True),
         partial(kernels, ir="ptx"),
         kernels,
-        lambda session, width: drawn(explain_screen(session, width, verbose=True), width),
-        lambda session, width: drawn(fusion_screen(session, parts(session)), width),
-        lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
+        lambda session, width: drawn(screen_of(session, width, verbose=True), width),
+        lambda session, width: drawn(led(run_answer(session), fusion_screen(fusion_document(session), width)), width),
+        lambda session, width: drawn(led(run_answer(session), graphs_screen(graphs_document(session), width)), width),
     ],
 )
 def test_every_screen_names_its_target(draw: Callable[[Session, int], str]) -> None:
@@ -93,13 +105,13 @@ def test_a_gpu_with_few_known_facts() -> None:
 
 
 def test_spills_are_highlighted() -> None:
-    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(screen(EMITTED, KernelView(), 140), 140, colors=True))
+    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(kernels_view(EMITTED, KernelView(), 140), 140, colors=True))
 
 
 @pytest.mark.parametrize("width", [60, *WIDTHS])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     for session in (EMITTED, ON_T4, hostile(EMITTED)):
-        shown = kernels(session, width) + drawn(explain_screen(session, width, verbose=True), width)
+        shown = kernels(session, width) + drawn(screen_of(session, width, verbose=True), width)
         assert max(map(len, shown.splitlines())) <= width
     for draw in SIDE_BY_SIDE.values():
         shown = drawn(draw({**TARGETS, "t4": ON_T4}, FAILED, width), width)
@@ -112,4 +124,4 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     shown = kernels(evil, 80, all_of_it=True) + kernels(evil, 80, source=True) + kernels(evil, 80, ir="ptx")
     for draw in SIDE_BY_SIDE.values():
         shown += drawn(draw({HOSTILE_TEXT: evil, "h100": EMITTED}, {HOSTILE_TEXT: HOSTILE_TEXT}, 80), 80)
-    assert letter not in shown + drawn(explain_screen(evil, 80, verbose=True), 80) + render_markdown(evil)
+    assert letter not in shown + drawn(screen_of(evil, 80, verbose=True), 80) + explain_markdown(evil)

@@ -6,6 +6,7 @@ it from those: what could not be called, the name whose change made torch compil
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,6 +46,7 @@ NOT_SHOWN = (Finding.ATTENTION,)
 class Sought(Struct, frozen=True):
     """A finding, in a form that stays the same while the program shrinks."""
 
+    JSON: ClassVar[str] = "id what title ids file|null_if_empty line|null_if_empty"
     id: str
     what: Finding
     words: str

@@ -6,6 +6,7 @@ A reproducer, and how it was made, with the file that says what it shows and wit
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -28,6 +29,10 @@ _ARROWS = {
 class Reproducer(Struct, frozen=True):
     """A program that shows a finding."""
 
+    JSON: ClassVar[str] = (
+        "schema finding=sought program=text line lines lines_before form start tries seconds|rounded verified "
+        "complete=is_complete interrupted output torch=environment.torch python=environment.python"
+    )
     sought: Sought
     text: str
     line: int | None

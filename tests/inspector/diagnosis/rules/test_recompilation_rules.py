@@ -18,8 +18,7 @@ from ctrace.inspector.facts.shape_facts import (
     SizeCondition,
 )
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
-from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.explain_screen import explain_screen
+from tests.support.explained import explain_markdown, screen_of
 from tests.support.golden import drawn
 
 FILE = "/home/user/model.py"
@@ -745,10 +744,10 @@ def test_what_nobody_has_to_change_is_a_choice(expected: bool):
     (only,) = diagnose(found).advice
     assert "drop_last=True" in only.text
     assert only.optional is expected
-    screen = drawn(explain_screen(found, 80), 80)
+    screen = drawn(screen_of(found, 80), 80)
     assert ("What to do" in screen) is not expected
     assert ("Nothing to fix.\nA choice: x.size(0)" in screen) is expected
-    assert ("What to do" in str(render_markdown(found))) is not expected
+    assert ("What to do" in str(explain_markdown(found))) is not expected
 
 
 def test_a_run_that_trains_needs_a_graph_without_gradients_too():

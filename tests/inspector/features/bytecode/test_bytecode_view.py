@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes, outline
+from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
 from tests.support.helpers import recorded, whole
 
 SESSION = recorded("rewritten")
@@ -43,7 +43,7 @@ def test_links_lead_to_what_is_there() -> None:
 
 def test_outline() -> None:
     forward = function_codes(SESSION)[0]
-    assert outline(SESSION, explained(SESSION, forward.compiled[0])) == (
+    assert explained(SESSION, forward.compiled[0]).outline == (
         "calls graph 0/0 with 3 inputs",
         "replays side effects in 3 writes",
         'line 18 runs eagerly: print("mean", sep=": ")',

@@ -152,7 +152,7 @@ class TestOverview:
     def test_what_could_not_be_read_is_said(self):
         text = _text("c = a + b", "d = <odd>", "return (c,)")
         (each,) = compiled(session_of(Printed(GraphStage.DYNAMO, text, {"c": ("2",), "gone": ()})))
-        assert list(notes(each)) == [
+        assert list(notes(each.stages[0])) == [
             "dynamo: 1 of 5 nodes could not be read",
             "dynamo: 1 nodes that torch lists are not in its text: gone",
         ]
@@ -160,7 +160,7 @@ class TestOverview:
     def test_sizes_that_disagree_are_said(self):
         text = _text('c: "f32[3][1]cpu" = a + b', "return (c,)")
         (each,) = compiled(session_of(Printed(GraphStage.DYNAMO, text, {"c": ("2",)})))
-        assert list(notes(each)) == ["dynamo: 1 nodes that torch lists have other sizes in its text: c"]
+        assert list(notes(each.stages[0])) == ["dynamo: 1 nodes that torch lists have other sizes in its text: c"]
 
     def test_hostile_text(self):
         (each,) = compiled(HOSTILE)

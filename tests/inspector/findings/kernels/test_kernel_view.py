@@ -154,14 +154,15 @@ class TestLines:
         assert not kernels_of(found, wanted("odel.py:5"))
 
     def test_only_the_calls_of_the_line_count(self) -> None:
-        ((_, (mm, users)),) = kernels_of(parts(made.KERNELS, "0/0", "forward"), wanted("10"))
+        (part,) = kernels_of(parts(made.KERNELS, "0/0", "forward"), wanted("10"))
+        mm, users = part.kernels
         assert mm.work == Work(24576, 8192, 262144)
         assert [node.name for node in mm.nodes] == ["op5"]
         assert users.row.kernel.user
 
     def test_an_old_log_knows_lines_of_kernels_alone(self) -> None:
-        ((_, of_lines), *_) = kernels_of(parts(made.OLD), wanted("5"))
-        assert [each.others for each in of_lines] == [made.at(6, 8, 7), made.at(10)]
+        part, *_ = kernels_of(parts(made.OLD), wanted("5"))
+        assert [each.others for each in part.kernels] == [made.at(6, 8, 7), made.at(10)]
 
     def test_an_unknown_file(self) -> None:
         with pytest.raises(TargetError) as raised:
@@ -218,11 +219,11 @@ class TestCode:
             assert "\n".join(line for each in passages(kernel) for line in each.text) == kernel.source
 
     def test_the_wrapper_is_the_call_function_or_all(self) -> None:
-        (_, python), (_, other) = wrappers(made.KERNELS, None, None)
-        assert python.startswith("def call(self, args):")
-        assert "runner" not in python
-        assert other == "extern void call();\n"
+        python, other = wrappers(made.KERNELS, None, None)
+        assert python.text.startswith("def call(self, args):")
+        assert "runner" not in python.text
+        assert other.text == "extern void call();\n"
 
     def test_of_one_part(self) -> None:
-        ((code, _),) = wrappers(made.KERNELS, "1/0", "inference")
-        assert code.graph == "1/0"
+        (wrapper,) = wrappers(made.KERNELS, "1/0", "inference")
+        assert wrapper.graph == "1/0"
