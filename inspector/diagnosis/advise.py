@@ -446,16 +446,28 @@ def _ordered(judged: Iterable[_Judged], scene: DiagnosisScene) -> list[Suggestio
     """Keep one suggestion per cause: the one that helped most in a trial, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(scene.causes)}
     covered: set[str] = set()
-    made: list[Suggestion] = []
-    for each in sorted((_as_a_first_step(each, scene) for each in judged), key=lambda each: -_gain(each)):
-        found = each.candidate
-        is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
-        if each.holds is False or is_unknown or (scene.causes and set(found.causes) <= covered):
+    kept: list[_Judged] = []
+    best_first = sorted((_as_a_first_step(each, scene) for each in judged), key=lambda each: -_gain(each))
+    for each in best_first:
+        causes = set(each.candidate.causes)
+        # A run without causes can still get advice, such as on compile time.
+        is_covered = bool(scene.causes) and causes <= covered
+        if is_covered or not _is_offered(each, scene):
             continue
-        covered |= set(found.causes)
-        made.append(_suggestion(each, scene))
-    changes = [each for each in made if not each.text.startswith("Nothing")]
-    return sorted(changes or made, key=lambda each: _rank(each, rank))
+        covered |= causes
+        kept.append(each)
+    # Advice to change nothing is only worth a line where it is the whole answer.
+    changes = [each for each in kept if not each.candidate.is_no_change]
+    suggestions = [_suggestion(each, scene) for each in changes or kept]
+    return sorted(suggestions, key=lambda each: _rank(each, rank))
+
+
+def _is_offered(each: _Judged, scene: DiagnosisScene) -> bool:
+    """Whether no trial refuted a change; without a trial, whether it is of a kind that needs none."""
+    if each.holds is not None:
+        return each.holds
+    needs_trial = each.candidate.only_checked or is_edit_of_library(each.candidate, scene)
+    return not needs_trial
 
 
 def _as_a_first_step(each: _Judged, scene: DiagnosisScene) -> _Judged:

@@ -145,6 +145,8 @@ class Candidate(Struct, frozen=True):
     """Whether it is about compile time, which its trial compares, and about no cause."""
     change: Trial | None = None
     """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""
+    is_no_change: bool = False
+    """Whether it says that nothing needs to change, at least for some users."""
 
 
 _PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>[^/\\]+)")

@@ -27,7 +27,7 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
         return "torch takes no tensor there"
     if "mark_dynamic(" in text and (is_dynamic or marking_was_refuted(scene)):
         return "marks do not help"
-    if text.startswith("Nothing") and _is_cut_short(candidate, scene):
+    if candidate.is_no_change and _is_cut_short(candidate, scene):
         return "the limit was hit"
     return ""
 

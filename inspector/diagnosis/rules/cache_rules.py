@@ -40,7 +40,7 @@ def generation(scene: DiagnosisScene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(causes), worth=85)
     elif switched and len(switched) == len(scene.causes):
         text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
-        yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
+        yield Candidate(text, tuple(cause.id for cause in switched), worth=85, is_no_change=True)
 
 
 def _growth(scene: DiagnosisScene, cause: RootCause) -> Growth | None:

@@ -415,6 +415,10 @@ def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
 
 
 _BY_BLOCKS = "Compile each block by itself"
+_OF_DDP = (
+    "Nothing to change in DistributedDataParallel, whose forward breaks by design; or compile the model before "
+    "you wrap it: DistributedDataParallel(torch.compile(model))."
+)
 _KNOWN = (
     (
         ("torch/ao/nn/quantized", "torch/ao/nn/intrinsic/quantized", "torch.ao.nn.quantized", "ScriptObject"),
@@ -423,8 +427,7 @@ _KNOWN = (
     ),
     (
         ("torch/nn/parallel/distributed", "torch.nn.parallel.distributed", "torch/nn/parallel/data_parallel"),
-        "Nothing to change in DistributedDataParallel, whose forward breaks by design; or compile the model before "
-        "you wrap it: DistributedDataParallel(torch.compile(model)).",
+        _OF_DDP,
     ),
     (
         ("torch/distributed/fsdp", "torch.distributed.fsdp"),
@@ -452,7 +455,9 @@ def torchs_own(scene: DiagnosisScene) -> Iterator[Candidate]:
                 text = f"{at(cause)}: {found[:1].lower()}{found[1:]}"
             if found.startswith(_BY_BLOCKS) and (blocks := tuple(_blocks_of_fsdp(scene))):
                 trial = Trial(parts=blocks)
-            yield Candidate(text, (cause.id,), trial, worth=46)
+            # With the user's line before it, it stands beside other advice, like any other.
+            is_no_change = text == _OF_DDP
+            yield Candidate(text, (cause.id,), trial, worth=46, is_no_change=is_no_change)
 
 
 def _blocks_of_fsdp(scene: DiagnosisScene) -> Iterator[str]:

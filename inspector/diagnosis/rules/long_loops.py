@@ -58,7 +58,8 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
         advice = f"{where}: compile what the loop calls instead of the whole: {statements}. Now {passes}."
         trial = Trial(parts=tuple(called))
         yield Candidate(advice, (), trial, worth=41, only_checked=True, needs_backend=True, saves_time=True)
-    if any(each.compile_seconds is not None for each in scene.session.trials):
+    was_tried = any(each.compile_seconds is not None for each in scene.session.trials)
+    if was_tried:
         text = f"Nothing to fix. At {where}, {passes}; compiling one pass instead was tried and takes as long."
     elif moved is not None:
         how = f"move lines {moved.first} to {moved.last}, the body of the loop, to a function, and compile that"
@@ -69,8 +70,11 @@ def long_loops(scene: DiagnosisScene) -> Iterator[Candidate]:
     else:
         how = "compile one pass instead of the whole"
         text = f"Nothing to fix. At {where}, {passes}; if compiling takes too long, {how}."
-    change = Trial(parts=tuple(called)) if called and moved is None else None
-    yield Candidate(text, (), change=change)
+    change = None
+    if called and moved is None:
+        change = Trial(parts=tuple(called))
+    names_no_change = was_tried or (moved is None and not called)
+    yield Candidate(text, (), change=change, is_no_change=names_no_change)
 
 
 def _is_most(scene: DiagnosisScene, loop: Unrolled) -> bool:
