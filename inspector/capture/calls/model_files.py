@@ -254,13 +254,15 @@ def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:
     found: dict[str, Way] = {}
     for vary in _suspects(model, tensors(call)):
         for name, way in varied(base, vary, ScenarioKind.PROVOKED).items():
-            if _applies(way):
+            if _can_be_made(way):
                 found.setdefault(name, way)
     return found
 
 
-def _applies(way: Way) -> bool:
-    if way.training is not None or way.grad is not None:
+def _can_be_made(way: Way) -> bool:
+    """Whether a suspect fits the call: changed inputs are made, to see; a size, for example, may belong to no input."""
+    changes_mode_only = way.training is not None or way.grad is not None
+    if changes_mode_only:  # any model has these modes, and the inputs stay as they are
         return True
     try:
         way.make()

@@ -91,13 +91,17 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def found(results: CallResults, path: Path) -> Any:
+def value_at(results: CallResults, path: Path) -> Any:
     """Return the value at one place of results, or ABSENT if there is no such place."""
     group, *keys = path
     value: Any = getattr(results, group)
-    if group != "outputs" and keys:
+    # Outputs are what the model returned. The other groups are lists and dicts of `CallResults` itself, often of all
+    # parameters: only the one item is taken apart.
+    is_list_of_ours = group != "outputs"
+    if is_list_of_ours and keys:
+        first, *keys = keys
         try:
-            value = value[keys.pop(0)]
+            value = value[first]
         except LookupError:
             return ABSENT
     value = part_of(value)

@@ -486,7 +486,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
                 schedules.append(node_schedule)
                 with recorder.watching("a kernel"):
-                    recorder.add(_described(statements, node_schedule, kernel_name, is_extern))
+                    recorder.add(_described(statements, node_schedule, kernel_name, is_extern=is_extern))
                 return original(node_schedule, kernel_name, is_extern)
 
             ours.add(traced)
@@ -514,13 +514,19 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _described(statements: Statements, schedule: Any, name: str, is_extern: bool) -> KernelMade:
+def _described(statements: Statements, schedule: Any, name: str, *, is_extern: bool) -> KernelMade:
+    """Describe a kernel; `schedule` is the node of the call if it is extern, and what the scheduler fused if not."""
     from torch._inductor import metrics
 
-    scheduled = [] if is_extern else scheduler_nodes(schedule)
-    nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
+    if is_extern:  # one ir.Operation, which the scheduler does not look into
+        scheduled: list[Any] = []
+        nodes = [schedule]
+        operations = [schedule.get_operation_name()]
+    else:
+        scheduled = scheduler_nodes(schedule)
+        nodes = [node.node for node in scheduled if node.node is not None]
+        operations = [node.get_name() for node in scheduled]
     origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
-    operations = [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled]
     stacks = tuple(dict.fromkeys(trace for node in nodes for trace in stacks_of(node)))
     line_stacks, beside = _numbered(statements.take(scheduled), stacks)
     return KernelMade(

@@ -159,11 +159,17 @@ def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, 
     seen = list(sites)
     for each in entries:
         matches = any(allows(each, site) for site in seen)
-        if has_expired(each, today):
-            rest = ": its site still exists" if matches else ": nothing matches it; remove it"
-            yield f"{_named(each)} expired on {each.expires}{rest if matches or are_all else ''}"
-        elif are_all and not matches:
-            yield f"{_named(each)} no longer matches anything; remove it"
+        if not has_expired(each, today):
+            if are_all and not matches:
+                yield f"{_named(each)} no longer matches anything; remove it"
+            continue
+        expired = f"{_named(each)} expired on {each.expires}"
+        if matches:
+            yield f"{expired}: its site still exists"
+        elif are_all:
+            yield f"{expired}: nothing matches it; remove it"
+        else:  # a site that is not among these may match it
+            yield expired
 
 
 def _unspaced(text: str) -> str:

@@ -474,8 +474,11 @@ def _code(file: Path) -> str:
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            is_text = ast.get_docstring(node, clean=False) is not None
-            node.body = node.body[is_text:] or [ast.Pass()]
+            body = node.body
+            has_docstring = ast.get_docstring(node, clean=False) is not None
+            if has_docstring:
+                body = body[1:]
+            node.body = body or [ast.Pass()]
     return ast.dump(tree)
 
 

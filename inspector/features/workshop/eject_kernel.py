@@ -17,9 +17,9 @@ from ctrace.inspector.features.workshop.kernel_region import (
     accesses,
     definition_of,
     is_used,
-    last_graph,
     node_after,
     node_before,
+    post_grad_graph,
     region_of,
     vector_instructions,
 )
@@ -256,7 +256,7 @@ def parts_of(session: Session, kernel: Kernel, call: KernelCall) -> tuple[CallOf
     Raises:
         RefusalError: the log lacks the graph.
     """
-    nodes = {node.name: node for node in last_graph(session, call).nodes}
+    nodes = {node.name: node for node in post_grad_graph(session, call).nodes}
     kernels = {_key(each): each for each in session.kernels}
     parts = [
         CallOfKernel(each, kernels[each.graph, each.stage, each.name])

@@ -159,19 +159,21 @@ def region_of(session: Session, parts: Sequence[CallOfKernel]) -> Region:
         RefusalError: it cannot be determined, or uses what an op without side effects cannot do.
     """
     call = parts[-1].call
-    return _Finder(last_graph(session, call), parts, _labels(session, call)).region()
+    return _Finder(post_grad_graph(session, call), parts, _labels(session, call)).region()
 
 
-def last_graph(session: Session, call: KernelCall) -> FxGraph:
-    """Return the last graph of Inductor that a call belongs to.
+def post_grad_graph(session: Session, call: KernelCall) -> FxGraph:
+    """Return the graph that a call belongs to as it is after Inductor's last passes, which kernels are made of.
 
     Raises:
         RefusalError: the log lacks it.
     """
-    for each in compiled(session):
-        for staged in each.stages if each.id == call.graph else ():
-            if staged.stage is GraphStage.POST_GRAD and str(staged.part) == str(call.stage) and staged.graph:
-                return staged.graph
+    stages = [staged for each in compiled(session) if each.id == call.graph for staged in each.stages]
+    for staged in stages:
+        # The part of a graph and the stage of a call are two enums with the same words, such as "backward".
+        is_of_call = str(staged.part) == str(call.stage)
+        if staged.stage is GraphStage.POST_GRAD and is_of_call and staged.graph:
+            return staged.graph
     raise RefusalError("the log lacks Inductor's last graph", "capture the model again with this ctrace")
 
 

@@ -416,7 +416,7 @@ class _Masks:
                 spaces = self._of(call.args[0])
                 # Triton's interpreter does not broadcast the mask of an atomic operation.
                 reduced = [*_REDUCED] if function in _STORES[1:] else []
-                call.args[at] = self._with(call.args[at], spaces, reduced)
+                call.args[at] = self._and_missing_masks(call.args[at], spaces, reduced)
         elif function == "tl.device_assert":
             missing = self._missing(call.args[0], self._of(call.args[0]))
             if missing:
@@ -427,19 +427,20 @@ class _Masks:
         present = {node.id for node in ast.walk(mask) if isinstance(node, ast.Name)}
         return [each for each in (*_SPACES, *more) if each in spaces & self._known and f"{each}mask" not in present]
 
-    def _with(self, mask: ast.expr, spaces: set[str], more: Iterable[str] = ()) -> ast.expr:
-        missing = self._missing(mask, spaces, more)
-        if not missing:
+    def _and_missing_masks(self, mask: ast.expr, spaces: set[str], more: Iterable[str] = ()) -> ast.expr:
+        """Return `mask & xmask & ymask`, with the mask of each space that the pointer uses and `mask` does not name."""
+        names = [f"{each}mask" for each in self._missing(mask, spaces, more)]
+        if not names:
             return mask
-        parts = [f"{each}mask" for each in missing]
+        missing = " & ".join(names)
         match mask:
             case ast.Constant(value=None):
-                pass
+                text = missing
             case ast.Name(id=name):
-                parts.insert(0, name)
+                text = f"{name} & {missing}"
             case _:
-                parts.insert(0, f"({ast.unparse(mask)})")
-        return ast.copy_location(ast.parse(" & ".join(parts), mode="eval").body, mask)
+                text = f"({ast.unparse(mask)}) & {missing}"
+        return ast.copy_location(ast.parse(text, mode="eval").body, mask)
 
 
 def readable(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -452,8 +452,16 @@ class _Runs:
             raise NotComputableError(str(error)) from error
 
 
-def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool) -> ValueJudged:
-    """Judge a value beside eager's; `runs` has the reference, and runs that round at random."""
+def judged_pair(eager: Any, value: Any, runs: Any, at: Any, *, lost: bool) -> ValueJudged:
+    """Judge a value beside eager's.
+
+    Args:
+        eager: The value of the eager call.
+        value: The one to judge.
+        runs: The same computation in float64 (`reference`), and with random rounding (`noisy`).
+        at: What these name the value by: the number of a result, a node, or nothing if there is only one.
+        lost: Whether a value that lost rounding to its dtype on the way counts as another one.
+    """
     if _equal(eager, value):
         return ValueJudged(Judgement.FINE)
     reference = runs.reference(at)

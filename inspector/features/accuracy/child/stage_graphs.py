@@ -426,19 +426,18 @@ class _NodeRuns:
         self._of = module, graph, arguments
         self._reference: Values | None = None
         self._noisy: list[Values] | None = None
-        self.node: Any = None
 
-    def reference(self, _at: int | None) -> Any:
-        """Return the node's value in float64."""
+    def reference(self, node: Any) -> Any:
+        """Return a node's value in float64."""
         if self._reference is None:
             self._reference = _all_values(*self._of, Float64(), widened)
-        return self._reference[self.node]
+        return self._reference[node]
 
-    def noisy(self, _at: int | None) -> list[Any]:
-        """Return the node's values in runs that round at random."""
+    def noisy(self, node: Any) -> list[Any]:
+        """Return a node's values in runs that round at random."""
         if self._noisy is None:
             self._noisy = [_all_values(*self._of, Noisy(seed), copied_value) for seed in range(_NOISY)]
-        return [each[self.node] for each in self._noisy]
+        return [each[node] for each in self._noisy]
 
 
 def wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
@@ -500,13 +499,15 @@ def _outputs(graph: Any) -> list[Any]:
 
 
 def _differs(node: Any, one: Any, other: Any, runs: _NodeRuns) -> ValueJudged | None:
+    """Return how `other` is wrong, in place of `one`, a node's value; None if it is not, or cannot be compared."""
     import torch
 
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or not same_kind(one, other):
         return None
-    runs.node = node
-    found = judged_pair(one, other, runs, None, lost=False)
-    return found if found.judgement is Judgement.WRONG else None
+    found = judged_pair(one, other, runs, node, lost=False)
+    if found.judgement is Judgement.WRONG:
+        return found
+    return None
 
 
 def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStage | None:

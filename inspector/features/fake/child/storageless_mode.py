@@ -137,7 +137,11 @@ class KnownValues:
     def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """Carry out an operator of operators, such as `torch.cond`: its eager code would read what does not exist."""
         ordinary = [each for each in tensors if self.is_ordinary(each)]
-        if len(ordinary) < len(tensors) or not any(map(self.is_unknown, ordinary)) or _is_compiling():
+        # The ops inside arrive in `dispatch` one by one, which is enough where every value is known, where tensors have
+        # another device (torch's own rules for those then apply), and while torch traces the branches.
+        has_special = len(ordinary) < len(tensors)
+        reads_unknown = any(map(self.is_unknown, ordinary))
+        if has_special or not reads_unknown or _is_compiling():
             return func(*args, **kwargs)
         for each in ordinary:
             self.forget(each)  # no schema says which ones it writes to

@@ -265,16 +265,19 @@ def _attributes_of(node: ast.stmt) -> set[str]:
 
 
 def _roots(node: ast.expr) -> Iterator[str]:
-    """Yield `n` for self.n, self.n.m and self.n[0]."""
+    """Yield `n` for self.n, self.n.m, self.n[0] and self.n(), and for each item of a tuple."""
     if isinstance(node, ast.Tuple | ast.List):
         for each in node.elts:
             yield from _roots(each)
         return
-    above: ast.expr | None = None
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        above, node = node, node.func if isinstance(node, ast.Call) else node.value
-        if isinstance(node, ast.Name) and node.id == "self" and isinstance(above, ast.Attribute):
-            yield above.attr
+        if isinstance(node, ast.Call):
+            inner = node.func
+        else:
+            inner = node.value
+        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name) and inner.id == "self":
+            yield node.attr
+        node = inner
 
 
 def _bound_on(function: ast.AST, lines: Collection[int]) -> set[str]:

@@ -225,10 +225,14 @@ def _passed_names(call: cst.Call) -> set[str]:
     """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
     import libcst as cst
 
-    found = set().union(*(_bare_names(arg.value) for arg in call.args))
-    if isinstance(call.func, cst.Attribute):
-        return found | (_bare_names(call.func.value) - {"self"})
-    return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
+    passed = set().union(*(_bare_names(arg.value) for arg in call.args))
+    match call.func:
+        case cst.Attribute(value=owner):
+            return passed | (_bare_names(owner) - {"self"})
+        case cst.Name():
+            return passed
+        case _:  # such as `steps[0](x)` or `step_of(y)(x)`: what it calls may hold any tensor that is named there
+            return passed | read(call.func)
 
 
 def _is_harmless(code: ParsedFile, call: cst.Call, deep: int) -> bool:
