@@ -61,7 +61,9 @@ class Literals:
             case int():
                 return repr(int(value))
             case float():
-                return repr(value) if math.isfinite(value) else f"float('{value}')"
+                if math.isfinite(value):
+                    return repr(value)
+                return f"float('{value}')"
         return self._of_torch(value) or self._container(value) or self._object(value)
 
     def _of_torch(self, value: Any) -> str:
@@ -85,7 +87,9 @@ class Literals:
             return f"slice({self.write(value.start)}, {self.write(value.stop)}, {self.write(value.step)})"
         if type(value) in (tuple, torch.Size):
             items = [self.write(each) for each in _few(value)]
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+            if len(items) == 1:
+                return f"({items[0]},)"
+            return f"({', '.join(items)})"
         if type(value) is list:
             return f"[{', '.join(self.write(each) for each in _few(value))}]"
         if type(value) is dict:
@@ -110,7 +114,10 @@ class Literals:
             raise NoExpressionError(type(module).__qualname__)
         args = [self.write(each) for each in made.args]
         args += [f"{name}={self.write(each)}" for name, each in made.kwargs.items()]
-        return f"{self.name(type(module))}({', '.join(args)}){'' if module.training else '.eval()'}"
+        made = f"{self.name(type(module))}({', '.join(args)})"
+        if module.training:
+            return made
+        return f"{made}.eval()"
 
     def name(self, value: Any) -> str:
         """Write a class or function by name, with its import if it is in a package.
@@ -125,7 +132,9 @@ class Literals:
             return str(name)
         if _is_package(value):
             if module.partition(".")[0] == "torch":
-                return f"{module if not module.startswith('torch.nn.modules') else 'torch.nn'}.{name}"
+                if module.startswith("torch.nn.modules"):  # every public one is also in torch.nn
+                    module = "torch.nn"
+                return f"{module}.{name}"
             self.imports[f"from {module} import {name.partition('.')[0]}"] = None
         return str(name)
 
@@ -154,8 +163,12 @@ class Literals:
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
             raise NoExpressionError("tensor subclass")
         sizes = ", ".join(str(int(each)) for each in value.shape)
-        dtype = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", dtype={value.dtype}"
-        device = "" if value.device.type == "cpu" else f", device='{value.device}'"
+        dtype = ""
+        if value.dtype not in (torch.float32, torch.int64, torch.bool):
+            dtype = f", dtype={value.dtype}"
+        device = ""
+        if value.device.type != "cpu":
+            device = f", device='{value.device}'"
         grad = ", requires_grad=True" if value.requires_grad and value.is_leaf else ""
         if value.dtype.is_floating_point or value.dtype.is_complex:
             text = f"torch.randn({sizes or '()'}{dtype}{device}{grad})"
@@ -280,8 +293,11 @@ def _source(asked: CaptureRequest, name: str, way: Way, call: Call) -> str | Non
         text, value = f"scenarios[{name!r}]", getattr(module, "scenarios", {}).get(name)
     else:
         return None
-    text += "()" if inspect.isroutine(value) else ""
-    return f"**{text}" if call.kwargs else f"*{text}"
+    if inspect.isroutine(value):
+        text += "()"
+    if call.kwargs:
+        return f"**{text}"
+    return f"*{text}"
 
 
 def _described(name: str, way: Way, call: Call, watch: "_Watch") -> dict[str, Any]:
@@ -358,7 +374,9 @@ class _Watch:
     def _construction(self, frame: FrameType) -> None:
         torch = sys.modules.get("torch")
         code = frame.f_code
-        own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        own = None
+        if code.co_argcount:
+            own = frame.f_locals.get(code.co_varnames[0])
         if torch is None or not isinstance(own, torch.nn.Module) or id(own) in self._made:
             return
         if getattr(type(own).__init__, "__code__", None) is not code:
@@ -397,7 +415,9 @@ class _Watch:
             return
         if not isinstance(own, torch.nn.Module) or not _is_code_of(getattr(type(own), code.co_name, None), code):
             return
-        method = "" if code.co_name == "forward" else f".{code.co_name}"
+        method = ""
+        if code.co_name != "forward":
+            method = f".{code.co_name}"
         with suppress(NoExpressionError):
             seen.callee = literals.module(own) + method
         if isinstance(self.root, torch.nn.Module):

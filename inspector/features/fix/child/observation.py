@@ -215,7 +215,9 @@ class ModelObserver:
                 if name in names
             }
             is_asked = any(each.startswith(f"{name}, ") for each in self._request.probes or ())
-            options = _options(way) if way.kind is not ScenarioKind.PROVOKED else ""
+            options = ""
+            if way.kind is not ScenarioKind.PROVOKED:
+                options = _options(way)
             is_new = not mine <= reached or options not in passed
             if index == 0 or is_asked or (way.kind is not ScenarioKind.PROVOKED and is_new):
                 yield name, way
@@ -315,7 +317,9 @@ class ProgramObserver:
             if model is None:
                 return lambda function: compile_(function, **options)
             made = original(model, **options)
-            return made if isinstance(model, torch.nn.Module) else self._noting(model, made)
+            if isinstance(model, torch.nn.Module):
+                return made
+            return self._noting(model, made)
 
         return compile_
 
@@ -377,7 +381,10 @@ class ProgramObserver:
         import torch
 
         is_module = isinstance(subject, torch.nn.Module)
-        base = type(subject).__qualname__ if is_module else getattr(subject, "__qualname__", "function")
+        if is_module:
+            base = type(subject).__qualname__
+        else:
+            base = getattr(subject, "__qualname__", "function")
         name, number = base, 1
         while name in self._subjects and self._subjects[name] is not subject:
             number += 1

@@ -112,7 +112,9 @@ def _rare_parts(node: ast.AST) -> Iterator[Part]:
 
 
 def _no_star(node: ast.expr) -> ast.expr | None:
-    return None if isinstance(node, ast.Starred) else node
+    if isinstance(node, ast.Starred):
+        return None
+    return node
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -209,7 +211,9 @@ def _block(tree: ast.Module, path: BlockPath) -> list[ast.stmt]:
 def droppable(tree: ast.Module, path: BlockPath) -> list[int]:
     """Return the positions of the statements in a block that may go."""
     found = [number for number, each in enumerate(_block(tree, path)) if not holds_fast(each)]
-    return [] if _is_pass(_block(tree, path)) else found
+    if _is_pass(_block(tree, path)):
+        return []
+    return found
 
 
 def _is_pass(block: list[ast.stmt]) -> bool:
@@ -292,8 +296,11 @@ def _of_statement(number: int, node: ast.AST) -> Iterator[Edit]:
         yield _to_expression(number)
     if isinstance(node, ast.If | ast.For | ast.While) and node.orelse:
         yield on(number, lambda each: _emptied(each, "orelse"))
-    fields = ["decorator_list", "bases", "keywords"] if isinstance(node, ast.stmt) else []
-    fields += ["items"] if isinstance(node, ast.With) and len(node.items) > 1 else []
+    fields = []
+    if isinstance(node, ast.stmt):
+        fields = ["decorator_list", "bases", "keywords"]
+    if isinstance(node, ast.With) and len(node.items) > 1:
+        fields += ["items"]
     for field in fields:
         for index in range(len(getattr(node, field, ()))):
             yield on(number, lambda each, field=field, index=index: _without(each, field, index))  # type: ignore[misc]

@@ -165,7 +165,9 @@ class Fixing:
                 self._try_all(waiting)
                 self._try_together()
                 self._try_chains()
-                combined = self._combined() if self._choice.combine else None
+                combined = None
+                if self._choice.combine:
+                    combined = self._combined()
             advice = self._advice({each.id for each in findings}.difference(not_asked))
         except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
@@ -192,7 +194,9 @@ class Fixing:
         """Return what the code near the candidates compares with."""
         changed: dict[str, list[str]] = defaultdict(list)
         for each in waiting:
-            for text in each.files if each.kind == "source" else ():
+            if each.kind != "source":
+                continue
+            for text in each.files:
                 changed[text.file].append(text.text)
         set_by = (name for each in waiting for name, _ in each.trial.calls if name.startswith(_SETS))
         reporting = tuple(dict.fromkeys(f"{_SAYS}{name.removeprefix(_SETS)}" for name in set_by))
@@ -320,7 +324,9 @@ class Fixing:
                 parts[each.finding].append(each)
         solved = self._solved()
         for finding, mine in parts.items():
-            both = together(mine, self._files.all()) if finding not in solved else None
+            both = None
+            if finding not in solved:
+                both = together(mine, self._files.all())
             if both is not None and not self._budget.is_spent:
                 self._say(f"trying {both.name} at several places")
                 self._try(both)
@@ -360,7 +366,9 @@ class Fixing:
 
     def _outside(self, each: RepairCandidate) -> RepairCandidate | None:
         """Return a repair of a package's file as code for the user's file; None: there is no such code."""
-        user = self._files.text(self._target) if self._target is not None and each.library else None
+        user = None
+        if self._target is not None and each.library:
+            user = self._files.text(self._target)
         if user is None or self._target is None or len(each.files) != 1 or self._asks(each):
             return None
         (file,) = each.files
@@ -379,10 +387,14 @@ class Fixing:
 
     def _change(self, each: RepairCandidate, files: tuple[NewText, ...] | None = None) -> ChangeToProve:
         gone: Counter[Key] = Counter()
-        mine = {each.finding} if each.kind == "source" else {each.finding, *each.findings}
-        for cause in self._scene.causes if each.removes else ():
-            if cause.id in mine:
-                gone += keys_of_cause(cause, self._session)
+        if each.kind == "source":
+            mine = {each.finding}
+        else:
+            mine = {each.finding, *each.findings}
+        if each.removes:
+            for cause in self._scene.causes:
+                if cause.id in mine:
+                    gone += keys_of_cause(cause, self._session)
         return ChangeToProve(
             trial_with(each.files if files is None else files, each.trial),
             gone,
@@ -420,6 +432,7 @@ class Fixing:
                 continue
             if not self._solves(each, alone):
                 each = replace(each, removes=False)  # it only saves graphs
+            # The first one has been proved alone.
             current = alone if not members else self._proved_together(attempt, [*members, each], both, joined)
             if current is None:
                 continue
@@ -449,7 +462,9 @@ class Fixing:
         self._say(f"combining {len(members)} repairs")
         current = self._prover.attempt(self._together(members, files, trial))
         is_good = current.outcome.proved and _is_better(before, current)
-        return current if is_good and self._is_answered(members, current.outcome) else None
+        if is_good and self._is_answered(members, current.outcome):
+            return current
+        return None
 
     def _finished(self, change: ChangeToProve, outcome: ProofOutcome, *, build: bool) -> ProofOutcome:
         if not self._budget.is_spent:
@@ -529,9 +544,14 @@ class Fixing:
         return tuple(self._as_tried(each, attempt) for each, attempt in ordered)
 
     def _as_tried(self, each: RepairCandidate, attempt: Attempt) -> TriedRepair:
-        fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
+        fixed = set()
+        if attempt.outcome.proved:
+            fixed = self._fixed_by(attempt)
         only_saves = attempt.outcome.proved and not self._solves(each, attempt)
-        first = () if only_saves else (each.finding,)
+        if not only_saves:
+            first = (each.finding,)
+        else:
+            first = ()
         names = (*first, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
         return TriedRepair(
             each.finding,
@@ -557,7 +577,9 @@ class Fixing:
     def _asks(self, each: RepairCandidate) -> str:
         """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
         is_answered = each.drops_gradients and self._choice.inference
-        return "" if is_answered else each.question
+        if is_answered:
+            return ""
+        return each.question
 
     def _with_answers(self, each: RepairCandidate, outcome: ProofOutcome) -> ProofOutcome:
         """Return an outcome in which questions stand for what they leave open."""
@@ -572,7 +594,9 @@ class Fixing:
     def _rank(self, each: RepairCandidate, attempt: Attempt) -> tuple[object, ...]:
         """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
         outcome = attempt.outcome
-        gain = outcome.effect.gain if outcome.effect is not None else 0
+        gain = 0
+        if outcome.effect is not None:
+            gain = outcome.effect.gain
         lines = changed_lines(self._files.all(), each.files)
         passed = sum(check.passed for check in outcome.checks)
         if not outcome.proved:
@@ -603,7 +627,9 @@ def _worth(each: RepairCandidate) -> tuple[bool, bool, bool]:
 def _joined(first: Trial, second: Trial) -> Trial | None:
     """Return both settings as one; None: they conflict."""
     if first == Trial() or second == Trial():
-        return second if first == Trial() else first
+        if first == Trial():
+            return second
+        return first
     if first == second:
         return first
     if first.dynamic is not None and second.dynamic is not None and first.dynamic != second.dynamic:
@@ -664,7 +690,9 @@ def together(parts: Iterable[RepairCandidate], base: Mapping[str, str]) -> Repai
     members: list[RepairCandidate] = []
     files: tuple[NewText, ...] = ()
     for each in parts:
-        both = merged_files(base, files, each.files) if each.files and each.trial == Trial() else None
+        both = None
+        if each.files and each.trial == Trial():
+            both = merged_files(base, files, each.files)
         if both is not None and (not members or each.library == members[0].library):
             members.append(each)
             files = both
