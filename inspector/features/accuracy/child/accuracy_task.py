@@ -169,7 +169,10 @@ class ProgramComparison(Findings):
             self._not_compared["the program", "no compiled graph was called"] = None
         self._kernels, self._runs = self._counting.kernels, self._counting.graphs
         self._not_compared |= self._counting.failed
-        fine = Judgement.UNDECIDED if self._stages.not_compared else Judgement.FINE
+        if self._stages.not_compared:
+            fine = Judgement.UNDECIDED
+        else:
+            fine = Judgement.FINE
         self._verdicts.append(Judgement.WRONG if self._stages.wrong else fine)
         return self._found()
 
@@ -303,7 +306,9 @@ class ErrorPath(Listener):
                 worst, at = max((worst, at), (error, node), key=lambda each: each[0])
         if number >= self._first and at is not None and not call.is_view:
             file, line, _ = place_of(at)
-            where = None if file is None else f"{file}:{line}"
+            where = None
+            if file is not None:
+                where = f"{file}:{line}"
             self.steps.append(PathStep(call.name, where, worst if worst <= LARGEST else None))
         self._is_done = number == len(graph.calls) - 1
 
@@ -328,7 +333,9 @@ def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy | Draf
         seed()  # models draw their weights as they are made
         comparison = _Comparison(request, load(request.capture, preloaded))
         found = comparison.answered()
-        return comparison.drafted(found) if request.writes_programs else found
+        if request.writes_programs:
+            return comparison.drafted(found)
+        return found
     except Exception as error:
         if _NO_COMPILER in str(error):
             raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
@@ -434,10 +441,16 @@ class _Comparison(Findings):
 
         if not isinstance(self._model, torch.nn.Module):
             return
-        times = _COPIES if self._steps is None else max(_COPIES, copies(self._steps.optimizer))
+        if self._steps is None:
+            times = _COPIES
+        else:
+            times = max(_COPIES, copies(self._steps.optimizer))
         state = [*self._model.parameters(), *self._model.buffers()]
         size = sum(each.numel() * each.element_size() for each in state)
-        free = free_memory() if any(each.is_cuda for each in state) else memory()
+        if any(each.is_cuda for each in state):
+            free = free_memory()
+        else:
+            free = memory()
         if times * size > free:
             runs = " with optimizers and gradients" if self._steps is not None else ""
             what = f"the model's {_amount(size)} have to fit {times} times{runs} into {_amount(free)} of free memory"
@@ -570,7 +583,9 @@ class _Comparison(Findings):
 
 
 def _amount(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+    if size >= 1e8:
+        return f"{size / 1e9:.1f} GB"
+    return f"{size / 1e6:.1f} MB"
 
 
 def settings_of(options: Options) -> dict[str, Any]:

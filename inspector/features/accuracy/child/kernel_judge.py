@@ -66,7 +66,10 @@ class NoisySums(Noisy):
         precision = precision_of(getattr(result, "dtype", None))
         if operation(func) not in _SUMS or precision is None or result.is_complex() or not args[0].numel():
             return result
-        roundoff = FLOAT64.roundoff if precision is FLOAT64 else FLOAT32.roundoff
+        if precision is FLOAT64:
+            roundoff = FLOAT64.roundoff
+        else:
+            roundoff = FLOAT32.roundoff
         import torch
 
         size = rounding_of(operation(func), args, result) * roundoff
@@ -78,10 +81,13 @@ class NoisySums(Noisy):
 def rounding_of(name: str, args: Any, result: Any) -> Any:
     """Return the root of the sum of the squares of all partial sums, for each sum of a result."""
     terms = args[0].double()
-    dims = args[1] if len(args) > 1 and args[1] is not None else None
+    dims = None
+    if len(args) > 1 and args[1] is not None:
+        dims = args[1]
     if name == "cumsum":
         return terms.cumsum(dims).square().cumsum(dims).sqrt()
-    terms = terms if terms.dim() else terms.reshape(1)
+    if not terms.dim():
+        terms = terms.reshape(1)
     if dims is None or dims == []:
         dims = list(range(terms.dim()))
     reduced = sorted(each % terms.dim() for each in ([dims] if isinstance(dims, int) else dims))
@@ -127,8 +133,14 @@ class SizeLimit:
         size = sum({each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in held}.values())
         if self._most is None and size < _SMALL:
             return ""
-        free = free_memory() if any(each.is_cuda for each in held) else memory()
-        most = free // _PART if self._most is None else self._most
+        if any(each.is_cuda for each in held):
+            free = free_memory()
+        else:
+            free = memory()
+        if self._most is None:
+            most = free // _PART
+        else:
+            most = self._most
         if size <= most:
             return ""
         limit = "a sixteenth of the free memory" if self._most is None else "--max-bytes"
@@ -287,7 +299,9 @@ class KernelJudge(Listener):
                 self._leave_out(graph, f"{call.name}: {node.name}", str(error))
                 continue
             nodes = needed([node, *writes[node]], in_time)
-            reader = next((each for each in late.values() if each in nodes), None) if is_late else None
+            reader = None
+            if is_late:
+                reader = next((each for each in late.values() if each in nodes), None)
             buffer = StoredBuffer(
                 graph=graph,
                 call=call,
@@ -316,7 +330,9 @@ class KernelJudge(Listener):
             self._leave_out(stored.graph, call.name, "it is not known which value of the graph each of its inputs is")
         elif is_wrong or (stored.is_other and self.against_eager):
             keeps = len(self.wrong) < MOST_LOCATED
-            nodes = needed([node, *stored.writes], stored.known) if keeps else []
+            nodes = []
+            if keeps:
+                nodes = needed([node, *stored.writes], stored.known)
             inputs = {each for one in nodes for each in one.all_input_nodes if each in stored.known}
             stored.known = {each: copied_value(stored.known[each]) for each in inputs}
             stored.value = copied_value(stored.value) if keeps else None
@@ -387,7 +403,10 @@ def judged_value(
     in_eager = computed(module, nodes, known, WatchedArithmetic(), copied_value)
     eager = in_eager[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
-    pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
+    if is_several:
+        pairs = list(zip(eager, value, strict=False))
+    else:
+        pairs = [(eager, value)]
     chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
     if not all(same_kind(one, other) for one, other in chosen.values()):
         raise NotComputableError("the kernel stores it with another size or dtype")
@@ -400,7 +419,9 @@ def judged_value(
     runs = _Runs(module, nodes, known, node)
     worst = ValueJudged(Judgement.FINE)
     for index, (one, other) in chosen.items():
-        at = index if is_several else None
+        at = None
+        if is_several:
+            at = index
         found = judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
         worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
     return worst
@@ -437,7 +458,9 @@ class _Runs:
         """Return the value in float64."""
         if self._reference is None:
             self._reference = self._run(Float64(), widened)
-        return self._reference if at is None else self._reference[at]
+        if at is None:
+            return self._reference
+        return self._reference[at]
 
     def noisy(self, at: int | None) -> list[Any]:
         """Return values of eager runs that round at random."""
@@ -523,7 +546,9 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         if variable not in names:
             continue
         own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
-        copied = [graph.copies[name]] if name in graph.copies else []
+        copied = []
+        if name in graph.copies:
+            copied = [graph.copies[name]]
         nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
         if nodes:
             found[nodes[-1]] = names[variable]
@@ -556,7 +581,9 @@ def _results_of(call: WatchedCall) -> list[str]:
         return []
     schema = getattr(call.node.target, "_schema", None)
     own = [name for name, variable in call.writes.items() if name == variable]
-    return own if own or (schema is not None and not schema.returns) else list(call.writes)
+    if own or (schema is not None and not schema.returns):
+        return own
+    return list(call.writes)
 
 
 def lacks_bias(call: WatchedCall) -> bool:
@@ -638,7 +665,9 @@ def _memory(value: Any) -> int | None:
     """Return the address of a tensor's memory."""
     import torch
 
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    return value.untyped_storage().data_ptr()
 
 
 def _placeholders(graph: WatchedGraph) -> list[Any]:
@@ -673,7 +702,9 @@ def copied_value(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return with_memory(value)
-    return tuple(map(copied_value, value)) if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return tuple(map(copied_value, value))
+    return value
 
 
 def widened(value: Any) -> Any:
@@ -692,12 +723,19 @@ def distance(one: Any, other: Any) -> float:
     import torch
 
     if not one.numel() or one.shape != other.shape:
-        return 0.0 if one.shape == other.shape else math.inf
-    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
+        if one.shape == other.shape:
+            return 0.0
+        return math.inf
+    if one.is_complex() or other.is_complex():
+        wide = torch.complex128
+    else:
+        wide = torch.float64
     one, other = one.to(wide), other.to(wide)
     off = (one - other).abs()
     off = torch.where((one == other) | (one.isnan() & other.isnan()), 0.0, off)
-    return math.inf if bool((~off.isfinite()).any()) else float(off.max())
+    if bool((~off.isfinite()).any()):
+        return math.inf
+    return float(off.max())
 
 
 def has_nonfinite(value: Any) -> bool:
