@@ -174,7 +174,9 @@ def _token(node: FxNode) -> tuple[str, str, str]:
     args = _WORD.sub(lambda match: "%" if match[0] in uses else match[0], node.args)
     if node.kind is FxNodeKind.OUTPUT:
         args = ""  # the returned nodes are compared themselves; an output only collects them
-    target = node.target if node.kind is not FxNodeKind.PLACEHOLDER else ""
+    target = ""
+    if node.kind is not FxNodeKind.PLACEHOLDER:
+        target = node.target
     return node.kind, without_numbers(target), _SYMBOL.sub("s", without_numbers(args))
 
 
@@ -183,7 +185,9 @@ def _type(one: TensorType | None) -> tuple[object, ...] | None:
     if one is None:
         return None
     sizes = tuple(_SYMBOL.sub("s", size) for size in one.sizes)
-    strides = None if one.strides is None else tuple(_SYMBOL.sub("s", size) for size in one.strides)
+    strides = None
+    if one.strides is not None:
+        strides = tuple(_SYMBOL.sub("s", size) for size in one.strides)
     return one.dtype, sizes, strides, one.device, one.wrapper
 
 
@@ -191,7 +195,9 @@ def type_text(one: TensorType | None) -> str:
     """Write `f32[4, 16]`, with the device unless it is the CPU."""
     if one is None:
         return ""
-    device = "" if one.device in ("", "cpu") else f" {one.device}"
+    device = ""
+    if one.device not in ("", "cpu"):
+        device = f" {one.device}"
     return f"{one.dtype}[{', '.join(one.sizes)}]{device}"
 
 
@@ -203,14 +209,18 @@ def _folded(pairs: Iterable[tuple[FxNode | None, FxNode | None]]) -> Iterator[No
     at: At | None = None
     for old, new in pairs:
         node = new or old
-        here = node.at if node else None
+        here = None
+        if node:
+            here = node.at
         key = (here and (here.file, here.line), old is None, new is None)
         if kept and kept != key:
             yield NodeChange(at, tuple(was), tuple(now))
             was, now = [], []
         kept, at = key, here
-        was += [_text(old)] if old else []
-        now += [_text(new)] if new else []
+        if old:
+            was += [_text(old)]
+        if new:
+            now += [_text(new)]
     if kept:
         yield NodeChange(at, tuple(was), tuple(now))
 
@@ -218,7 +228,9 @@ def _folded(pairs: Iterable[tuple[FxNode | None, FxNode | None]]) -> Iterator[No
 def _text(node: FxNode) -> str:
     """Write a node as `relu(linear) -> f32[4, 32]`."""
     name = ".".join(filter(None, (op_name(node), overload(node))))
-    result = f" -> {type_text(node.type)}" if node.type else ""
+    result = ""
+    if node.type:
+        result = f" -> {type_text(node.type)}"
     args = _WORD.sub(lambda match: _source(match[0]), node.args)
     if node.kind is not FxNodeKind.OUTPUT:
         return f"{name}({args}){result}"
@@ -287,12 +299,19 @@ def _graphs(session: Session) -> Iterator[RunGraph]:
     printed = {each.id: each for each in compiled(session)}
     for graph in session.graphs:
         stages, compilation = printed.get(graph.id), known.get(graph.id)
-        traced = stages.first(GraphStage.DYNAMO) if stages else None
+        traced = None
+        if stages:
+            traced = stages.first(GraphStage.DYNAMO)
         resumes = ""
         if compilation is not None and compilation.resumes_at:
             resumes = statement(session.listings, compilation.file, compilation.resumes_at, "") or "resumed"
-        line = compilation.line if compilation else graph.line
-        file = relative_path(graph.file, root, prefixes) if graph.file else ""
+        if compilation:
+            line = compilation.line
+        else:
+            line = graph.line
+        file = ""
+        if graph.file:
+            file = relative_path(graph.file, root, prefixes)
         yield RunGraph(
             session=session,
             graph=graph,
@@ -323,7 +342,9 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
 
 def _summary(seen: RunGraph) -> str:
     ops = seen.graph.ops
-    after = f", after {seen.resumes}" if seen.resumes else ""
+    after = ""
+    if seen.resumes:
+        after = f", after {seen.resumes}"
     return f"graph of {ops} {named(ops, 'op')}{after}"
 
 
@@ -351,8 +372,13 @@ def _stages(old: RunGraph, new: RunGraph) -> Iterator[tuple[FxGraph, FxGraph]]:
 
 
 def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
-    at, seen = found.at, new if found.now else old
-    where = place(seen.session, at.file, at.line) if at else seen.where
+    at, seen = found.at, old
+    if found.now:
+        seen = new
+    if at:
+        where = place(seen.session, at.file, at.line)
+    else:
+        where = seen.where
     was, now = _listed(found.was), _listed(found.now)
     if was is None:
         how = ChangeKind.ADDED
@@ -366,8 +392,10 @@ def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
 def _listed(nodes: tuple[str, ...]) -> str | None:
     if not nodes:
         return None
-    left = len(nodes) - _MOST
-    return ", ".join(nodes[:_MOST]) + (f", and {left} more" if left > 0 else "")
+    shown, left = ", ".join(nodes[:_MOST]), len(nodes) - _MOST
+    if left > 0:
+        return f"{shown}, and {left} more"
+    return shown
 
 
 _NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")
@@ -580,6 +608,11 @@ def _differing(old: KernelSeen, new: KernelSeen) -> tuple[str, ...]:
 
 def _kernel_text(seen: KernelSeen, facts: tuple[str, ...]) -> str:
     """Write `cpp_fused_relu_0 (aten.relu): 1,024 bytes`."""
-    ops = f" ({', '.join(seen.kernel.ops)})" if seen.kernel.ops else ""
+    ops = ""
+    if seen.kernel.ops:
+        ops = f" ({', '.join(seen.kernel.ops)})"
     numbers = ", ".join(f"{seen.facts[name]:,} {name}" for name in facts if name != "calls" or seen.facts[name] != 1)
-    return f"{label_of(seen.kernel)}{ops}" + (f": {numbers}" if numbers else "")
+    text = f"{label_of(seen.kernel)}{ops}"
+    if numbers:
+        text += f": {numbers}"
+    return text
