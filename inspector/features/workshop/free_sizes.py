@@ -109,7 +109,10 @@ class _Dimensions:
             if not isinstance(parent, ast.Name) or parent.id not in self._of:
                 return False
             self._shapes[step.name] = shape
-            inner = self._of[self._named(parent.id)] if self._named(parent.id) in self._of else self._of[parent.id]
+            if self._named(parent.id) in self._of:
+                inner = self._of[self._named(parent.id)]
+            else:
+                inner = self._of[parent.id]
             return self._reduce(step.name, inner)
         self._of[step.name] = call
         if not step.dtype:  # several results: the rule applies to each `getitem`
@@ -159,13 +162,19 @@ class _Dimensions:
         if not isinstance(first, ast.Name):
             return False
         source, shape, result = self._named(first.id), self._shapes[self._named(first.id)], self._shapes[name]
-        dims = _integers(call.args[1]) if len(call.args) > 1 else list(range(len(shape)))
+        if len(call.args) > 1:
+            dims = _integers(call.args[1])
+        else:
+            dims = list(range(len(shape)))
         if dims is None:
             return False
         reduced = {each % max(len(shape), 1) for each in dims} or set(range(len(shape)))
         self._fix(source, reduced)
         kept = [at for at in range(len(shape)) if at not in reduced]
-        into = kept if len(result) == len(shape) else list(range(len(kept)))
+        if len(result) == len(shape):
+            into = kept
+        else:
+            into = list(range(len(kept)))
         if len(result) == len(shape):
             self._fix(name, reduced)
         for at, target in zip(kept, into, strict=True):
@@ -186,7 +195,9 @@ class _Dimensions:
         return True
 
     def _permute(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        order = _integers(call.args[1]) if len(call.args) > 1 else None
+        order = None
+        if len(call.args) > 1:
+            order = _integers(call.args[1])
         if order is None:
             return False
         for at, source in enumerate(order):
@@ -197,11 +208,15 @@ class _Dimensions:
         return self._elementwise(name, inputs[:1])
 
     def _unsqueeze(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = _integers(call.args[1]) if len(call.args) > 1 else None
+        at = None
+        if len(call.args) > 1:
+            at = _integers(call.args[1])
         return at is not None and self._without(name, at[0] % len(self._shapes[name]), inputs[0])
 
     def _squeeze(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = _integers(call.args[1]) if len(call.args) > 1 else None
+        at = None
+        if len(call.args) > 1:
+            at = _integers(call.args[1])
         shape = self._shapes[inputs[0]]
         if at is None or len(shape) != len(self._shapes[name]) + 1:
             return False
@@ -224,7 +239,9 @@ class _Dimensions:
         return True
 
     def _cat(self, name: str, call: ast.Call, inputs: Sequence[str]) -> bool:
-        at = (_integers(call.args[1]) or [0])[0] if len(call.args) > 1 else 0
+        at = 0
+        if len(call.args) > 1:
+            at = (_integers(call.args[1]) or [0])[0]
         for each in inputs:
             for dim in range(len(self._shapes[name])):
                 if dim == at % len(self._shapes[name]):
@@ -248,7 +265,8 @@ def _integers(node: ast.expr) -> list[int] | None:
         found = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         return None
-    found = found if isinstance(found, list | tuple) else [found]
+    if not isinstance(found, list | tuple):
+        found = [found]
     if all(type(each) is int for each in found):
         return list(found)
     return None
@@ -258,10 +276,13 @@ def _groups(one: Sequence[int], other: Sequence[int]) -> Iterable[tuple[list[int
     """Split the dimensions of a view into groups with equal products."""
     left = right = 0
     while left < len(one) or right < len(other):
-        first = [left] if left < len(one) else []
-        second = [right] if right < len(other) else []
-        a = one[left] if first else 1
-        b = other[right] if second else 1
+        # A side that is at its end goes on with sizes of 1.
+        first, a = [], 1
+        if left < len(one):
+            first, a = [left], one[left]
+        second, b = [], 1
+        if right < len(other):
+            second, b = [right], other[right]
         left, right = left + len(first), right + len(second)
         while a != b:
             if a < b and left < len(one):
@@ -379,7 +400,10 @@ def _scaled(size: int, unit: int) -> str:
 
 def _arguments(step: RegionStep, shape: tuple[str, ...], sizes: dict[str, str]) -> str:
     """Replace the list of sizes in an op's arguments by the op's new shape."""
-    op = step.target.split(".")[1] if "." in step.target else step.target
+    if "." in step.target:
+        op = step.target.split(".")[1]
+    else:
+        op = step.target
     if op in (*_VIEWS, "expand"):
         at = 1
     elif op == "full":

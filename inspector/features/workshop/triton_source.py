@@ -253,8 +253,11 @@ class _Rewriter:
     def _scalars(self) -> set[str]:
         """Return the parameters that are numbers, not pointers: zero-dimensional tensors on the CPU."""
         heuristics = _decorator(self._function)
-        types = _literal(heuristics, "triton_meta", "signature") if heuristics is not None else None
-        types = types if isinstance(types, dict) else {}
+        types = None
+        if heuristics is not None:
+            types = _literal(heuristics, "triton_meta", "signature")
+        if not isinstance(types, dict):
+            types = {}
         return {name for name in self._pointers if not str(types.get(name, "*")).startswith("*")}
 
     def _rename(self, call: ast.Call, stored: set[str]) -> set[str]:
@@ -397,7 +400,10 @@ class _Masks:
                 for target in node.targets:
                     for name in ast.walk(target):
                         if isinstance(name, ast.Name):
-                            at_start = {name.id[: -len("index")]} if name.id in _INDEXES else set[str]()
+                            if name.id in _INDEXES:
+                                at_start = {name.id[: -len("index")]}
+                            else:
+                                at_start = set[str]()
                             self._spaces[name.id] = self._spaces.get(name.id, set()) | found | at_start
 
     def _of(self, expression: ast.AST) -> set[str]:
@@ -415,7 +421,9 @@ class _Masks:
             if len(call.args) > at:
                 spaces = self._of(call.args[0])
                 # Triton's interpreter does not broadcast the mask of an atomic operation.
-                reduced = [*_REDUCED] if function in _STORES[1:] else []
+                reduced = []
+                if function in _STORES[1:]:
+                    reduced = [*_REDUCED]
                 call.args[at] = self._and_missing_masks(call.args[at], spaces, reduced)
         elif function == "tl.device_assert":
             missing = self._missing(call.args[0], self._of(call.args[0]))
@@ -493,8 +501,10 @@ class _Constants(ast.NodeTransformer):
         if isinstance(node.op, _PLAIN):
             is_left, is_right = self._is(node.left), self._is(node.right)
             if is_left != is_right:
-                node.left = self._number(node.left) if is_left else node.left
-                node.right = self._number(node.right) if is_right else node.right
+                if is_left:
+                    node.left = self._number(node.left)
+                else:
+                    node.right = self._number(node.right)
         return self.generic_visit(node)  # type: ignore[return-value]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

@@ -293,9 +293,13 @@ class CompiledSide:
     def _inner(self, module: Any, inputs: Any, **kwargs: Any) -> Any:
         from torch._inductor.compile_fx import compile_fx_inner
 
-        began = 0 if self._passes is None else len(self._passes.rewrites)
+        began = 0
+        if self._passes is not None:
+            began = len(self._passes.rewrites)
         compiled = compile_fx_inner(module, inputs, **kwargs)
-        rewrites = [] if self._passes is None else self._passes.rewrites[began:]
+        rewrites = []
+        if self._passes is not None:
+            rewrites = self._passes.rewrites[began:]
         part = CompiledPart(self._graph(), _stage(kwargs), rewrites)
         self.parts.append(part)
 
@@ -394,8 +398,12 @@ def _compare(
         return RegionCheck(index, result.kind, equal=False, largest=None, note=result.raised or result.note)
     largest, wrong = 0.0, None
     for each in standing:
-        value = result.value if each.output is None else result.value[each.output]
-        title = "the output" if each.output is None else f"output {each.output}"
+        if each.output is None:
+            value = result.value
+            title = "the output"
+        else:
+            value = result.value[each.output]
+            title = f"output {each.output}"
         by, element = first_difference(
             f"{title} ({each.node})", expected[each.node], value, noise=noise.get(each.node, 0.0)
         )
