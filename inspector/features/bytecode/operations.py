@@ -74,11 +74,11 @@ def _push_callable(machine: Machine, state: PathState, value: Value, called: boo
 
 
 def _load_attr(machine: Machine, state: PathState, here: Instruction) -> Next:
-    number = here.arg or 0
-    flagged = machine.version >= (3, 12)
-    name = machine.code.names[number >> 1 if flagged else number]
-    value = _attribute(machine, state, here, state.pop(), name)
-    _push_callable(machine, state, value, flagged and bool(number & 1))
+    number, is_method = here.arg or 0, False
+    if machine.version >= (3, 12):  # the lowest bit says that a call follows, as LOAD_METHOD did before
+        number, is_method = number >> 1, bool(number & 1)
+    value = _attribute(machine, state, here, state.pop(), machine.code.names[number])
+    _push_callable(machine, state, value, is_method)
     return None
 
 
@@ -157,7 +157,9 @@ def _compare(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _is(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     answer = same(left, right)
-    state.stack.append(negated(answer) if here.arg else answer)
+    if here.arg:  # `is not`
+        answer = negated(answer)
+    state.stack.append(answer)
     return None
 
 
@@ -185,7 +187,10 @@ def _get_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _format(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
-    spec = (state.pop(),) if number & 4 else ()
+    if number & 4:
+        spec = (state.pop(),)
+    else:
+        spec = ()
     state.stack.append(machine.value(state, here, "format", (state.pop(), *spec), number & 3))
     return None
 
@@ -269,9 +274,11 @@ def _call_keywords(machine: Machine, state: PathState, here: Instruction) -> Nex
 def _call_with(machine: Machine, state: PathState, here: Instruction, keywords: tuple[str, ...]) -> None:
     arguments = state.take(here.arg or 0)
     first, second = state.take(2)
-    if machine.version >= (3, 13):
-        function, extra = first, [] if second == NULL else [second]
-    elif first == NULL:
+    # From 3.13 on, the function lies below its `self` or a NULL. Before, a NULL lies below a function, or a method lies
+    # below its `self` (CPython, Python/bytecodes.c).
+    if machine.version >= (3, 13) and second == NULL:
+        function, extra = first, []
+    elif machine.version < (3, 13) and first == NULL:
         function, extra = second, []
     else:
         function, extra = first, [second]
@@ -294,16 +301,23 @@ def _pushed(
 
 
 def _call_unpacked(machine: Machine, state: PathState, here: Instruction) -> Next:
-    mapping = state.pop() if (here.arg or 0) & 1 else None
+    mapping = None
+    if (here.arg or 0) & 1:
+        mapping = state.pop()
     arguments = state.pop()
     first, second = state.take(2)
-    function, empty = (first, second) if machine.version >= (3, 13) else (second, first)
+    function, empty = first, second
+    if machine.version < (3, 13):  # the NULL lies below the function
+        function, empty = second, first
     if empty != NULL:
         raise StopError(f"The call at offset {here.offset} has no NULL beside its function.")
     positional = _positional(machine, state, arguments)
     named = _named(machine, state, mapping)
     if positional is None or named is None:
-        operands = (function, arguments) if mapping is None else (function, arguments, mapping)
+        if mapping is None:
+            operands = (function, arguments)
+        else:
+            operands = (function, arguments, mapping)
         state.stack.append(machine.value(state, here, "call_ex", operands))
         return None
     pairs, keywords = named
@@ -369,7 +383,10 @@ def _split(machine: Machine, state: PathState, here: Instruction, test: Value, w
     """Follow both branches of a jump that is taken if the test equals `when`."""
     if _target(here) <= here.offset:
         raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
-    ways = (_target(here), machine.after(here)) if when else (machine.after(here), _target(here))
+    if when:
+        ways = (_target(here), machine.after(here))
+    else:
+        ways = (machine.after(here), _target(here))
     return machine.branch(state, here, test, state.copy(), state.copy(), ways)
 
 
@@ -792,7 +809,10 @@ def _map_add(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _make_function(machine: Machine, state: PathState, here: Instruction) -> Next:
     state.pop()
-    flags = 0 if machine.version >= (3, 13) else here.arg or 0
+    if machine.version >= (3, 13):
+        flags = 0
+    else:
+        flags = here.arg or 0
     names = [name for flag, name in _FUNCTION_PARTS if flags & flag]
     items = state.take(len(names))
     contents = Contents(tuple(items), _code_loaded_before(machine, here), tuple(names))
@@ -851,7 +871,9 @@ _FROZENSET = "frozenset"
 
 def parsed(value: Const) -> ast.expr:
     """Return the expression that compiles to a constant; raise StopError if none exists."""
-    text = "set()" if value.text == "frozenset()" else value.text
+    text = "set()"
+    if value.text != "frozenset()":
+        text = value.text
     if value.type == _FROZENSET:
         text = text.removeprefix("frozenset(").removesuffix(")")
     try:
@@ -882,7 +904,9 @@ def evaluated(value: Const) -> Any:
 
 def items_of(value: Any) -> tuple[Any, ...]:
     """Return the items of a constant tuple; raise StopError for anything else."""
-    found = evaluated(value) if isinstance(value, Const) else None
+    found = None
+    if isinstance(value, Const):
+        found = evaluated(value)
     if not isinstance(found, tuple):
         msg = "A constant tuple is expected, but the constant has another type."
         raise StopError(msg)
@@ -1006,7 +1030,10 @@ def _deref(machine: Machine, state: PathState, here: Instruction) -> Next:
         case "LOAD_DEREF" if name in (machine.placeholders or ()):
             state.stack.append(Placeholder(name))
         case "LOAD_DEREF":
-            read = _local(machine, state, here, name) if plain else machine.value(state, here, "load_deref", (), name)
+            if plain:
+                read = _local(machine, state, here, name)
+            else:
+                read = machine.value(state, here, "load_deref", (), name)
             state.stack.append(read)
         case "STORE_DEREF" if plain:
             _store(machine, state, name)

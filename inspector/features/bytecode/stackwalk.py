@@ -112,13 +112,17 @@ class Move(Struct, frozen=True):
     def constant(self) -> Done:
         """Push a constant, with its code object if it is one."""
         at = self.instruction.arg
-        code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
+        code = None
+        if at is not None and at < len(self.code.constants):
+            code = self.code.constants[at].code
         return self.putting(self.value(ConstantForm(self.name, code)))
 
     def make_function(self) -> Done:
         """Push a function created from a known code object."""
         made = self.taken[-1].form
-        code = made.code if isinstance(made, ConstantForm) else None
+        code = None
+        if isinstance(made, ConstantForm):
+            code = made.code
         if code is None:
             return self.anything()
         return self.putting(self.value(FunctionForm(code), *self.taken))
@@ -224,7 +228,10 @@ def _changed(move: Move, number: int, items: tuple[Value, ...]) -> StackState:
 def extend(move: Move) -> Done:
     """Append or extend a list deeper on the stack."""
     at = move.instruction.arg or 1
-    target = move.state.stack[-at].form if at <= len(move.state.stack) else UnknownForm()
+    if at <= len(move.state.stack):
+        target = move.state.stack[-at].form
+    else:
+        target = UnknownForm()
     added = move.taken[0]
     lists = move.state.lists
     if isinstance(target, ListOf) and move.instruction.opname == "LIST_APPEND":
@@ -264,7 +271,9 @@ def _within(move: Move, of: Form, key: Form) -> int | slice | None:
     length = len(move.state.lists.get(of.number, ()))
     if isinstance(key, ConstantForm) and key.number is not None and -length <= key.number < length:
         return key.number
-    ends = [end.form for end in key.items] if isinstance(key, BuiltContainer) and key.kind == "slice" else []
+    ends = []
+    if isinstance(key, BuiltContainer) and key.kind == "slice":
+        ends = [end.form for end in key.items]
     if len(ends) == 2 and all(isinstance(end, ConstantForm) for end in ends):
         return slice(*(end.number for end in ends if isinstance(end, ConstantForm)))
     return None
@@ -382,7 +391,10 @@ def _elsewhere(code: Code, index: int, before: StackState, after: StackState) ->
         yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
     for handler in code.handlers:
         if handler.start <= instruction.offset < handler.end:
-            raised = (Value(-1, UnknownForm("exception")),) * (2 if handler.lasti else 1)
+            values = 1
+            if handler.lasti:  # the offset of the instruction that raised is pushed, too
+                values = 2
+            raised = (Value(-1, UnknownForm("exception")),) * values
             yield (
                 index_at(code, handler.target),
                 replace(before, stack=(*before.stack[: handler.depth], *raised), keywords=()),
@@ -395,7 +407,10 @@ def _jumping(code: Code, instruction: Instruction, before: StackState, after: St
         return after
     taken, put = there
     kept = before.stack[: len(before.stack) - taken]
-    top = before.stack[-1:] if taken == put else ()
+    if taken == put:
+        top = before.stack[-1:]
+    else:
+        top = ()
     fresh = (Value(-1, UnknownForm(instruction.opname)),) * (put - len(top))
     return replace(after, stack=(*kept, *top, *fresh))
 
@@ -424,7 +439,9 @@ def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
     """Split a call's operands into function and arguments; a NULL is below or above the function."""
     if isinstance(taken[0].form, NullForm):
         return taken[1], taken[2:]
-    return taken[0], taken[2:] if isinstance(taken[1].form, NullForm) else taken[1:]
+    if isinstance(taken[1].form, NullForm):
+        return taken[0], taken[2:]
+    return taken[0], taken[1:]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -448,7 +465,10 @@ def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...
     """
     positional, *maps = arguments
     items = _items(positional.form, "tuple")
-    first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),) if items is None else items
+    if items is None:
+        first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),)
+    else:
+        first = items
     if not maps:
         return first, ()
     pairs = _items(maps[0].form, "map")
