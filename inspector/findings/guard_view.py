@@ -142,7 +142,10 @@ def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
         if stride is not None and (inner_varies or (step is not None and stride != step)):
             return index
         inner_varies = stride is not None and size is None
-        step = None if stride is None or size is None else stride * max(size, 1)
+        if stride is None or size is None:
+            step = None
+        else:
+            step = stride * max(size, 1)
     return None
 
 
@@ -260,7 +263,9 @@ def guards_document(
         known = ", ".join(list(session.guards)[:8])
         raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
     having = _having(session, found, choice)
-    shown = len(having) if whole else 1
+    shown = 1
+    if whole:
+        shown = len(having)
     return guards_of(session, having[:shown], having[shown:], choice)
 
 
@@ -349,7 +354,9 @@ def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, .
     """Group guards by the user's line that created them, most first; None for guards without such a line."""
     groups: dict[tuple[str, int] | None, list[Guard]] = {}
     for guard in guards:
-        key = None if guard.place is None else (guard.place.file, guard.place.line)
+        key = None
+        if guard.place is not None:
+            key = (guard.place.file, guard.place.line)
         groups.setdefault(key, []).append(guard)
     ordered = sorted(groups.values(), key=lambda members: -len(members))
     return tuple((members[0].place, tuple(members)) for members in ordered)
@@ -388,7 +395,9 @@ def _way(guard: Guard) -> list[str]:
     if root is None:
         return [STATE]
     name, first = user_name(guard.source), user_name(root[0])
-    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    rest = ""
+    if name.startswith(first) and "(" not in name:
+        rest = name.removeprefix(first)
     steps = [first, *_STEP.findall(rest)]
     if root["scope"] == "G":
         return [GLOBALS, *steps]
@@ -416,7 +425,10 @@ def _folded(branches: list[GuardBranch]) -> list[GuardBranch]:
     """Merge list items with the same guards, such as the layers of a model, into one branch."""
     alike: dict[object, list[GuardBranch]] = {}
     for branch in branches:
-        key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
+        if branch.name.startswith("["):
+            key = (branch.number, branch.branches)
+        else:
+            key = branch.name
         alike.setdefault(key, []).append(branch)
     return [_one_of(members) for members in alike.values()]
 
@@ -431,7 +443,9 @@ def _one_of(members: list[GuardBranch]) -> GuardBranch:
 
 def _items_name(names: list[str]) -> str:
     """Return `[0..11]` for items in a row, else the names of the first few."""
-    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
+    numbers = []
+    if all(name.isdecimal() for name in names):
+        numbers = sorted(map(int, names))
     if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
         return f"[{numbers[0]}..{numbers[-1]}]"
     more = ",…" if len(names) > 4 else ""

@@ -161,12 +161,17 @@ class Symbols:
 
     def _first_sources(self) -> dict[str, str]:
         sources = {each.symbol: each.source for each in self.made()}
-        known = self._seen.symbols if self._seen else ()
+        if self._seen:
+            known = self._seen.symbols
+        else:
+            known = ()
         return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
 
     def _symbol_seen(self, source: str) -> str | None:
         """Find a symbol in ctrace's record: torch's events lack strides, and all but the first size with a symbol."""
-        for tensor in self._seen.tensors if self._seen else ():
+        if not self._seen:
+            return None
+        for tensor in self._seen.tensors:
             if not source.startswith(f"{tensor.source}."):
                 continue
             for at, dim in enumerate(tensor.dims):
@@ -187,7 +192,10 @@ class Symbols:
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
             return True
-        known = self._seen.symbols if self._seen else ()
+        if self._seen:
+            known = self._seen.symbols
+        else:
+            known = ()
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
     def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> FixedSize | None:
@@ -203,7 +211,9 @@ class Symbols:
             found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
             if found is not None:
                 equal = self._condition(equality, source)
-                where = f" (line {equal.frame.line})" if equal.frame else ""
+                where = ""
+                if equal.frame:
+                    where = f" (line {equal.frame.line})"
                 return replace(found, why=f"{equal.condition} must hold{where}. {found.why}")
         return None
 
@@ -217,7 +227,8 @@ class Symbols:
         conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        kind = _kind((conditions[-1] if conditions else event).asked)
+        decided = conditions[-1] if conditions else event
+        kind = _kind(decided.asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
@@ -270,11 +281,16 @@ def _kind(functions: tuple[str, ...]) -> ConditionKind:
 def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
     if frame is None:
         return f"Specialized to {value or condition} after tracing, while torch compiled the graph (`{condition}`)."
-    code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
+    if frame.source:
+        code = f"`{frame.source}`"
+    else:
+        code = f"Line {frame.line}"
     if kind is ConditionKind.NUMBER:
         return f"{code} uses {subject} as a plain number, so torch specialized on {value or condition}."
     if kind is ConditionKind.CONDITION:
-        only = f"; only {value} takes it" if value else ""
+        only = ""
+        if value:
+            only = f"; only {value} takes it"
         return f"The graph contains the branch that {code} takes if {condition}{only}."
     if kind is ConditionKind.CHECK:
         return f"{code} is only valid if {condition}."

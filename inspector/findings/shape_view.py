@@ -258,7 +258,10 @@ def _violations(shaped: Shaped) -> Iterator[str]:
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
-    causes = (dim.fixed,) if dim.fixed else telling(dim)
+    if dim.fixed:
+        causes = (dim.fixed,)
+    else:
+        causes = telling(dim)
     reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     equal = [
         f"{dim_name(other, one)} ({other.role})"
@@ -266,7 +269,9 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
         for one in other.dims
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
-    also = f" Also static at {dim.size}: {', '.join(equal[:3])}." if equal else ""
+    also = ""
+    if equal:
+        also = f" Also static at {dim.size}: {', '.join(equal[:3])}."
     return f"{reasons}{also}"
 
 

@@ -151,7 +151,9 @@ def total(coverages: list[Coverage]) -> Coverage:
         return Coverage()
     compiled = [each.compiled for each in measured]
     ops = sum(each.ops or 0 for each in measured)
-    return Coverage(ops, None if None in compiled else sum(each or 0 for each in compiled))
+    if None in compiled:
+        return Coverage(ops)
+    return Coverage(ops, sum(each or 0 for each in compiled))
 
 
 def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
@@ -166,13 +168,19 @@ def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Fun
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
     roots = _roots(raw, codes)
     measured = any(each.left is not None for each in raw.ops)
+
+    def coverage(key: Key) -> Coverage:
+        if measured:
+            return _coverage(ops[key], left[key])
+        return Coverage(ops.get(key))
+
     return tuple(
         Function(
             name=place.name,
             file=place.file,
             line=place.line,
             graphs=own_graphs[place.key],
-            coverage=_coverage(ops[place.key], left[place.key]) if measured else Coverage(ops.get(place.key)),
+            coverage=coverage(place.key),
             compiled_for_itself=place.key in roots,
         )
         for place in _places(raw)
@@ -190,9 +198,10 @@ def _places(raw: Raw) -> list[_Place]:
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)
         if place.resumes_at is None:
-            code = raw.bytecode.get(compile_id)
-            same = code is not None and (code.file, code.line) == (place.file, place.line)
-            places.append(_Place(place.file, code.qualname if code and same else place.function, place.line))
+            name, code = place.function, raw.bytecode.get(compile_id)
+            if code is not None and (code.file, code.line) == (place.file, place.line):
+                name = code.qualname
+            places.append(_Place(place.file, name, place.line))
     found: dict[Key, _Place] = {}
     for each in places:
         if owner_of(each.file, raw.prefixes) is not Owner.TORCH:
@@ -270,7 +279,10 @@ def _given_up(
         if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
             first = next((report for report in reports if report.compilation == compile_id), None)
-            yield _by_failure(raw, skip, measured) if first is None else _by_break(raw, codes, skip, first, breaks)
+            if first is None:
+                yield _by_failure(raw, skip, measured)
+            else:
+                yield _by_break(raw, codes, skip, first, breaks)
 
 
 def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
@@ -281,10 +293,17 @@ def _is_same(failure: Failure, measured: MetricsMeasured) -> bool:
 def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
     cause = breaks[report.site]
     at = _frame_in(codes, skip, report.parsed.frames)
-    rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
+    rule = "loop"
+    if not report.parsed.in_loop:
+        rule = _block_around(raw, at)
     known = entries("skips")[rule]
-    where = f"the break (line {at.line})" if at is not None else "the break"
+    where = "the break"
+    if at is not None:
+        where = f"the break (line {at.line})"
     why = known.why.replace("{it}", where)
+    fix = known.fix
+    if cause.fix:
+        fix = f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}"
     return Skip(
         function=skip.function,
         file=skip.file,
@@ -292,7 +311,7 @@ def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[
         reason=f"{why[:1].upper()}{why[1:]}",
         break_index=report.site,
         rule=rule,
-        fix=f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}" if cause.fix else known.fix,
+        fix=fix,
     )
 
 
@@ -354,7 +373,9 @@ def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure |
         if left.rule == _GENERATOR and running is not None and key not in running:
             continue  # Python runs it because its caller has nothing to compile, either
         was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
-        hidden = _HIDDEN.get(left.rule) if key in busy else None
+        hidden = None
+        if key in busy:
+            hidden = _HIDDEN.get(left.rule)
         if left.rule in _ALWAYS or was_asked_for or hidden:
             rule = hidden or left.rule
             if rule == _EMPTY and key in busy:

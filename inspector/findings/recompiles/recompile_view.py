@@ -165,7 +165,9 @@ def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
     ]
     last = calls[-2:]
     in_a_row = len(calls) == len(recompiles) and len(last) == 2 and last[1] == last[0] + 1
-    return last[1] if in_a_row else None
+    if not in_a_row:
+        return None
+    return last[1]
 
 
 _REASON = re.compile(r"\s*\S+/(?P<entry>\d+): (?P<guard>.*?)(?:\s{2,}#.*)?", re.DOTALL)
@@ -276,7 +278,9 @@ def _group(members: _Members, session: Session) -> RecompileGroup:
 
 def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
     times = [each.seconds for each in session.compilations if each.id in ids and each.seconds is not None]
-    return sum(times) if times else None
+    if not times:
+        return None
+    return sum(times)
 
 
 class CacheEntry(Struct, frozen=True):

@@ -86,9 +86,14 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     """
     cause = cause_of(guard)
     facts = CauseFacts.of(cause, guard)
-    values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
-    by_name = cause.kind not in TENSOR_CAUSES | _OF_MODES
-    return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
+    if cause.kind in _MANY_VALUES:
+        values = (case_of(facts),)
+    else:
+        values = (cause.was, cause.now)
+    name = None
+    if cause.kind not in TENSOR_CAUSES | _OF_MODES:
+        name = cause.subject.rpartition(".")[2]
+    return cause.kind, *values, name
 
 
 def _plain(_facts: CauseFacts) -> str:
@@ -232,7 +237,9 @@ def _length(facts: CauseFacts) -> str:
         return "module"
     if _holder(facts) == "optimizer":
         return "optimizer"
-    return "held" if "." in inner else ""
+    if "." in inner:
+        return "held"
+    return ""
 
 
 def _key_order(facts: CauseFacts) -> str:
