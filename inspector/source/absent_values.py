@@ -60,7 +60,9 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
     for function in ast.walk(new):
         if isinstance(function, FUNCTIONS) and _has(function, changed):
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
-            known = _always_read(_on(old.body, lines)) if old is not None else set()
+            known = set()
+            if old is not None:
+                known = _always_read(_on(old.body, lines))
             known |= there
             statements = _on(function.body, changed)
             bound = certain_names(function.body, changed, facts.has_elements) | _bound_by(statements)
@@ -68,7 +70,9 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
             for node, statement in _reads(statements):
                 text = ast.unparse(node)
                 facts.held = held_at(function.body, (statement.lineno,))
-                line = facts.absent(node, old or function, 0) if text not in known else 0
+                line = 0
+                if text not in known:
+                    line = facts.absent(node, old or function, 0)
                 if not line and isinstance(node, ast.Name) and old is not None and node.id not in bound:
                     line = facts.unbound(node.id, old)
                 if line:
@@ -152,7 +156,10 @@ def _always_read(body: list[ast.stmt]) -> set[str]:
             case ast.If(test=test, body=yes, orelse=no):
                 returns = isinstance(yes[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
                 rest = body[index + 1 :]
-                other = [*no, *rest] if returns else no
+                if returns:
+                    other = [*no, *rest]
+                else:
+                    other = no
                 found |= _eager(test) | (_always_read(yes) & _always_read(other))
                 if returns:
                     return found
@@ -176,13 +183,26 @@ def _eager(node: ast.AST) -> set[str]:
             return _eager(first)
         case _ if isinstance(node, _LAZY):
             return set()
-    found = {ast.unparse(node)} if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else set()
+    found = set()
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        found = {ast.unparse(node)}
     for below in ast.iter_child_nodes(node):
         found |= _eager(below)
     return found
 
 
 # What may be None
+
+
+def _by_keyword(call: ast.Call, given: ast.arg) -> Iterator[ast.expr]:
+    """Yield what a call passes for a parameter by its name, or in `**options` as `options['name']`."""
+    named = keyword_of(call, given.arg)
+    if named is not None:
+        yield named
+    elif given.annotation is None:
+        for mapping in (each.value for each in call.keywords if each.arg is None):
+            item = ast.Subscript(mapping, ast.Constant(given.arg), ast.Load())
+            yield ast.copy_location(item, mapping)
 
 
 class _File:
@@ -267,9 +287,14 @@ class _File:
 
     def _of_thread(self, holder: ast.expr) -> int:
         """Return the line that makes an object whose attributes only the thread has that sets them: `local()`."""
-        values = self._tables.get(holder.id, []) if isinstance(holder, ast.Name) else self._made_of(holder)
+        if isinstance(holder, ast.Name):
+            values = self._tables.get(holder.id, [])
+        else:
+            values = self._made_of(holder)
         made = [each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) in _OF_THREADS]
-        return made[0].lineno if made else 0
+        if not made:
+            return 0
+        return made[0].lineno
 
     def _name(self, name: str, function: ast.AST, depth: int) -> int:
         if not isinstance(function, FUNCTIONS):
@@ -295,12 +320,16 @@ class _File:
                 positions = [at for at, each in enumerate(targets) if isinstance(each, ast.Name) and each.id == name]
             case _:
                 return 0
-        return self._returned_part(called, positions[0], depth) if positions else 0
+        if not positions:
+            return 0
+        return self._returned_part(called, positions[0], depth)
 
     def _returned_part(self, called: ast.expr, at: int, depth: int) -> int:
         """Return how a part of what a function of the file returns may be None."""
         for each in self.functions:
-            for one in ast.walk(each) if each.name == last_name(called) else ():
+            if each.name != last_name(called):
+                continue
+            for one in ast.walk(each):
                 match one:
                     case ast.Return(value=ast.Tuple(elts=elts)) if len(elts) > at >= 0:
                         line = self.absent(elts[at], each, depth + 1)
@@ -334,11 +363,15 @@ class _File:
         if binding and not any(map(_is_global(name), ast.walk(function))):
             shown = [held_at(function.body, (each.lineno,)).tests for each in binding]
             is_shown = any(bool(tests) and {*tests} <= {*self.held.tests} for tests in shown)
-            return 0 if is_shown else binding[0].lineno
+            if is_shown:
+                return 0
+            return binding[0].lineno
         for each in outer[::-1]:
             binding = list(binding_statements(each.body, name))
             if binding:
-                return 0 if name in certain_names(each.body, (), self.has_elements) else binding[0].lineno
+                if name in certain_names(each.body, (), self.has_elements):
+                    return 0
+                return binding[0].lineno
         return self._unbound_global(name)
 
     def has_elements(self, source: ast.expr) -> bool:
@@ -367,7 +400,9 @@ class _File:
             if any(map(_is_global(name), ast.walk(one)))
             for each in binding_statements(one.body, name)
         ]
-        return setting[0] if setting else 0
+        if not setting:
+            return 0
+        return setting[0]
 
     def global_values(self, name: str) -> list[ast.expr]:
         """Return what the file itself assigns to a name."""
@@ -411,10 +446,15 @@ class _File:
         """
         owner = self._owners.get(id(function))
         is_constructor = owner is not None and function.name == "__init__"
-        made = family(self._classes.values(), [owner.name]) if owner is not None and is_constructor else {function.name}
+        if owner is not None and is_constructor:
+            made = family(self._classes.values(), [owner.name])
+        else:
+            made = {function.name}
         positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         is_bound = owner is not None and "staticmethod" not in map(last_name, function.decorator_list)
-        position = positions.index(given.arg) - is_bound if given.arg in positions else -1
+        position = -1
+        if given.arg in positions:
+            position = positions.index(given.arg) - is_bound
         for call in self._calls:
             passed = list(call.args)
             if last_name(call.func) == "partial" and passed:
@@ -425,13 +465,9 @@ class _File:
                 name = getattr(self._owners.get(id(self._around(call))), "name", name)
             is_super = name == "__init__" and owner is not None
             if name in made or is_super:
-                named = keyword_of(call, given.arg)
-                yield from passed[position : position + 1] if position >= 0 else ()
-                yield from [named] if named is not None else ()
-                for each in call.keywords if named is None and given.annotation is None else ():
-                    if each.arg is None:
-                        item = ast.Subscript(each.value, ast.Constant(given.arg), ast.Load())
-                        yield ast.copy_location(item, each.value)
+                if position >= 0:
+                    yield from passed[position : position + 1]
+                yield from _by_keyword(call, given)
 
     def _own(self, name: str, depth: int) -> int:
         """Return how an attribute of self may be None, in the classes that share its object."""
@@ -473,7 +509,9 @@ class _File:
     def _filled_later(self, name: str) -> int:
         """Return the line that makes a container without elements, as before `fit`, where no constructor fills it."""
         empty = [value for value, _ in self._attributes.get(name, []) if _is_without_elements(value)]
-        return empty[0].lineno if empty and not any(map(_fills(name), self._of_constructors())) else 0
+        if empty and not any(map(_fills(name), self._of_constructors())):
+            return empty[0].lineno
+        return 0
 
     def _of_constructors(self) -> Iterator[ast.AST]:
         """Yield the nodes of constructors and of the functions that they call."""
@@ -493,7 +531,9 @@ class _File:
                 having.append(each)
             elif all(base in self._classes for base in _bases(above, self._classes)):
                 lacking.append(each)
-        return self._classes[lacking[0]].lineno if having and lacking else 0
+        if having and lacking:
+            return self._classes[lacking[0]].lineno
+        return 0
 
     def _made_of(self, holder: ast.expr, function: ast.AST | None = None) -> list[ast.Call]:
         """Return the calls that make what an attribute of self holds, or one of the layers in it."""
@@ -530,7 +570,8 @@ class _File:
         for call in self._calls:
             match call.func:
                 case ast.Attribute(value=ast.Attribute(value=owner, attr=held), attr="append" | "insert"):
-                    found += call.args[-1:] if held == name and is_self(owner) else []
+                    if held == name and is_self(owner):
+                        found += call.args[-1:]
         return found
 
     def _of_loaded(self, holder: ast.expr, name: str, function: ast.AST) -> int:
@@ -632,7 +673,10 @@ class _File:
             return 0
         lines = []
         for function in (None, *self.functions):
-            body = self.tree.body if function is None else function.body
+            if function is None:
+                body = self.tree.body
+            else:
+                body = function.body
             for statement in _plain_statements(body):
                 for holder, found, value in _set_in(statement):
                     if found != name:
@@ -747,7 +791,10 @@ class _Loaded:
         if isinstance(function, FUNCTIONS):
             others = function.args.kwarg
             if others is not None and others.arg == name:
-                return function.lineno if depth else 0  # the fields of an object that is made of them
+                # the fields of an object that is made of them
+                if not depth:
+                    return 0
+                return function.lineno
             for given in _parameters(function):
                 if given.arg == name:
                     passed = self._file.passed_for(given, function)
@@ -1068,7 +1115,9 @@ def _takes_item(node: ast.AST) -> bool:
 
 def _is_optional(annotation: ast.expr) -> bool:
     """Whether an annotation says `Optional`, or None beside another type."""
-    text = annotation.value if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) else None
+    text = None
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        text = annotation.value
     if text is not None:
         return "None" in text or "Optional" in text
     return any(
