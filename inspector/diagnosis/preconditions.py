@@ -15,7 +15,8 @@ def contradiction(candidate: Candidate, scene: DiagnosisScene) -> str:
     """Return which fact of the run a candidate contradicts; empty if none."""
     settings, text, trial = scene.session.environment.settings, candidate.text, candidate.trial
     asked = {match["name"]: match["value"] == "True" for match in _SETTING.finditer(text)}
-    asked |= dict(trial.settings) if trial is not None else {}
+    if trial is not None:
+        asked |= dict(trial.settings)
     if asked and all(settings.get(name) == value for name, value in asked.items()):
         return f"{', '.join(asked)}: set already"
     is_dynamic = settings.get(ALL_DYNAMIC) is False

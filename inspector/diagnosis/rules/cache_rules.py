@@ -258,7 +258,9 @@ def _memos(text: str, function: Function) -> Iterator[Memo]:
         name, of = source_of(text, table), source_of(text, key)
         uses = [each for each in ast.walk(function) if isinstance(each, ast.Subscript) and _reads(each, table, key)]
         fills = any(isinstance(each.ctx, ast.Store) for each in uses)
-        others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)] if fills else []
+        others = []
+        if fills:
+            others = [each for each in ast.walk(function) if ast.unparse(each) == ast.unparse(table)]
         if fills and len(others) == len(uses) + 1:  # the function asks the dictionary nothing else
             changes = ((statement.test, "True"), *((each, entry) for each in uses))
             yield Memo(name, of, statement.lineno, changes)

@@ -272,7 +272,9 @@ def _with_new_view(broken: Break, text: str) -> Iterator[_Rewrite]:
             return
     match call.func:
         case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _OF_SHAPES:
-            also = f"{target} = " if target not in ("", name) else ""
+            also = ""
+            if target not in ("", name):
+                also = f"{target} = "
             arguments = source_of(text, call).removeprefix(f"{name}.{method}")
             new = f"{also}{name} = {name}.{method.removesuffix('_')}{arguments}"
             advice = f"write `{shortened(new)}`{in_library(broken.file)}; the caller's tensor then keeps its shape."
@@ -317,7 +319,9 @@ def _reduction(old: Iterable[ast.keyword]) -> str:
     refused = {name for name, value in values.items() if value is not None and not value}
     if "reduce" in refused:
         return "none"
-    return "sum" if refused else "mean"
+    if refused:
+        return "sum"
+    return "mean"
 
 
 _NO_TENSOR = "GB0208"
@@ -361,7 +365,10 @@ def _tensor_of(text: str, call: ast.Call) -> str:
         case _:
             return ""
     written = source_of(text, tensor)
-    plain = f"({written})" if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare) else written
+    if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare):
+        plain = f"({written})"
+    else:
+        plain = written
     if _has_no_gradient(tensor):
         return plain
     return f"{plain}.detach()"

@@ -145,9 +145,14 @@ def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
     for node in nodes_of(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
-                sizes = arguments[0].elts if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple) else arguments
+                if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
+                    sizes = arguments[0].elts
+                else:
+                    sizes = arguments
                 fits = [each for each in sizes if covers(each, line) and _may_be(each, dim.size)]
-                return fits[0] if fits else None
+                if not fits:
+                    return None
+                return fits[0]
     return None
 
 

@@ -137,7 +137,9 @@ def optimizer_settings(scene: DiagnosisScene) -> Iterator[Candidate]:
         if named and not cause.expected:
             guard = next(each for each in scene.guards(cause) if _OPTIMIZER_SETTING.fullmatch(each.subject))
             # A scheduler's value, such as 0.03333333333333333, is not what the user wrote.
-            value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was) else "..."
+            value = "..."
+            if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was):
+                value = guard.was
             text = (
                 f"Pass {named[0]}=torch.tensor({value}) when you create the optimizer: torch specializes on "
                 "Python numbers, so each change by a scheduler recompiles the step."

@@ -253,7 +253,9 @@ def one_tensor_twice(scene: DiagnosisScene) -> Iterator[Candidate]:
     """Offer a clone if two inputs are the same tensor only in some calls."""
     for cause in scene.causes:
         guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)
-        match = _SAME.fullmatch(guard.subject) if guard is not None else None
+        match = None
+        if guard is not None:
+            match = _SAME.fullmatch(guard.subject)
         if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])

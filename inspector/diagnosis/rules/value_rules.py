@@ -219,7 +219,10 @@ def indexed_stores(scene: DiagnosisScene) -> Iterator[Candidate]:
                 case (
                     ast.AugAssign(target=ast.Subscript(slice=index)) | ast.Assign(targets=[ast.Subscript(slice=index)])
                 ):
-                    items = index.elts if isinstance(index, ast.Tuple) else [index]
+                    if isinstance(index, ast.Tuple):
+                        items = index.elts
+                    else:
+                        items = [index]
                     name = next((item for item in reversed(items) if isinstance(item, ast.Name)), None)
                 case _:
                     continue
@@ -242,7 +245,9 @@ def sizing_numbers(scene: DiagnosisScene) -> Iterator[Candidate]:
             found = _sliced_by(scene, each)
             if found is not None and scene.is_users(each.file):
                 name, sliced, line = found
-                where = "" if line == each.line else f" (line {line})"
+                where = ""
+                if line != each.line:
+                    where = f" (line {line})"
                 text = (
                     f"{at_break(each)}: `{name}` is the length of a slice, `{shortened(sliced)}`{where}, so the shape "
                     "of what follows depends on data: choose the length before the compiled call and pass it as an "
