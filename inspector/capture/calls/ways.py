@@ -44,7 +44,9 @@ def gradients(way: Way) -> AbstractContextManager[Any]:
     import torch
 
     modes = {"off": torch.no_grad, "on": torch.enable_grad, "inference": torch.inference_mode}
-    return modes[way.grad]() if way.grad is not None else nullcontext()
+    if way.grad is not None:
+        return modes[way.grad]()
+    return nullcontext()
 
 
 @contextmanager

@@ -109,7 +109,9 @@ def part_of(value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, before it was taken apart."""
-    return value.kind if isinstance(value, ContainerParts | Unread) else type(value).__name__
+    if isinstance(value, ContainerParts | Unread):
+        return value.kind
+    return type(value).__name__
 
 
 class _Take:
@@ -149,7 +151,8 @@ class _Take:
         if type(value) in _VIEWS:
             return ContainerParts(kind, dict(enumerate(map(each, list(value)))), is_sequence=True)
         if isinstance(value, set | frozenset):
-            return frozenset(value) if all(isinstance(item, _PLAIN) for item in value) else Unread(kind)
+            is_plain = all(isinstance(item, _PLAIN) for item in value)
+            return frozenset(value) if is_plain else Unread(kind)
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
         if (array := _of_numpy(value)) is not None:
@@ -171,7 +174,9 @@ class _Take:
         if is_lazy(value):
             return Unread(type(value).__name__)
         if type(value) in (torch.Tensor, torch.nn.Parameter) or value.is_nested:
-            return copy_of(value) if self._copies else value.detach()
+            if self._copies:
+                return copy_of(value)
+            return value.detach()
         kind = type(value).__name__
         if is_traceable_wrapper_subclass(value):
             names, _ = value.__tensor_flatten__()
@@ -219,7 +224,9 @@ def _of_numpy(value: Any) -> Any:
     if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
         return None
     if value.ndim == 0:
-        return value.item() if value.dtype.kind in "biufc" else Unread(type(value).__name__)
+        if value.dtype.kind in "biufc":
+            return value.item()
+        return Unread(type(value).__name__)
 
     def made() -> Any:
         try:

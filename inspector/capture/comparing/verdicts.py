@@ -183,7 +183,9 @@ class Court:
 
 
 def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> ResultVerdict:
-    why = f"{judged.why} ({leaf.name})" if judged.why else ""
+    why = ""
+    if judged.why:
+        why = f"{judged.why} ({leaf.name})"
     return ResultVerdict(
         judged.judgement,
         rule,

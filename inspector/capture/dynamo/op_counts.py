@@ -206,7 +206,9 @@ def describe(scenario: str, eager: OpCounts, left: OpCounts | None) -> OpsCounte
     for site, ops in eager.sites.items():
         if site:
             functions[site[-1][0]] += ops
-    stacks = [] if left is None else left.sites.most_common(_MOST_STACKS)
+    stacks = []
+    if left is not None:
+        stacks = left.sites.most_common(_MOST_STACKS)
     return OpsCounted(
         scenario=scenario,
         eager=eager.total,

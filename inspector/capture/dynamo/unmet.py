@@ -138,7 +138,10 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     source = node.get_source()
     # Calling a guard on several values changes its state; see `_related`.
     leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
-    value = scope.value(source) if source != "L" else scope.names["L"]
+    if source != "L":
+        value = scope.value(source)
+    else:
+        value = scope.names["L"]
     if value is MISSING:
         if source in scope.unread:
             scope.skipped.append(source)
@@ -166,8 +169,12 @@ def _follow_positions(node: Any, source: str, value: Any, scope: Scope) -> None:
     Torch names a value by its key, such as `x._forward_hooks[3]`, and checks the value at its position; a key without
     a guard, such as the number of a hook, may differ (`DictGuardManager`, torch/csrc/dynamo/guards.cpp, 2.11 to 2.13).
     """
-    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
-    keys = list(dict.keys(value)) if pairs and isinstance(value, dict) else []
+    pairs = {}
+    if hasattr(node, "get_key_value_managers"):
+        pairs = node.get_key_value_managers()
+    keys = []
+    if pairs and isinstance(value, dict):
+        keys = list(dict.keys(value))
     for index, (key_guards, values) in pairs.items():
         if key_guards is None and values is not None and index < len(keys):
             named = values.get_source()
@@ -200,7 +207,9 @@ def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
     """Return the failed guard on the first key that changed at its position in a dict, or None."""
-    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
+    pairs = {}
+    if hasattr(node, "get_key_value_managers"):
+        pairs = node.get_key_value_managers()
     for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):
             return unmet
@@ -303,8 +312,13 @@ def _judged(part: str, scope: Scope) -> Unmet:
     if code.startswith(_MODES):
         return Unmet(code, *_modes(scope), verbose=part)
     subject, expected = _compared(code)
-    value = MISSING if subject is None else scope.value(subject)
-    like = None if expected is None else scope.value(expected)
+    if subject is None:
+        value = MISSING
+    else:
+        value = scope.value(subject)
+    like = None
+    if expected is not None:
+        like = scope.value(expected)
     return Unmet(code, None if value is MISSING else shown(code, value, like=like), verbose=part)
 
 

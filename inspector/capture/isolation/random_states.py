@@ -62,7 +62,10 @@ class RandomStates:
         if not torch.equal(self._torch, torch.get_rng_state()):
             return True
         if not self._cuda:
-            generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+            if torch.cuda.is_initialized():
+                generators = torch.cuda.default_generators
+            else:
+                generators = ()
             # A new generator of a GPU has the offset 0, and each draw advances it.
             return any(generator.get_offset() for generator in generators)
         return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))
