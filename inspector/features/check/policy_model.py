@@ -64,7 +64,10 @@ class Limits(Struct, frozen=True):
 
     def over(self, other: "Limits") -> "Limits":
         """Return these limits, with the limits of `other` where these have none."""
-        coverage = other.coverage if self.coverage is None else self.coverage
+        if self.coverage is None:
+            coverage = other.coverage
+        else:
+            coverage = self.coverage
         return Limits({**other.most, **self.most}, coverage)
 
 
@@ -221,7 +224,9 @@ def expanded(text: str, root: Path) -> list[Named]:
     files = _globbed(text, pattern or text, root)
     if not files:
         raise PolicyError(f"{text} matches no Python file", f"ctrace searches in {root.absolute()}")
-    end = f":{name}" if name else ""
+    end = ""
+    if name:
+        end = f":{name}"
     return [
         Named(_relative(file, root) + end, _from_here(file) + end, file.name.startswith(_NOT_MODELS)) for file in files
     ]
@@ -232,7 +237,9 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
     file, name = _split(text)
     if file is None:
         return Named(text, text)
-    end = f":{name}" if name else ""
+    end = ""
+    if name:
+        end = f":{name}"
     path = base / file
     return Named(_relative(path, root) + end, _from_here(path) + end)
 
@@ -249,7 +256,10 @@ def _split(text: str) -> tuple[str | None, str]:
 
 def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
     path = Path(pattern)
-    start = Path(path.anchor) if path.is_absolute() else root
+    if path.is_absolute():
+        start = Path(path.anchor)
+    else:
+        start = root
     try:
         found = sorted(start.glob(str(path.relative_to(path.anchor))))
     except (ValueError, NotImplementedError, OSError) as error:

@@ -15,7 +15,7 @@ wait for (torch/csrc/distributed/c10d/Ops.cpp, 2.11 to 2.13).
 Draw the random numbers of inputs that the model file marks as real: `real = ("tokens",)` or `real = (0,)`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -211,7 +211,10 @@ def found_size(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int
 
     faked = _Faked(_symbolic_mode(), func, args, kwargs).result
     for fake, real in zip(_pytree.tree_leaves(faked), _pytree.tree_leaves(result), strict=True):
-        sizes = zip(fake.size(), real.size(), strict=True) if isinstance(fake, torch.Tensor) else ()
+        if isinstance(fake, torch.Tensor):
+            sizes = zip(fake.size(), real.size(), strict=True)
+        else:
+            sizes = ()
         for symbol, size in sizes:
             if isinstance(symbol, torch.SymInt):
                 return int(size)
@@ -399,8 +402,11 @@ def _forget(found: Any, marked: Any, values: KnownValues) -> None:
     import torch
     from torch.utils import _pytree
 
-    pairs = enumerate(found) if isinstance(found, tuple | list) else [(0, found)]
-    named = found.items() if isinstance(found, Mapping) else pairs
+    named: Iterable[tuple[Any, Any]] = [(0, found)]
+    if isinstance(found, Mapping):
+        named = found.items()
+    elif isinstance(found, tuple | list):
+        named = enumerate(found)
     for name, value in named:
         if name not in marked:
             for leaf in _pytree.tree_leaves(value):
