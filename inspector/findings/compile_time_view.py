@@ -427,10 +427,9 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
             after_text = None
             if now is not None:
                 after_text = now.text
-            if before_text == after_text:
+            apart = _apart(before_text, after_text)
+            if before_text == after_text:  # they differ behind what torch recorded of them
                 apart = _BEYOND
-            else:
-                apart = _apart(before_text, after_text)
             found.append(KeyDifference(name, *apart))
     return tuple(found)
 

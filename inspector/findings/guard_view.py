@@ -425,10 +425,9 @@ def _folded(branches: list[GuardBranch]) -> list[GuardBranch]:
     """Merge list items with the same guards, such as the layers of a model, into one branch."""
     alike: dict[object, list[GuardBranch]] = {}
     for branch in branches:
-        if branch.name.startswith("["):
+        key: object = branch.name
+        if branch.name.startswith("["):  # items of a list are alike if what is checked of them is
             key = (branch.number, branch.branches)
-        else:
-            key = branch.name
         alike.setdefault(key, []).append(branch)
     return [_one_of(members) for members in alike.values()]
 

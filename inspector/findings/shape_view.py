@@ -258,10 +258,9 @@ def _violations(shaped: Shaped) -> Iterator[str]:
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
+    causes = telling(dim)
     if dim.fixed:
         causes = (dim.fixed,)
-    else:
-        causes = telling(dim)
     reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     equal = [
         f"{dim_name(other, one)} ({other.role})"

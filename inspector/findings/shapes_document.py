@@ -74,10 +74,9 @@ def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
         else:
             plain.append(sized.dim.index)
     if plain:
+        dims: int | list[int] = plain
         if len(plain) == 1:
             dims = plain[0]
-        else:
-            dims = plain
         yield Mark(f"torch._dynamo.mark_dynamic({each.tensor.name}, {dims})", where)
 
 

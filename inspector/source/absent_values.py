@@ -287,6 +287,7 @@ class _File:
 
     def _of_thread(self, holder: ast.expr) -> int:
         """Return the line that makes an object whose attributes only the thread has that sets them: `local()`."""
+        values: Iterable[ast.expr]
         if isinstance(holder, ast.Name):
             values = self._tables.get(holder.id, [])
         else:

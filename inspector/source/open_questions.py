@@ -303,10 +303,9 @@ def _is_of_model(node: ast.expr, values: Values, depth: int) -> bool:
     """Whether an expression is computed with a layer, a parameter or a buffer of self."""
     if any(isinstance(each, ast.expr) and is_self(each) for each in ast.walk(node)):
         return True
-    if depth < _DEEPEST:
-        names = _names(node)
-    else:
-        names = ()
+    if depth >= _DEEPEST:
+        return False
+    names = _names(node)
     return any(_is_of_model(value, values, depth + 1) for name in names for value in values.get(name, ()))
 
 

@@ -155,10 +155,9 @@ def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.s
 
 def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
     """Whether a statement with its decorators contains a place."""
+    decorators: list[ast.expr] = []
     if isinstance(node, _Named):
         decorators = node.decorator_list
-    else:
-        decorators = ()
     first = min([node.lineno, *(each.lineno for each in decorators)])
     last = node.end_lineno or node.lineno
     if column is None or not first <= line <= last:

@@ -187,10 +187,9 @@ def _get_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 def _format(machine: Machine, state: PathState, here: Instruction) -> Next:
     number = here.arg or 0
-    if number & 4:
+    spec: tuple[Value, ...] = ()
+    if number & 4:  # a format specification lies above the value
         spec = (state.pop(),)
-    else:
-        spec = ()
     state.stack.append(machine.value(state, here, "format", (state.pop(), *spec), number & 3))
     return None
 
@@ -314,9 +313,8 @@ def _call_unpacked(machine: Machine, state: PathState, here: Instruction) -> Nex
     positional = _positional(machine, state, arguments)
     named = _named(machine, state, mapping)
     if positional is None or named is None:
-        if mapping is None:
-            operands = (function, arguments)
-        else:
+        operands: tuple[Value, ...] = (function, arguments)
+        if mapping is not None:
             operands = (function, arguments, mapping)
         state.stack.append(machine.value(state, here, "call_ex", operands))
         return None

@@ -230,10 +230,9 @@ def _all(code: Code) -> list[Code]:
 
 def _changes_first(step: Instruction) -> bool:
     """Return whether an instruction may assign or delete the first variable."""
-    if step.opname.count("FAST") == 2:
+    slots: tuple[int | None, ...] = (step.arg,)
+    if step.opname.count("FAST") == 2:  # such as STORE_FAST_STORE_FAST: two numbers in one argument
         slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15)
-    else:
-        slots = (step.arg,)
     return step.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")) and 0 in slots
 
 

@@ -464,11 +464,9 @@ def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...
     `index`.
     """
     positional, *maps = arguments
-    items = _items(positional.form, "tuple")
-    if items is None:
+    first = _items(positional.form, "tuple")
+    if first is None:
         first = (Value(index, BuiltContainer("spread", (positional,)), (positional,)),)
-    else:
-        first = items
     if not maps:
         return first, ()
     pairs = _items(maps[0].form, "map")

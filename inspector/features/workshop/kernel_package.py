@@ -311,7 +311,7 @@ def code_diffs(before: CheckedPackage | None, after: CheckedPackage) -> list[str
     """Return, for each stage of each kernel, what changed in the compiled code; names of places do not count."""
     diffs = []
     for operator, stages in after.code.items():
-        old = {}
+        old: Mapping[str, str] = {}
         if before is not None:
             old = before.code.get(operator, {})
         for stage, text in stages.items():

@@ -120,10 +120,9 @@ class _Walk(ast.NodeVisitor):
             self._use(self.roots(node.func.value), writes=_DESCRIPTOR[name])
 
     def _function(self, node: ast.Call, name: str) -> None:
+        pointer: ast.expr | None = next((each.value for each in node.keywords), None)
         if node.args:
             pointer = node.args[0]
-        else:
-            pointer = next((each.value for each in node.keywords), None)
         if name in _STORES | _LOADS and isinstance(node.func, ast.Attribute):
             if pointer is not None:
                 self._use(self.roots(pointer), writes=name in _STORES)

@@ -100,7 +100,7 @@ def _grid(
     Raises:
         TargetError: it depends on something else.
     """
-    locals_ = {}
+    locals_: Mapping[str, ast.expr] = {}
     if launch.function is not None:
         locals_ = local_values(launch.function)
     functions = _functions_in(launch.function)

@@ -86,10 +86,9 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     """
     cause = cause_of(guard)
     facts = CauseFacts.of(cause, guard)
+    values: tuple[str | None, ...] = (cause.was, cause.now)
     if cause.kind in _MANY_VALUES:
         values = (case_of(facts),)
-    else:
-        values = (cause.was, cause.now)
     name = None
     if cause.kind not in TENSOR_CAUSES | _OF_MODES:
         name = cause.subject.rpartition(".")[2]
