@@ -138,6 +138,7 @@ def _to_bool(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _binary(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
+    # The numbers of `+=` and the like follow those of `+`, in the same order (CPython, Include/opcode.h).
     op = "binary" if number < len(_BINARY) else "inplace"
     state.stack.append(machine.value(state, here, op, (left, right), _BINARY[number % len(_BINARY)]))
     return None
@@ -146,6 +147,7 @@ def _binary(machine: Machine, state: PathState, here: Instruction) -> Next:
 def _compare(machine: Machine, state: PathState, here: Instruction) -> Next:
     left, right = state.take(2)
     number = here.arg or 0
+    # From 3.12 on, the lowest bits are hints for the interpreter, and from 3.13 on one of them asks for a bool.
     shift = {11: 0, 12: 4}.get(machine.version[1], 5)
     answer: Value = machine.value(state, here, "compare", (left, right), _COMPARED[number >> shift])
     if shift == 5 and number & _AS_TRUTH:
@@ -175,7 +177,7 @@ def same(left: Value, right: Value) -> Value:
 def _contains(machine: Machine, state: PathState, here: Instruction) -> Next:
     item, owner = state.take(2)
     answer = machine.value(state, here, "contains", (item, owner))
-    machine.bools.add(answer.event)
+    machine.bools.add(answer.event)  # `in` always answers with a bool, so `not` of it needs no test
     state.stack.append(negated(answer) if here.arg else answer)
     return None
 
@@ -292,6 +294,7 @@ def _pushed(
     arguments: tuple[Value, ...],
     keywords: tuple[str, ...],
 ) -> None:
+    # Only a damaged log has these, and Python could not write them.
     if any(each == NULL for each in (function, *arguments)):
         raise StopError(f"The call at offset {here.offset} has NULL as its function or as an argument.")
     if len(keywords) > len(arguments):
@@ -310,6 +313,7 @@ def _call_unpacked(machine: Machine, state: PathState, here: Instruction) -> Nex
         function, empty = second, first
     if empty != NULL:
         raise StopError(f"The call at offset {here.offset} has no NULL beside its function.")
+    # `f(*[a, b], **{"c": d})` is written as `f(a, b, c=d)` where this code built both.
     positional = _positional(machine, state, arguments)
     named = _named(machine, state, mapping)
     if positional is None or named is None:
@@ -345,7 +349,7 @@ def _named(
     for pair in state.heap[mapping].items:
         if isinstance(pair, UnpackedIterable) or not isinstance(pair, Pair) or not isinstance(pair.key, Const):
             return None
-        if pair.key.type != "str" or evaluated(pair.key) in names:
+        if pair.key.type != "str" or evaluated(pair.key) in names:  # no keyword, or one that Python would refuse
             return None
         values.append(pair.value)
         names.append(evaluated(pair.key))
@@ -370,6 +374,7 @@ def _jump(machine: Machine, state: PathState, here: Instruction) -> Next:
     target = _target(here)
     if target > here.offset:
         return target
+    # Only `for` loops are reconstructed: a jump back goes on with the next item of the innermost one.
     if not state.loops or state.loops[-1].head != target:
         raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
     if state.loops[-1].stack != state.stack:
@@ -390,7 +395,7 @@ def _split(machine: Machine, state: PathState, here: Instruction, test: Value, w
 
 def _jump_if(machine: Machine, state: PathState, here: Instruction) -> Next:
     value, when = state.pop(), here.opname.endswith("TRUE")
-    if isinstance(value, Const):
+    if isinstance(value, Const):  # only one way can be taken
         if bool(evaluated(value)) == when:
             return _target(here)
         return None
@@ -426,7 +431,7 @@ def _for_iter(machine: Machine, state: PathState, here: Instruction) -> Next:
     machine.loop(state, here, machine.after(here))
     if machine.version == (3, 11):
         state.pop()
-    else:
+    else:  # from 3.12 on, code behind the loop pops the iterator and a value above it (END_FOR)
         state.stack.append(NULL)
     return _target(here)
 
@@ -451,7 +456,7 @@ def _reraise(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _raise(machine: Machine, state: PathState, here: Instruction) -> Next:
-    if not here.arg:
+    if not here.arg:  # `raise` alone
         if state.handled is None:
             raise StopError(f"The `raise` at offset {here.offset} reraises an exception that a caller is handling.")
         return machine.raised(state, here, state.handled)
@@ -470,12 +475,14 @@ def _match(machine: Machine, state: PathState, here: Instruction) -> Next:
 
 
 def _before_with(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # Two results: what `as` names, and the method to leave with, which stays below it.
     made = machine.event(state, here, "enter", (state.pop(),), None, 2)
     state.stack.extend((EventResult(made.number, 1), EventResult(made.number, 0)))
     return None
 
 
 def _with_failed(machine: Machine, state: PathState, here: Instruction) -> Next:
+    # Between them lie the offset of the instruction that raised, and the exception handled before.
     leaving, exception = state.stack[-4], state.stack[-1]
     state.stack.append(machine.value(state, here, "exit_failed", (leaving, exception)))
     return None

@@ -74,6 +74,7 @@ def _input_changes(
     before: FxGraph, after: FxGraph, known: dict[str, str], other_type: set[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield inputs of another type, and inputs of one side, as text; fill in the names that correspond."""
+    # Inputs have names, by which they match; nodes match by what they compute.
     olds = {without_numbers(node.target): node for node in before.placeholders()}
     news = {without_numbers(node.target): node for node in after.placeholders()}
     for name, old in olds.items():
@@ -114,6 +115,7 @@ def _node_changes(
         if old is None or new is None:
             yield old, new
             continue
+        # Another type of an input changes the types of all that is computed from it: only the first is a difference.
         follows = any(name in other_type for name in new.uses)
         is_other_type = _type(old.type) != _type(new.type)
         if is_other_type:
@@ -144,6 +146,7 @@ def _aligned(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[F
 
 def _matched(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
     """Align by node and source line first, which are rarely repeated, then what is left by node alone."""
+    # By node alone, the matcher pairs any two `add`s, also of other layers.
     for tag, low, high, low2, high2 in _opcodes(olds, news, _line_token):
         if tag == "equal":
             yield from zip(olds[low:high], news[low2:high2], strict=True)
@@ -161,6 +164,7 @@ def _opcodes(
     olds: Sequence[FxNode], news: Sequence[FxNode], token: Callable[[FxNode], Hashable]
 ) -> list[tuple[str, int, int, int, int]]:
     one, other = [token(node) for node in olds], [token(node) for node in news]
+    # `autojunk` would ignore what is frequent in long graphs, which is each op of a repeated layer.
     return list(difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes())
 
 
@@ -288,6 +292,7 @@ def pairs_of(before: Session, after: Session) -> Pairs:
     for same in _ALIKE:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
+    # Matches were found by their closeness; show them in the order in which the later run compiled them.
     order = {graph.id: at for at, graph in enumerate(after.graphs)}
     both.sort(key=lambda pair: order[pair[1].graph.id])
     return Pairs(tuple(both), tuple(olds), tuple(news))
@@ -335,7 +340,9 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
         yield Change(What.GRAPH, ChangeKind.REMOVED, old.where, was=_summary(old))
     for old, new in pairs.both:
         for number, change in enumerate(_between(old, new)):
-            yield change if number else replace(change, follows=follow.pop(new.graph.id, ()))
+            if number == 0:  # what follows is said once, with the first difference
+                change = replace(change, follows=follow.pop(new.graph.id, ()))
+            yield change
     for new in pairs.new:
         yield Change(What.GRAPH, ChangeKind.ADDED, new.where, now=_summary(new))
 
@@ -357,6 +364,7 @@ def _between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
         if found:
             yield from (_change(each, old, new) for each in found)
             return
+    # Without printed graphs, the number of ops is all there is.
     if not is_printed and old.graph.ops != new.graph.ops:
         yield edited(What.GRAPH, new.where, _summary(old), _summary(new))
 
@@ -520,6 +528,7 @@ def _facts(seen: RunGraph, kernel: Kernel) -> dict[str, int]:
     found = {"calls": kernel.calls}
     read = [launch.read for launch in kernel.launches if launch.read is not None]
     written = [launch.written for launch in kernel.launches if launch.written is not None]
+    # Of some launches, the bytes are not known; a part of the sum would differ for no reason.
     if len(read) == len(written) == len(kernel.launches) > 0:
         found |= {_BYTES: sum(read) + sum(written)}
     made = _built(seen, kernel)
@@ -536,6 +545,7 @@ def _built(seen: RunGraph, kernel: Kernel) -> Built | None:
         if (each.graph, each.stage, each.kernel) == (kernel.graph, kernel.stage, kernel.name)
     ]
     chosen = [each for each in made if each.chosen] or made
+    # Of several configurations, which one is launched may differ from run to run: their numbers are not compared.
     if len(chosen) == 1:
         return chosen[0]
     return None
@@ -555,8 +565,10 @@ def _between_kernels(
     for same in _ALIKE_KERNELS:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
+    # What a new graph computes now was not removed here, and what an old one computed is not new.
     olds = [each for each in olds if not _take(moved.new, each)]
     news = [each for each in news if not _take(moved.gone, each)]
+    # After that, so that a changed kernel is not paired with one that only moved.
     near, olds, news = _nearest(olds, news)
     for old, new in (*both, *near):
         if old.source == new.source and _differing(old, new) == (_BYTES,):
@@ -576,10 +588,11 @@ def _nearest(
     pairs, left = [], []
     news = list(news)
     for old in olds:
-        shared = [(len(_ops(old) & _ops(new)), -at) for at, new in enumerate(news) if _is_like(old, new)]
-        most, at = max(shared, default=(0, 0))
-        if most:
-            pairs.append((old, news.pop(-at)))
+        likes = [at for at, new in enumerate(news) if _is_like(old, new)]
+        shared = {at: len(_ops(old) & _ops(news[at])) for at in likes}
+        best = max(shared, key=lambda at: shared[at], default=None)  # of equals, the first one
+        if best is not None and shared[best]:
+            pairs.append((old, news.pop(best)))
         else:
             left.append(old)
     return pairs, left, news
