@@ -90,6 +90,7 @@ _DEVICES = ("CPU", "CUDA", "MPS", "XPU", "HPU", "XLA", "Meta")
 
 
 def _device(keys: tuple[str, ...], index: str) -> str:
+    # The guard has the device's index alone; its kind is at the end of dispatch keys, such as AutogradCUDA.
     name = next((each for each in _DEVICES if any(key.endswith(each) for key in keys)), "?").lower()
     if index == "None":
         return name
@@ -106,9 +107,11 @@ def meaning(sizes: Numbers, strides: Numbers) -> str:
         if sizes:
             return "strides not checked"
         return "a single value"
+    # The stride of a dimension of size 1 is never used, and says nothing.
     expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
     if expanded:
         return f"expanded: dimension {_listed(expanded)} repeats the same memory"
+    # From the outermost dimension to the innermost; a dynamic stride is outside of fixed ones.
     order = sorted(range(len(sizes)), key=lambda index: (-_wide(strides[index]), index))
     gap = _gap(sizes, strides, order)
     if gap is not None:
@@ -142,9 +145,8 @@ def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
         if stride is not None and (inner_varies or (step is not None and stride != step)):
             return index
         inner_varies = stride is not None and size is None
-        if stride is None or size is None:
-            step = None
-        else:
+        step = None  # what is not fixed cannot be compared further outside
+        if stride is not None and size is not None:
             step = stride * max(size, 1)
     return None
 
@@ -396,7 +398,7 @@ def _way(guard: Guard) -> list[str]:
         return [STATE]
     name, first = user_name(guard.source), user_name(root[0])
     rest = ""
-    if name.startswith(first) and "(" not in name:
+    if name.startswith(first) and "(" not in name:  # not for an expression, such as `len(self.layers)`
         rest = name.removeprefix(first)
     steps = [first, *_STEP.findall(rest)]
     if root["scope"] == "G":
@@ -418,6 +420,7 @@ class _Count:
 
     def branches(self) -> tuple[GuardBranch, ...]:
         found = [GuardBranch(name, count.number, count.branches()) for name, count in self._below.items()]
+        # By all guards of a branch, so that twelve layers come before one large head.
         return tuple(sorted(_folded(found), key=lambda branch: -branch.number * branch.times))
 
 

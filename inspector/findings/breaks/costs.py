@@ -46,6 +46,7 @@ class _Tally(Struct):
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
         """Add a number to the break or skip that is responsible for the innermost frame for which one is."""
+        # The line of a break explains more than the function that is left in eager because of it.
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -88,7 +89,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
     for report in reports:
         for frame in _inside(report, raw, codes):
             key = codes.key(frame)
-            if key not in owners.skips_in:
+            if key not in owners.skips_in:  # a function that is skipped as a whole costs that, wherever it broke
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
                 if report.parsed.outcome is BreakOutcome.REST_IN_EAGER:
                     owners.breaks_in.setdefault(key, report.site)
@@ -117,8 +118,9 @@ def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
         code = raw.bytecode.get(compile_id)
         if frame_id in seen or code is None:
             continue
-        seen.add(frame_id)
+        seen.add(frame_id)  # what follows under the same number are recompilations
         mine = codes.key(Frame(code.file, code.line, code.name))
+        # All graphs below the outermost compiled function belong to one call of it.
         entry = next((key for key in codes.keys(code.callers) if codes.is_met(key)), mine)
         if entry in entered:
             yield code.callers
@@ -150,6 +152,7 @@ def total(coverages: list[Coverage]) -> Coverage:
     if not measured:
         return Coverage()
     compiled = [each.compiled for each in measured]
+    # Of one scenario not known, the share of all of them is not known, either.
     ops = sum(each.ops or 0 for each in measured)
     if None in compiled:
         return Coverage(ops)
@@ -202,6 +205,7 @@ def _places(raw: Raw) -> list[_Place]:
             if code is not None and (code.file, code.line) == (place.file, place.line):
                 name = code.qualname
             places.append(_Place(place.file, name, place.line))
+    # The first one has the qualified name, which a compilation alone may lack.
     found: dict[Key, _Place] = {}
     for each in places:
         if owner_of(each.file, raw.prefixes) is not Owner.TORCH:
@@ -242,9 +246,9 @@ _HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"
 _EMPTY = "no_ops"
 """The rule for a trace without operations."""
 _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
+"""For a function that runs tensor operations, the rule to report in place of its rule."""
 _TRACED_AWAY = "traced_away"
 """Reported in place of the rule for a trace without operations, if the function runs tensor operations."""
-"""For a function that runs tensor operations, the rule to report in place of its rule."""
 
 
 def skips_of(
@@ -271,11 +275,13 @@ def _given_up(
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
         ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
+        # A full cache has a view of its own, and an error that ended the run is the first line of the report.
         if measured.is_limit or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
         owner = owner_of(file, raw.prefixes)
+        # A library's function matters to the user only if it costs something.
         if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
             first = next((report for report in reports if report.compilation == compile_id), None)
@@ -335,8 +341,9 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
         rule = "failed" if suppressed else "raised"
-    else:
+    else:  # a log of torch alone has no record of what was left in eager, only the setting, from some version on
         rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
+    # The first line is often only the name of the error.
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
     known = entries("skips")[rule]
