@@ -200,10 +200,9 @@ class _Runs:
             called(self._compiled, call, way, train=self._options.train)
             return None, None
         counts = last or not counted
+        counting: Callable[[], AbstractContextManager[OpCounts | None]] = nullcontext
         if counts:
             counting = self._ops.everywhere
-        else:
-            counting = nullcontext
         # Only the first call of a process finds libraries untouched.
         order, self._order = self._order, Order.EAGER_FIRST
         before = None
@@ -259,9 +258,8 @@ class _Runs:
         libraries = None
         if is_first or self._keeps_libraries:
             libraries = LibraryState()
-        if self._without_values is None:
-            unrecorded = nullcontext()
-        else:
+        unrecorded: AbstractContextManager[None] = nullcontext()
+        if self._without_values is not None:
             unrecorded = self._without_values.counting()
         try:
             with unrecorded, self._stopping():

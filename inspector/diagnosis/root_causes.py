@@ -194,11 +194,10 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
         if cause.kind in _OF_STATE:
             yield "state", cause.kind
         elif cause.kind in _SHAPES:
-            if each.scenario is not None:
-                same = (each.scenario, each.call)
+            if each.scenario is not None:  # sizes that change in one call change together
+                yield "shapes", each.scenario, each.call
             else:
-                same = (cause.was, cause.now)
-            yield "shapes", *same
+                yield "shapes", cause.was, cause.now
         # Torch calls the results of all broken calls `___stack0`; the line where a part resumes tells them apart.
         resumes_at = None
         if RESULT in cause.subject:

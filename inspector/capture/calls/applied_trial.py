@@ -149,10 +149,9 @@ def _tried(way: Way, trial: Trial, names: list[str]) -> Way:
 
         # Marks belong to tensors, and each call makes new ones.
         make = marked
-    if trial.grad is not None and way.grad in (None, "on"):
+    grad = way.grad
+    if trial.grad is not None and grad in (None, "on"):  # a scenario that turns gradients off means to
         grad = trial.grad
-    else:
-        grad = way.grad
     return replace(way, make=make, grad=grad)
 
 

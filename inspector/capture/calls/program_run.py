@@ -82,10 +82,9 @@ def _run_file(typed: str, args: tuple[str, ...], preloaded: Preloaded) -> None:
     sys.argv = [typed, *args]
     first_on_path(Path(os.path.realpath(typed)).parent, preloaded)
     main = _fresh_main()
+    loader: type[SourceFileLoader | SourcelessFileLoader] = SourceFileLoader
     if path.endswith(".pyc"):
         loader = SourcelessFileLoader
-    else:
-        loader = SourceFileLoader
     main.__dict__.update(__file__=path, __cached__=None, __loader__=loader("__main__", path))
     try:
         exec(_code(path), main.__dict__)

@@ -230,10 +230,9 @@ def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, lead
         return {key: item for key, item in copied.items() if not is_mark(key) and key not in _UNTOUCHED}
 
     # Call the base class's methods, as above; an OrderedDict stores its order separately.
+    base: type[dict[Any, Any]] = dict
     if isinstance(value, OrderedDict):
         base = OrderedDict
-    else:
-        base = dict
     return Container(
         path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
     )

@@ -187,10 +187,9 @@ def _refuse(func: Any, args: Any, kwargs: Any) -> None:
     from torch.utils import _pytree
 
     for value in _pytree.tree_leaves((args, kwargs)):
+        dtype = value  # a dtype may be an argument, too
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
-        else:
-            dtype = value
         if isinstance(dtype, torch.dtype) and _is_quantized(dtype):
             raise NoReferenceError(f"the call quantizes ({operation(func)} of {str(dtype).removeprefix('torch.')})")
     if str(func) == "aten.view.dtype" and args[0].is_floating_point():

@@ -163,10 +163,9 @@ def _number(tracked: Any, shape_env: Any) -> NumberSeen:
     number = tracked.fake
     hint = getattr(number.node, "hint", None)
     kind = "int" if type(number).__name__ == "SymInt" else "float"
+    marks: tuple[str, ...] = ()
     if _listed(tracked.source.name, 1):
         marks = ("listed",)
-    else:
-        marks = ()
     return NumberSeen(
         source=tracked.source.name,
         type=kind,
@@ -220,7 +219,8 @@ def _at(context: Any, name: str, at: int, word: Any) -> str | None:
         found = values[at]
     if found is None:
         return None
-    return word(found)
+    text: str = word(found)
+    return text
 
 
 def _constraint(constraint: Any) -> str:

@@ -199,7 +199,8 @@ def _key(value: Any) -> Hashable:
         return value.key
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
-    return value
+    key: Hashable = value
+    return key
 
 
 class ElementSet(Struct, frozen=True):
@@ -310,7 +311,7 @@ class Buffers:
         name = self._real.get(name, name)
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         if holder is not None:
-            return holder.get_name()
+            name = holder.get_name()
         return name
 
     def whole(self, name: str) -> ElementSet:

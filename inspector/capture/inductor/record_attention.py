@@ -231,9 +231,10 @@ def source_name(node: Any) -> str:
 
 def _source(node: Any) -> tuple[Any, Any]:
     stack = node.meta.get("source_fn_stack")
-    if stack:
-        return stack[-1]
-    return (node.name, None)
+    if not stack:
+        return node.name, None
+    name, target = stack[-1]
+    return name, target
 
 
 # Torch counts here what a pattern replaced (fuse_attention.py, `counters["inductor"]`); a difference proves that it

@@ -147,10 +147,9 @@ def _sent(log: LogFile, session: Session, cluster: ClusterFacts) -> tuple[list[S
 
 def _of_graph(calls: Calls, *, is_backward: bool) -> list[LoweredCall] | None:
     """Return what one run of a graph communicates; None: its graph is not in the log."""
+    names = ["aot_forward_graph", "aot_inference_graph"]
     if is_backward:
-        names = ("aot_backward_graph",)
-    else:
-        names = ("aot_forward_graph", "aot_inference_graph")
+        names = ["aot_backward_graph"]
     records = next((calls[name] for name in names if name in calls), None)
     if records is None:
         return None
@@ -164,10 +163,9 @@ def _of_graph(calls: Calls, *, is_backward: bool) -> list[LoweredCall] | None:
 
 def _lines_of(session: Session, graph: str, *, is_backward: bool) -> dict[str, list[str]]:
     """Return the user's line of each collective that the code of a graph calls, in order, by the name of its op."""
+    stages = [Stage.FORWARD, Stage.INFERENCE]
     if is_backward:
-        stages = (Stage.BACKWARD,)
-    else:
-        stages = (Stage.FORWARD, Stage.INFERENCE)
+        stages = [Stage.BACKWARD]
     found: dict[str, list[str]] = {}
     for kernel in session.kernels:
         match = None
@@ -409,9 +407,10 @@ def parting_line(file: str, line: int, others: Sequence[int]) -> int | None:
 def _parts(node: _Branch, lines: set[int]) -> bool:
     """Whether a side of a branch has some of the lines, and not all."""
     for side in (node.body, node.orelse):
+        nodes: Sequence[ast.stmt | ast.expr]
         if isinstance(side, list):
             nodes = side
-        else:
+        else:  # of a conditional expression
             nodes = [side]
         within = {line for line in lines if any(each.lineno <= line <= (each.end_lineno or line) for each in nodes)}
         if within and within != lines:

@@ -341,9 +341,8 @@ def _by_failure(raw: Raw, skip: Skip, measured: MetricsMeasured) -> Skip:
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     if raw.environment.get("ctrace"):
         rule = "failed" if suppressed else "raised"
-    else:  # a log of torch alone has no record of what was left in eager, only the setting, from some version on
+    else:  # torch alone does not log what it left in eager
         rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
-    # The first line is often only the name of the error.
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
     known = entries("skips")[rule]

@@ -510,10 +510,9 @@ Sizes = tuple[int | None, ...]
 def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
     """Return the sizes of each tensor that a compilation guards, by source."""
     printed = raw.guards.get(compile_id)
-    if printed:
-        found = _CHECKED.finditer(text_of(printed.text))
-    else:
-        found = ()
+    if not printed:
+        return {}
+    found = _CHECKED.finditer(text_of(printed.text))
     return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
 
 

@@ -145,7 +145,6 @@ def _requires_grad(facts: CauseFacts) -> str:
 
 def _dispatch_keys(facts: CauseFacts) -> str:
     differ = _keys(facts.was) ^ _keys(facts.now)
-    # Inference mode last: functorch and lazy views change autograd's keys, too.
     if any(key.startswith("FuncTorch") for key in differ):
         return "functorch"
     if differ & {"Conjugate", "Negative"}:

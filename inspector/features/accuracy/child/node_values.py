@@ -42,10 +42,9 @@ class GraphWrites:
 
     def before(self, node: Any) -> list[Any]:
         """Return the writes into what a node reads, before it."""
-        if self.to:
-            bases = {memory_of(each) for each in node.all_input_nodes}
-        else:
-            bases = ()
+        if not self.to:  # most graphs write to nothing
+            return []
+        bases = {memory_of(each) for each in node.all_input_nodes}
         return [each for base in bases for each in self.to.get(base, ()) if self.order[each] < self.order[node]]
 
 

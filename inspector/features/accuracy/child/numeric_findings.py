@@ -74,9 +74,7 @@ class Findings:
         wrong = any(each is Judgement.WRONG for each in self._verdicts) or any(
             each.parted for each in self._trained.steps
         )
-        equal = True
-        if left_out:
-            equal = None
+        equal = None if left_out else True
         untried = {**self._untried, **self._trained.untried, **reasons.untried}
         return Accuracy(
             equal=False if culprits or wrong else equal,

@@ -584,10 +584,9 @@ def _wrong_write(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> Wrong
     kind, name = "graph", BETWEEN
     if place is not None and _is_wrong_before(found, graph, earlier, at, place):
         kind, name = "decomposition", _BEFORE
+    ops: tuple[str, ...] = ()
     if writer is not None:
         ops = (operator_name(writer),)
-    else:
-        ops = ()
     return WrongStage(kind, name, writer, ops, judged.error, judged.eager_error)
 
 

@@ -264,10 +264,9 @@ def _changes(found: DynamoGraph, made: WrongStage) -> Iterator[_Change]:
     """Yield the changes to try, the most likely ones first."""
     from torch._inductor import config
 
+    stages = tuple(_PASSES)
     if made.kind in _PASSES:
         stages = (made.kind,)
-    else:
-        stages = tuple(_PASSES)
     if "decomposition" in stages:
         yield from _without_decompositions(found, made)
     for stage in stages:

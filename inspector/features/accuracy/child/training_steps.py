@@ -342,10 +342,9 @@ class SideBySide:
         eager = EagerRun(self._alone(call, step, watched), None, Traces(), 0.0)
 
         def run(arithmetic: WatchedArithmetic) -> EagerRun:
+            drawn = arithmetic
             if isinstance(arithmetic, Float64):
                 drawn = Float64Drawn(arithmetic.sources)
-            else:
-                drawn = arithmetic
             try:
                 return EagerRun(self._alone(call, step, drawn), None, Traces(), 0.0)
             except Exception as error:  # float64 does not suit the model

@@ -42,10 +42,9 @@ class Outside:
 
     def __init__(self, own: str = "") -> None:
         """Allow writes below `own`, a folder of ctrace's; empty: there is none."""
+        self._allowed: tuple[str, ...] = _NO_DEED
         if own:
             self._allowed = (*_NO_DEED, own)
-        else:
-            self._allowed = _NO_DEED
         self.deed = ""
         """What a call was kept from doing, such as `write out/x.txt`; empty: nothing."""
 

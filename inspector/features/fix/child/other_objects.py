@@ -65,8 +65,7 @@ def _store(holder: Any, key: Any) -> dict[Any, Any]:
 
     if isinstance(holder, dict):
         return holder
-    is_buffer = isinstance(holder, torch.nn.Module) and key in holder._buffers
-    if is_buffer:
+    if isinstance(holder, torch.nn.Module) and key in holder._buffers:
         return holder._buffers
     return own(holder)
 

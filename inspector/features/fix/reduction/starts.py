@@ -440,15 +440,11 @@ class Starts(Struct, frozen=True):
         yield from (StartProgram(each, what) for each in (alone, clean, whole) if each is not None)
 
     def _program(self) -> Iterator[StartProgram]:
-        if self.sought.what is Finding.FAILURE:
-            backends = _BACKENDS
-        else:
-            backends = ("'eager'",)
         # With fullgraph=True, a break raises, which shows it without a log.
-        modes = (False,)
+        modes = [False]
         if self.sought.what is Finding.BREAK:
-            modes = (True, False)
-        for backend in backends:
+            modes = [True, False]
+        for backend in self._backends():
             for fullgraph in modes:
                 tree = self._tree()
                 _seeded(tree)

@@ -275,10 +275,9 @@ def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
             yield skip.file, skip.line, skip.function, ()
     for recompile in scene.recompiles(cause):
         for each in recompile.causes:
+            names: tuple[str, ...] = ()
             if each.subject:
                 names = (each.subject,)
-            else:
-                names = ()
             file, line = each.file or recompile.file, each.line or recompile.line
             yield file, line, recompile.function, names
     for danger in scene.dangers(cause):
@@ -293,11 +292,10 @@ def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
 def _names(source: str) -> tuple[str, ...]:
     """Return the names and attributes that a piece of source reads."""
     tree = parsed(source.strip().rstrip(":"))
-    if tree is not None:
-        nodes = ast.walk(tree)
-    else:
-        nodes = ()
-    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)))
+    if tree is None:
+        return ()
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+    return tuple(dict.fromkeys(map(ast.unparse, names)))
 
 
 def _of_advice(scene: DiagnosisScene, files: Files) -> Iterator[RepairCandidate]:

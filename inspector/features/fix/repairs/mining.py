@@ -440,10 +440,9 @@ def names_read(tree: ast.Module) -> frozenset[str]:
 def _parts(index: ast.expr) -> Iterator[ast.expr]:
     """Yield the single numbers of an index: `12` of `x[:, 12:]`."""
     for each in index.elts if isinstance(index, ast.Tuple) else (index,):
+        ends: tuple[ast.expr | None, ...] = (each,)
         if isinstance(each, ast.Slice):
             ends = (each.lower, each.upper, each.step)
-        else:
-            ends = (each,)
         yield from (end for end in ends if end is not None)
 
 

@@ -338,15 +338,11 @@ def _filled(pointers: Any) -> Any:
 
     kind = pointers.get_element_ty()
     dtype = numpy.dtype(_get_np_dtype(kind))
-    # the interpreter keeps bfloat16 as integers
-    if kind.is_bf16():
-        integer = _BFLOAT16_NAN
-    else:
-        integer = _GUARD["int"]
+    value: float = _GUARD["int"]
     if dtype.kind == "f":
-        value: float = float("nan")
-    else:
-        value = integer
+        value = float("nan")
+    elif kind.is_bf16():  # the interpreter keeps bfloat16 as integers
+        value = _BFLOAT16_NAN
     return TensorHandle(numpy.full_like(pointers.data, value, dtype=dtype), kind)
 
 

@@ -11,7 +11,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -337,9 +337,8 @@ def written_by(kernel: Any, named: Mapping[str, Any]) -> tuple[tuple[str, ...] |
     from torch._higher_order_ops import triton_kernel_wrap
 
     analyze = getattr(triton_kernel_wrap, KERNEL_ANALYSIS.needed_of(triton_kernel_wrap))
-    if torch.cuda.is_available():
-        there = nullcontext()
-    else:
+    there: AbstractContextManager[None] = nullcontext()
+    if not torch.cuda.is_available():  # Triton asks its driver for a target even to analyze a kernel
         there = Driver(gpu_named(_WITHOUT_GPU)).active()
     with there, _warnings() as warned:
         try:

@@ -113,11 +113,9 @@ def _source(kernel: Any) -> str:
 def candidates(current: Iterable[KernelConfiguration], source: str, most: int) -> tuple[KernelConfiguration, ...]:
     """Return the configurations to try: the kernel's own, then their neighbors, nearest first."""
     own = tuple(current)
-    # a pipeline needs a loop
-    if "for " in source or "tl.dot" in source:
+    stages: tuple[int, ...] = (own[0].stages,)
+    if "for " in source or "tl.dot" in source:  # a pipeline needs a loop
         stages = _STAGES
-    else:
-        stages = (own[0].stages,)
     blocks = list(dict.fromkeys(tuple(each.blocks.items()) for each in own))
     sizes = {tuple(sorted(each.items())): each for chosen in blocks for each in _scaled(dict(chosen))}
     found = {each.key: each for each in own}

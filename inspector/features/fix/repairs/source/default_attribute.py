@@ -81,10 +81,9 @@ def _lazy(code: ParsedFile, owner: cst.ClassDef, init: cst.FunctionDef, node: cs
     line = None
     if len(body) == 1:
         line = body[0]
+    small: cst.CSTNode | None = line
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         small = line.body[0]
-    else:
-        small = line
     if not isinstance(small, cst.Assign) or [code.text(one.target) for one in small.targets] != [f"self.{name}"]:
         return
     if not _is_constant(small.value) and not _is_constant_tensor(code, small.value):

@@ -53,10 +53,9 @@ def _only_raises(node: cst.If) -> bool:
     line = None
     if len(node.body.body) == 1:
         line = node.body.body[0]
+    small: cst.CSTNode | None = line
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         small = line.body[0]
-    else:
-        small = line
     return node.orelse is None and isinstance(small, cst.Raise)
 
 

@@ -172,10 +172,9 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
     found: dict[str, cst.BaseExpression] = {}
     lines: Sequence[cst.CSTNode] = body.body
     for line in lines:
+        smalls: Sequence[cst.CSTNode] = [line]
         if isinstance(line, cst.SimpleStatementLine):
             smalls = line.body
-        else:
-            smalls = [line]
         for small in smalls:
             if isinstance(small, cst.Pass):
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer, is_plain_module
@@ -90,9 +91,8 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
         return False
     if name in doubtful(code, at):
         return False
-    if _in_loop(code, at):
-        early = nodes
-    else:
+    early: Iterable[cst.CSTNode] = nodes
+    if not _in_loop(code, at):  # in a loop, what stands below may have run before
         early = itertools.takewhile(lambda one: one is not at, nodes)
     inside = {id(one) for one in walk(at)}
     before = {id(one) for one in early} - inside
