@@ -6,7 +6,7 @@ Also return all metrics that torch logged for each compilation, by torch's own n
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -335,7 +335,7 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
 
 def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
     """Return the hits and misses of precompiled packages: torch counts them, and writes no entry (2.11 to 2.13)."""
-    counts = {}
+    counts: Mapping[str, int] = {}
     if raw.counted is not None:
         counts = raw.counted.caches or {}
     for outcome in (LookupOutcome.HIT, LookupOutcome.MISS):
