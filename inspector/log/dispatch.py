@@ -700,9 +700,8 @@ def _sweep(graph: str, op: str, facts: Fields) -> TunedOperation:
     triton = None
     if stats.has("best_triton_kernel"):
         triton = _named(stats, "best_triton_kernel", "best_triton_time")
-    if triton is None:
-        found = (best,)
-    else:
+    found: tuple[Choice, ...] = (best,)
+    if triton is not None:
         found = (best, triton)
     shapes = facts.maybe_text("autotune_shape") or ""
     dtypes = (facts.maybe_text("autotune_dtypes") or "").split(", ")

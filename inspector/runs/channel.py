@@ -114,10 +114,9 @@ class Channel:
     @property
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that the child needs."""
+        request: tuple[int, ...] = ()
         if self._request is not None:
             request = (self._request.reading,)
-        else:
-            request = ()
         if self._spare is None:
             return request
         return (*request, self._spare.writing)

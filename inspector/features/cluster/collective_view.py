@@ -117,11 +117,9 @@ def _is_own_part(
     arguments = [each.strip() for each in reader.args.split(",")]
     begin, end = str(rank * part), str((rank + 1) * part)
     if ".aten.slice.Tensor" in reader.target:
-        # The end of the last part may be written as the largest number.
+        ends = [end]
         if reader.type is not None and reader.type.sizes[0] == str(part):
-            ends = (end, str(2**63 - 1))
-        else:
-            ends = (end,)
+            ends.append(str(2**63 - 1))  # how the end of the last part may be written
         return arguments[:3] == [whole.name, "0", begin] and len(arguments) == 4 and arguments[3] in ends
     if ".aten.split.Tensor" in reader.target:
         is_first_dimension = arguments in ([whole.name, str(part)], [whole.name, str(part), "0"])
@@ -354,12 +352,9 @@ class _InGraph:
 
     def _staged(self, *, is_backward: bool) -> Staged | None:
         """Return the last stage of a part that the log has."""
+        parts, plain = [Stage.FORWARD, Stage.INFERENCE], [GraphStage.FORWARD, GraphStage.INFERENCE]
         if is_backward:
-            parts = (Stage.BACKWARD,)
-            plain = (GraphStage.BACKWARD,)
-        else:
-            parts = (Stage.FORWARD, Stage.INFERENCE)
-            plain = (GraphStage.FORWARD, GraphStage.INFERENCE)
+            parts, plain = [Stage.BACKWARD], [GraphStage.BACKWARD]
         for stage in (*_LAST, *plain):
             for each in self._graph.stages:
                 if each.stage is stage and each.part in parts and each.graph is not None:
@@ -430,10 +425,9 @@ class _InGraph:
 
     def _lines(self, part: Stage | None) -> dict[str, list[tuple[str, ...]]]:
         """Return the user's lines of each library kernel's calls, in order, by name."""
+        stages = [Stage.FORWARD, Stage.INFERENCE]
         if part is Stage.BACKWARD:
-            stages = (Stage.BACKWARD,)
-        else:
-            stages = (Stage.FORWARD, Stage.INFERENCE)
+            stages = [Stage.BACKWARD]
         return {
             each.name: [launch.lines for launch in each.launches]
             for each in self._session.kernels

@@ -211,11 +211,9 @@ def found_size(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int
 
     faked = _Faked(_symbolic_mode(), func, args, kwargs).result
     for fake, real in zip(_pytree.tree_leaves(faked), _pytree.tree_leaves(result), strict=True):
-        if isinstance(fake, torch.Tensor):
-            sizes = zip(fake.size(), real.size(), strict=True)
-        else:
-            sizes = ()
-        for symbol, size in sizes:
+        if not isinstance(fake, torch.Tensor):
+            continue
+        for symbol, size in zip(fake.size(), real.size(), strict=True):
             if isinstance(symbol, torch.SymInt):
                 return int(size)
     return None

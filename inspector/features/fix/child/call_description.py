@@ -53,6 +53,7 @@ class Literals:
         Raises:
             NoExpressionError: that is impossible.
         """
+        # An enum may be an int or a str, too, and bool is an int: the order of the cases matters.
         match value:
             case None | bool() | str() | bytes() if not isinstance(value, enum.Enum):
                 return _short(repr(value))
@@ -85,6 +86,7 @@ class Literals:
 
         if isinstance(value, slice):
             return f"slice({self.write(value.start)}, {self.write(value.stop)}, {self.write(value.step)})"
+        # By the exact type: a named tuple or a cache of a library is more than its items.
         if type(value) in (tuple, torch.Size):
             items = [self.write(each) for each in _few(value)]
             if len(items) == 1:
@@ -97,7 +99,7 @@ class Literals:
         return ""
 
     def _object(self, value: Any) -> str:
-        if callable(getattr(value, "to_diff_dict", None)):
+        if callable(getattr(value, "to_diff_dict", None)):  # a PretrainedConfig of transformers
             return self._config(value)
         if callable(value) and hasattr(value, "__qualname__"):
             return self.name(value)
@@ -114,10 +116,10 @@ class Literals:
             raise NoExpressionError(type(module).__qualname__)
         args = [self.write(each) for each in made.args]
         args += [f"{name}={self.write(each)}" for name, each in made.kwargs.items()]
-        made = f"{self.name(type(module))}({', '.join(args)})"
+        text = f"{self.name(type(module))}({', '.join(args)})"
         if module.training:
-            return made
-        return f"{made}.eval()"
+            return text
+        return f"{text}.eval()"
 
     def name(self, value: Any) -> str:
         """Write a class or function by name, with its import if it is in a package.
@@ -150,6 +152,7 @@ class Literals:
             for name, each in value.to_diff_dict().items()
             if name not in dropped and not (name in defaults and defaults[name] == each)
         }
+        # What from_pretrained has chosen is in private fields, which the dictionary lacks.
         if (chosen := getattr(value, "_attn_implementation", None)) is not None:
             fields["attn_implementation"] = chosen
         if (chosen := getattr(value, "_experts_implementation", None)) is not None:
@@ -172,16 +175,18 @@ class Literals:
         grad = ", requires_grad=True" if value.requires_grad and value.is_leaf else ""
         if value.dtype.is_floating_point or value.dtype.is_complex:
             text = f"torch.randn({sizes or '()'}{dtype}{device}{grad})"
-            if value.dtype.itemsize == 1:
+            if value.dtype.itemsize == 1:  # there are no random numbers of float8
                 text = f"torch.randn({sizes or '()'}{device}).to({value.dtype})"
-        elif value.numel() <= _FEW_VALUES:
+        elif value.numel() <= _FEW_VALUES:  # such as lengths, on which the model may decide
             text = f"torch.tensor({value.tolist()}{dtype}{device})"
         elif value.dtype is torch.bool:
-            text = f"torch.ones({sizes}, dtype=torch.bool{device})"
+            text = f"torch.ones({sizes}, dtype=torch.bool{device})"  # a mask that masks nothing
             if not bool(value.all()):
                 text = f"torch.randn({sizes}{device}) > 0"
         else:
+            # Within the same bounds: they may be indices.
             text = f"torch.randint({int(value.min())}, {int(value.max()) + 1}, ({sizes},){dtype}{device})"
+        # Strides may be what the finding is about; a transpose is the layout that programs pass most.
         if not value.is_contiguous() and value.dim() > 1 and value.mT.is_contiguous():
             text += ".mT.contiguous().mT"
         return text
@@ -246,6 +251,7 @@ def describe(request: dict[str, Any]) -> None:
     watch = _Watch([(os.path.realpath(file), line) for file, line in request["wanted"]])
     found: dict[str, Any] = {"calls": [], "error": ""}
     torch.manual_seed(0)
+    # The target may compile parts of itself, and its calls are described as plain Python runs them.
     torch.compiler.set_stance("force_eager")
     try:
         with watch.watching():
@@ -347,13 +353,14 @@ class _Watch:
         if event != "call" or self._is_busy:
             return
         code = frame.f_code
+        # Every constructor is seen, as nobody knows yet which module has the finding.
         if code.co_name == "__init__":
             self._construction(frame)
         file = self._real.get(code.co_filename)
         if file is None:
             file = self._real[code.co_filename] = os.path.realpath(code.co_filename)
         if file in self._files and code.co_name not in _INNER and (order := self._order(file, code)) is not None:
-            self._is_busy = True
+            self._is_busy = True  # to describe a call runs Python code, which is not to be described
             try:
                 self._called(frame, order)
             finally:
@@ -380,7 +387,7 @@ class _Watch:
         if torch is None or not isinstance(own, torch.nn.Module) or id(own) in self._made:
             return
         if getattr(type(own).__init__, "__code__", None) is not code:
-            return
+            return  # the constructor of a base class, which the own one calls with other arguments
         args, kwargs = _arguments(frame, skip=1, function=type(own).__init__)
         self._made[id(own)] = ConstructorArguments(args, kwargs)
         self._kept.append(own)
@@ -437,6 +444,7 @@ def _arguments(frame: FrameType, *, skip: int, function: Any) -> tuple[list[Any]
     names = code.co_varnames[: code.co_argcount]
     args = [values[name] for name in names[skip:]]
     kwargs = {name: values[name] for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
+    # CPython keeps `*args` and `**kwargs` behind all named parameters.
     position = code.co_argcount + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
         args += values[code.co_varnames[position]]

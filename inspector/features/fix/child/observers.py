@@ -135,7 +135,7 @@ def redrawn(numbers: Iterable[int]) -> dict[str, Observer]:
 def _of_precision() -> dict[str, Observer]:
     found = {}
     for dtype in ("float16", "bfloat16", "float64"):
-        scales = (1.0, -30.0)
+        scales: tuple[float, ...] = (1.0, -30.0)
         if dtype == "float16":  # the factors of `_SCALES` leave the range of no other dtype
             scales = _SCALES
         for scale in scales:

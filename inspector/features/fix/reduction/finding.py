@@ -80,7 +80,7 @@ def chosen(causes: Iterable[RootCause], site: str | None) -> RootCause:
             "there is no finding to reproduce: the target compiles without breaks, recompilations or errors",
             "ctrace explain shows what torch.compile did",
         )
-    if site is None:
+    if site is None:  # an expected finding only if there is no other: nobody has to do anything about it
         return next((each for each in known if not each.expected), known[0])
     name, _, line = site.rpartition(":")
     for each in known:
@@ -127,10 +127,12 @@ def _sought(cause: RootCause, lead: Symptom, session: Session) -> Sought:
         case Finding.DANGER:
             danger = session.dangers[lead.index]
             same = tuple(words_of(danger))
+            # Statements with these words are dropped at once: else the smaller program shows another danger.
             others = {word for each in session.dangers for word in words_of(each)} - set(same)
             about = Sought(cause.id, lead.what, "wrong result", ("AssertionError",), DIFFERS)
             return replace(about, same=same, others=tuple(sorted(others)))
         case _:
+            # By the shape of its message: numbers and names change while the program shrinks.
             failure = session.failure
             assert failure is not None
             about = Sought(cause.id, Finding.FAILURE, failure.type, (failure.type,), shape_of(failure.message))
@@ -241,7 +243,7 @@ def is_shown(what: Sought, session: Session, file: str, lines: tuple[int, ...]) 
 
 
 def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int, ...]) -> bool:
-    if what.library:
+    if what.library:  # the program of one file still calls the package, whose line stays where it is
         return place == (what.library, what.line)
     return place[0] == file and (place[1] in lines or not lines)
 
@@ -249,6 +251,7 @@ def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int,
 def _places(what: Sought, session: Session) -> Iterator[tuple[str, int]]:
     """Yield the places at which a run shows a finding with the same id; an exception may stand for it."""
     yield from (place for place, _ in _titled(what, session))
+    # With fullgraph=True, or a limit of one recompilation, torch raises what it would have reported.
     failure = session.failure
     if failure is None:
         return

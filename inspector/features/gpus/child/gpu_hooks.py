@@ -148,10 +148,7 @@ class Table:
             UnknownTorchError: there is no such function.
         """
         self._used.append(function)
-        if isinstance(function, int):
-            address = function
-        else:
-            address = ctypes.cast(function, ctypes.c_void_p).value
+        address = function if isinstance(function, int) else ctypes.cast(function, ctypes.c_void_p).value
         self._words[self._place(name)] = address
 
     def _place(self, name: str) -> int:
@@ -451,6 +448,4 @@ def symbol_covers(start: int, words: int) -> None:
 def _symbol_at(address: int) -> int | None:
     symbol = _Symbol()
     found = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))
-    if not found:
-        return None
-    return symbol.address
+    return symbol.address if found else None

@@ -146,10 +146,9 @@ def _is_half(call: SdpaCall) -> bool:
     """Require a 16-bit dtype that the device supports, the same for queries, keys and values."""
     import torch
 
-    if call.capability[0] >= 8:
-        formats = (torch.float16, torch.bfloat16)
-    else:
-        formats = (torch.float16,)
+    formats = [torch.float16]
+    if call.capability[0] >= 8:  # Tensor Cores compute in bfloat16 from Ampere on
+        formats.append(torch.bfloat16)
     return call.query.dtype in formats and _one_format(call)
 
 

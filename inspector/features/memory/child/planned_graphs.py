@@ -338,9 +338,9 @@ def _resumed_from(code: CodeType | None) -> CodeType | None:
         return None
     # 2.11 to 2.13, _dynamo/resume_execution.py: the metadata has the code of the original function
     known = ContinueExecutionCache.generated_code_metadata.get(code)
-    if known is None:
-        return code
-    return known.code
+    if known is not None:
+        code = known.code
+    return code
 
 
 def _code_under_way() -> CodeType | None:

@@ -590,10 +590,9 @@ class _Timing:
         self._record = record
         self._loaded = loaded
         self._options = request.capture.options
+        self._parts: tuple[str, ...] = ("forward",)
         if self._options.train:
             self._parts = ("step", "forward", "backward")
-        else:
-            self._parts = ("forward",)
         if request.brief:
             self._parts = self._parts[:1]
         self._compilations = Compilations()

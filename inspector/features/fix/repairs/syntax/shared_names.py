@@ -55,6 +55,7 @@ def returned_as_is(code: ParsedFile, branch: PureBranch) -> set[str] | None:
         if not bare:
             continue
         names = {name for one in bare for name in read(one)}
+        # The author can be asked about a name; of `x.t()` or `self.cache[0]`, nobody can say who else holds it.
         if doubtful(code, branch.replaced) & (names | {side.target} - {""}):
             if not all(isinstance(one, cst.Name) for one in bare):
                 return None
@@ -84,6 +85,7 @@ def is_unshared(code: ParsedFile, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     nodes = list(walk(function))
     if any(_hides_names(one) for one in nodes):
         return False
+    # A function inside may be called at any time, and hold the tensor as long.
     inner = [one for one in nodes if isinstance(one, cst.FunctionDef | cst.Lambda) and one is not function]
     if any(name in read(one) for one in inner):
         return False
@@ -147,7 +149,7 @@ def _only_reads(code: ParsedFile, name: cst.Name) -> bool:
         above = code.parent(around)
     if isinstance(around, cst.Return):
         return True
-    if isinstance(around, cst.Element):
+    if isinstance(around, cst.Element):  # a list would hold it; a tuple that is returned is the caller's
         return isinstance(above, cst.Tuple) and isinstance(code.parent(above), cst.Return)
     if isinstance(around, cst.UnaryOperation):
         return isinstance(around.operator, cst.Minus | cst.Not | cst.BitInvert)  # `+y` is y itself
