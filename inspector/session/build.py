@@ -415,7 +415,7 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
         made = Symbols(raw, compile_id).made()
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
         aliases = raw.aliases.get(compile_id)
-        aliases_text = ""
+        aliases_text: str | Stored = ""
         if aliases is not None and aliases.attempt == printed[-1].attempt:
             aliases_text = aliases.text
         found[compile_id] = Graphs(

@@ -277,10 +277,11 @@ def _call_with(machine: Machine, state: PathState, here: Instruction, keywords: 
     first, second = state.take(2)
     # From 3.13 on, the function lies below its `self` or a NULL. Before, a NULL lies below a function, or a method lies
     # below its `self` (CPython, Python/bytecodes.c).
+    extra: list[Value] = []
     if machine.version >= (3, 13) and second == NULL:
-        function, extra = first, []
+        function = first
     elif machine.version < (3, 13) and first == NULL:
-        function, extra = second, []
+        function = second
     else:
         function, extra = first, [second]
     _pushed(machine, state, here, function, (*extra, *arguments), keywords)

@@ -282,10 +282,10 @@ class _Compared:
 
     def _measured_before(self) -> Iterator[GateFinding]:
         """Yield counts that the lock has and this run lacks. Skip logs from elsewhere, which have fewer counts."""
-        known = {}
+        known: Mapping[Count, int] = {}
         if self._baseline and self._seen.job.known_as is None:
             known = self._baseline.counts
-        of_code = set()
+        of_code: set[Count] = set()
         if self._state.job.target != CPU:
             of_code = {Count.KERNELS}
         for count in (Count.EAGER_OPS, *of_code):

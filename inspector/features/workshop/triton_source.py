@@ -75,7 +75,7 @@ def _guessed(blocks: tuple[str, ...], sizes: Mapping[str, int], fixed: Mapping[s
 
 def _reductions(blocks: tuple[str, ...], sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Config]:
     found = []
-    lengths = (512, 1024, 2048)
+    lengths: tuple[int, ...] = (512, 1024, 2048)
     if across := fixed.get("R0_BLOCK", 0):  # a persistent reduction, whose whole row is one block
         lengths = (across,)
     for rows in (1, 8, 32):
