@@ -59,7 +59,7 @@ def bounds_of(expression: str) -> tuple[str, int | None, int | None] | None:
 
 @lru_cache(maxsize=2000)  # compilations of one function have the same conditions
 def _as_python(expression: str) -> str:
-    if len(expression) > _LONGEST:
+    if len(expression) > _LONGEST:  # nobody reads it, and a damaged log may hold any text
         return expression
     try:
         tree = ast.parse(expression.strip(), mode="eval")
@@ -117,6 +117,7 @@ class Symbols:
 
     def symbol_of(self, source: str) -> str | None:
         """Find the symbol that torch gave to a size, a stride or a number."""
+        # Torch logs an event only where it makes a symbol; a size that shares one is in ctrace's record alone.
         made = (each.symbol for each in self._events if isinstance(each, SymbolMade) and each.source == source)
         return next(made, None) or self._symbol_seen(source)
 
@@ -140,6 +141,7 @@ class Symbols:
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
+        # Torch evaluates a condition again wherever the code needs it; the first line is the one to change.
         first: dict[str, ConditionMet] = {}
         for each in found:
             first.setdefault(each.expression, each)
@@ -162,10 +164,8 @@ class Symbols:
     def _first_sources(self) -> dict[str, str]:
         sources = {each.symbol: each.source for each in self.made()}
         if self._seen:
-            known = self._seen.symbols
-        else:
-            known = ()
-        return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
+            sources |= {symbol.name: symbol.sources[0] for symbol in self._seen.symbols if symbol.sources}
+        return sources
 
     def _symbol_seen(self, source: str) -> str | None:
         """Find a symbol in ctrace's record: torch's events lack strides, and all but the first size with a symbol."""
@@ -192,10 +192,9 @@ class Symbols:
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
             return True
-        if self._seen:
-            known = self._seen.symbols
-        else:
-            known = ()
+        if not self._seen:
+            return False
+        known = self._seen.symbols
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
     def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> FixedSize | None:
@@ -205,6 +204,7 @@ class Symbols:
             return self._constant(event, source)
         passed |= {symbol}
         for equality in self._kept():
+            # Without those passed, two sizes that equal each other would lead to each other for ever.
             others = set(symbols_in(equality.expression)) - passed
             if not others or symbol not in symbols_in(equality.expression) or not equality.expression.startswith("Eq("):
                 continue

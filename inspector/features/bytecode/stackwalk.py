@@ -141,6 +141,7 @@ class Move(Struct, frozen=True):
 
     def _variable(self, name: str) -> Value:
         stored = self.state.variables.get(name)
+        # The user's own arguments keep their names; a variable of torch stands for what was stored in it.
         if stored is None or name in self._own:
             return self.value(VariableForm("local", name))
         return self.value(stored.form)
@@ -176,7 +177,7 @@ class Move(Struct, frozen=True):
         return self._with_null(self.value(Attribute(self.taken[0].form, self.name), *self.taken))
 
     def _with_null(self, value: Value) -> Done:
-        if self.number == 1:
+        if self.number == 1:  # no call follows
             return self.putting(value)
         null = self.value(NullForm())
         if version(self.code) >= _NULL_LAST:
@@ -201,7 +202,7 @@ class Move(Struct, frozen=True):
     def call(self) -> Done:
         """Push the result of a call."""
         keywords, taken = self.state.keywords, self.taken
-        if self.instruction.opname == "CALL_KW":
+        if self.instruction.opname == "CALL_KW":  # from 3.13 on, in place of KW_NAMES before the call
             keywords, taken = words(text_of(taken[-1])), taken[:-1]
         function, arguments = called(taken)
         if self.instruction.opname == "CALL_FUNCTION_EX":
@@ -216,6 +217,7 @@ def build_list(move: Move) -> Done:
 
 
 def _list(move: Move, items: tuple[Value, ...], parts: tuple[Value, ...]) -> Done:
+    # Lists change while they are on the stack, so a value has only the number of its list.
     number = len(move.state.lists)
     after = _changed(move, number, items)
     return (move.value(ListOf(number), *parts),), after
@@ -238,6 +240,7 @@ def extend(move: Move) -> Done:
         return (), _changed(move, target.number, (*lists[target.number], added))
     if isinstance(target, ListOf) and isinstance(added.form, ListOf):
         return (), _changed(move, target.number, (*lists[target.number], *lists[added.form.number]))
+    # Another iterable, or another target: the list stays as it was known, which only makes texts less exact.
     return (), move.state
 
 
@@ -372,6 +375,7 @@ def walked(code: Code) -> dict[int, WalkStep]:
     ahead: list[tuple[int, StackState]] = [(0, StackState())]
     while ahead:
         index, state = ahead.pop()
+        # Where paths meet, the first one that gets there decides: the values differ, their number does not.
         while index < len(code.instructions) and index not in steps:
             taken = _walk_one(code, index, state)
             if taken is None:
@@ -407,10 +411,9 @@ def _jumping(code: Code, instruction: Instruction, before: StackState, after: St
         return after
     taken, put = there
     kept = before.stack[: len(before.stack) - taken]
-    if taken == put:
+    top: tuple[Value, ...] = ()
+    if taken == put:  # it only looks at the top, as JUMP_IF_TRUE_OR_POP does
         top = before.stack[-1:]
-    else:
-        top = ()
     fresh = (Value(-1, UnknownForm(instruction.opname)),) * (put - len(top))
     return replace(after, stack=(*kept, *top, *fresh))
 
@@ -418,7 +421,7 @@ def _jumping(code: Code, instruction: Instruction, before: StackState, after: St
 def _walk_one(code: Code, index: int, state: StackState) -> tuple[WalkStep, StackState] | None:
     instruction = code.instructions[index]
     known = effect(instruction, version(code))
-    if known is None or known[0] > len(state.stack):
+    if known is None or known[0] > len(state.stack):  # another Python's opcode, or a damaged log
         return None
     cut = len(state.stack) - known[0]
     kept, taken = state.stack[:cut], state.stack[cut:]
