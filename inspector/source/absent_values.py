@@ -60,6 +60,7 @@ def absent_values(before: str, after: str) -> tuple[str, ...]:
     for function in ast.walk(new):
         if isinstance(function, FUNCTIONS) and _has(function, changed):
             old = next((each for each in facts.functions if each.name == function.name and _has(each, lines)), None)
+            # What the old lines read in each call was there; the question is only about what is read in more calls.
             known = set()
             if old is not None:
                 known = _always_read(_on(old.body, lines))
@@ -111,7 +112,7 @@ def _reads(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.expr, ast.stmt]]:
         for each in own:
             match each:
                 case ast.Attribute(value=value) if id(each) in methods and not is_self(value):
-                    continue  # a method of what is read
+                    continue  # a method of what is read, which is asked about itself
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     yield each, statement
                 case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
@@ -248,6 +249,7 @@ class _File:
 
     def absent(self, node: ast.expr | None, function: ast.AST, depth: int) -> int:
         """Return the line that says how an expression may be None or missing; 0: none is in sight."""
+        # Names may lead to each other in circles.
         if depth > _DEEPEST or node is None:
             return 0
         match node:
@@ -307,6 +309,7 @@ class _File:
         parts = [self._part(name, each, depth) for each in ast.walk(function) if isinstance(each, ast.Assign)]
         parts += [self._element(name, each, function, depth) for each in self._loops if _is_below(each, function)]
         line = max((*(self.absent(each, function, depth + 1) for each in values), *parts), default=0)
+        # A name that the function binds is its own, whatever an outer one is.
         if line or values or any(parts) or _binds(function, name):
             return line
         outer = [each for each in self.functions if each is not function and _is_below(function, each)]
@@ -363,6 +366,7 @@ class _File:
         binding = list(binding_statements(function.body, name))
         if binding and not any(map(_is_global(name), ast.walk(function))):
             shown = [held_at(function.body, (each.lineno,)).tests for each in binding]
+            # Bound under a test that holds here, too: `if self.training: noise = ...`, and the same test again.
             is_shown = any(bool(tests) and {*tests} <= {*self.held.tests} for tests in shown)
             if is_shown:
                 return 0
@@ -390,9 +394,8 @@ class _File:
     def _unbound_global(self, name: str) -> int:
         """Return a line that gives the file a name, where its load may do without, or a call of a function does it."""
         body = self.tree.body
-        if name in certain_names(body, ()) or any(
-            alias.name == "*" for each in body if isinstance(each, ast.ImportFrom) for alias in each.names
-        ):
+        imported = [alias.name for each in body if isinstance(each, ast.ImportFrom) for alias in each.names]
+        if "*" in imported or name in certain_names(body, ()):  # with `import *`, any name may be there
             return 0
         setting = [each.lineno for each in binding_statements(body, name)]
         setting += [
@@ -487,17 +490,16 @@ class _File:
                 return default.lineno
             if kind is not None and _is_optional(kind):
                 return kind.lineno
-        return (
+        line = (
             self._uncertain((*self._touched, *self._decorated), name)
             or self._filled_later(name)
             or self._of_another(name)
             or self._elsewhere(name, [owner for _, owner in values])
-            or (
-                0
-                if values or fields or any(name == each.name for each in self.functions)
-                else self._made_up(self._related)
-            )
         )
+        is_known = values or fields or any(name == each.name for each in self.functions)
+        if line or is_known:
+            return line
+        return self._made_up(self._related)  # nothing in the file sets it: `__getattr__` may answer
 
     def _uncertain(self, names: Iterable[str], name: str) -> int:
         """Return a line that sets an attribute of some classes, where not each way through their constructor does."""
@@ -552,6 +554,7 @@ class _File:
                     values += [call for each in held if not isinstance(each, ast.Name) for call in self._made_of(each)]
             case _:
                 return []
+        # A function of the file that makes a layer stands for the layers that it returns.
         calls = [each for each in values if isinstance(each, ast.Call)]
         made = {last_name(each.func) for each in calls}
         return calls + [call for each in self.functions if each.name in made for call in _returned_calls(each)]
@@ -560,7 +563,10 @@ class _File:
         """Return what makes the elements of a container in an attribute: `nn.ModuleList(nn.Linear(8, 8) for ...)`."""
         found: list[ast.expr] = []
         for value, _ in self._attributes.get(name, []):
-            for each in value.args if isinstance(value, ast.Call) else (value,):
+            parts = [value]
+            if isinstance(value, ast.Call):  # such as nn.ModuleList
+                parts = value.args
+            for each in parts:
                 match each:
                     case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made) | ast.DictComp(value=made):
                         found.append(made)
@@ -591,6 +597,7 @@ class _File:
             return chosen
         for call in self._made_of(holder, function):
             for each in call.keywords:
+                # `bias=False` is the author's own choice, who knows; `bias=bias` is the caller's.
                 is_chosen = not isinstance(each.value, ast.Constant) or each.value.value is None
                 if is_chosen and (each.arg is None or each.arg in options):
                     return call.lineno
@@ -659,11 +666,12 @@ class _File:
         made = {last_name(call.func) for call in self._made_of(holder)}
         owners = [owner for _, owner in values if owner]
         line = line or self._uncertain((each for each in owners if each in made or not made), name)
-        line = line or (self._set_from_outside(name) if made else 0)
+        if made and not line:
+            line = self._set_from_outside(name)
         is_known = values or any(_body_values(cls, name) for cls in self._classes.values())
-        return line or (
-            0 if is_known or name in TENSOR_ATTRIBUTES else self._made_up(set(self._classes) - self._related)
-        )
+        if line or is_known or name in TENSOR_ATTRIBUTES:
+            return line
+        return self._made_up(set(self._classes) - self._related)
 
     def _set_from_outside(self, name: str) -> int:
         """Return a line by which a method or a function gives an object of another class an attribute.
@@ -702,8 +710,13 @@ class _File:
 
     def _stored(self, value: ast.expr, depth: int) -> int:
         holder = next((each for each in self.functions if any(below is value for below in ast.walk(each))), None)
+        line = self.absent(value, holder or value, depth + 1)
+        if line:
+            return line
         is_empty = _is_empty(value) or (isinstance(holder, FUNCTIONS) and _is_empty_by_default(value, holder))
-        return self.absent(value, holder or value, depth + 1) or (value.lineno if is_empty else 0)
+        if is_empty:
+            return value.lineno
+        return 0
 
     def _made_up(self, names: Collection[str]) -> int:
         """Return the line where one of some classes makes attributes up."""
@@ -727,6 +740,7 @@ class _File:
                 return self.absent(default, function, depth + 1)
         name = last_name(call.func)
         for each in self.functions:
+            # Any layer has a `forward`: which one is called, its name does not say.
             if each.name == name and name != "forward":
                 line = self._returned(each, depth)
                 if line:
@@ -741,12 +755,16 @@ class _File:
             line = self.absent(each.value, function, depth + 1)
             if line:
                 return line
-        if not any(each.value is not None for each in returned) or any(
-            isinstance(each, ast.Yield | ast.YieldFrom) for each in every
-        ):
+        # A function without values is called for what it does, and a generator returns one in any case.
+        returns_values = any(each.value is not None for each in returned)
+        if not returns_values or any(isinstance(each, ast.Yield | ast.YieldFrom) for each in every):
             return 0
         bare = [each.lineno for each in returned if each.value is None]
-        return max(bare, default=0) or (function.lineno if _falls_through(function.body) else 0)
+        if bare:
+            return max(bare)
+        if _falls_through(function.body):
+            return function.lineno
+        return 0
 
 
 _LOADING = frozenset(
