@@ -92,12 +92,13 @@ class Scope(Struct):
 
     def value(self, expression: str) -> Any:
         """Evaluate one of torch's own expressions in this process, as torch does; return MISSING if it has no value."""
+        # See `_follow_positions`: torch finds the value by its place, the expression by its key.
         for source, place in self.moved.items():
             expression = expression.replace(source, place)
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:
-            if not isinstance(error, _GONE):
+            if not isinstance(error, _GONE):  # else the value is gone, and that is why the guard fails
                 self.unread.append(expression)
             return MISSING
 
@@ -122,6 +123,7 @@ def unmet_guards(
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
     """Add the guard that torch reports first if the list lacks it: some guards cannot be called from outside."""
     parts = list(info.verbose_code_parts)
+    # Nothing to add if the call passes torch's own check of the entry.
     if found or info.result or not parts:
         return found
     return [_judged(part, scope) for part in _failing(parts, scope)]

@@ -83,6 +83,7 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
 def _kernel_call_described(kernel: Any, name: str) -> KernelCall:
     from torch._inductor.virtualized import V
 
+    # Both live only while Inductor generates code, so everything is turned into text here.
     sizes = _Expressions(V.graph.sizevars)
     args = kernel.args
     pointers = list(_pointers(args))
@@ -109,6 +110,7 @@ def _pointers(args: Any) -> Iterator[Pointer]:
     seen = list[Any]()
     # One pointer stands under each of its buffers' names, so it is yielded once.
     for inplaced in args.inplace_buffers.values():
+        # A buffer that Inductor removed has a marker in place of a pointer.
         if not hasattr(inplaced, "inner_name") or any(inplaced is each for each in seen):
             continue
         seen.append(inplaced)
@@ -142,6 +144,7 @@ def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
         layout = buffer.maybe_get_layout()
     else:
         layout = buffer.get_layout()
+    # MutationLayoutSHOULDREMOVE: the buffer has no memory of its own, it writes to another one's.
     target = getattr(layout, "target", None)
     mutated = ""
     if target is not None and "Mutation" in type(layout).__name__:
@@ -201,6 +204,7 @@ def _viewed(node: Any, buffer: Any, sizes: "_Expressions") -> str:
     import torch
 
     whole = [sizes.text(size) for size in buffer.get_size()]
+    # Up through views, until a node has the buffer's own sizes: of `mean.squeeze()`, the buffer holds the mean.
     while isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
         value = node.meta["val"]
         if [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape] == whole:
@@ -249,6 +253,7 @@ def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
     origins = [each for each in getattr(_data(buffer), "origins", ()) if isinstance(each.meta.get("val"), torch.Tensor)]
     if not origins:
         return ""
+    # Origins are a set; the graph has their order.
     order = {node: at for at, node in enumerate(origins[0].graph.nodes)}
     last = max(origins, key=lambda each: order.get(each, -1))
     kind = getattr(getattr(buffer, "data", None), "reduction_type", None)
