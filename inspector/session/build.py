@@ -190,6 +190,7 @@ def assemble(
     raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
 ) -> Session:
     """Build a Session from the collected events."""
+    # What the program itself reported says most; a failure in a fork that generates code only matters without one.
     failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
     reports = reports_of(raw)
@@ -324,6 +325,7 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
         if measured and measured.fail_type:
             continue  # the backend failed on it, so nothing runs it
         place = place_of(raw, compile_id)
+        # Dynamo may trace a function again after a break: the last graph is the one that runs.
         ops = next((graph.ops for graph in reversed(made) if isinstance(graph, GraphMade)), None)
         if ops is None:
             ops = 0
@@ -415,7 +417,7 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
         made = Symbols(raw, compile_id).made()
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
         aliases = raw.aliases.get(compile_id)
-        aliases_text: str | Stored = ""
+        aliases_text: str | Stored = ""  # of an earlier attempt, they name nodes of another graph
         if aliases is not None and aliases.attempt == printed[-1].attempt:
             aliases_text = aliases.text
         found[compile_id] = Graphs(
@@ -443,7 +445,7 @@ def _limit(raw: Raw) -> Limit:
         if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
             hit = True
             refused.add(frame)
-        elif raw.has_entry(compile_id):
+        elif raw.has_entry(compile_id):  # a compilation that failed takes no place in the cache
             used[frame] += 1
     functions = []
     for frame, count in used.items():
