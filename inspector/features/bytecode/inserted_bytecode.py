@@ -81,6 +81,7 @@ _POPS_NULL = ConstantForm("<function>")
 
 def claim_comprehensions(scene: BytecodeScene) -> None:
     """Claim the calls of comprehensions and their arguments."""
+    # A list: what is claimed in the loop is no longer free.
     for step, function, arguments in list(scene.free_calls()):
         line = None
         if isinstance(function.form, VariableForm):
@@ -102,10 +103,10 @@ def in_comprehensions(before: Code, after: Code) -> dict[int, PieceRole]:
             PieceKind.LATER, f"run eagerly, in the function that torch created for the comprehension of line {line}"
         )
         for at, each in enumerate(before.instructions):
-            if _begins(each, line) and each.target:
-                inside = range(at, index_at(before, each.target) + 1)
-            else:
-                inside = range(0)
+            if not _begins(each, line) or not each.target:
+                continue
+            inside = range(at, index_at(before, each.target) + 1)
+            # An ordinary `for` on the same line adds to no comprehension, and stays.
             if any(before.instructions[other].opname in _ADDS for other in inside):
                 found.update(dict.fromkeys(inside, role))
     return found
@@ -142,9 +143,8 @@ def claim_values(scene: BytecodeScene) -> None:
             items = step.lists.get(values.form.number, ())[2:]
         else:
             items = ()
-        if len(resume.arguments) == len(items):
-            names = resume.arguments
-        else:
+        names = resume.arguments
+        if len(names) != len(items):  # the resume function is not known: then neither are its parameters
             names = ("",) * len(items)
         for item, name_ in zip(items, names, strict=True):
             is_torchs = name_.startswith("___stack")  # a value on the stack, which has no name of the user
@@ -155,11 +155,10 @@ def _pass(scene: BytecodeScene, value: Value, name: str, step: WalkStep) -> None
     text = written(value.form, step.lists)
     if name not in ("", text):
         text = f"{name} = {text}"
-    if output_number(value.form) is None:
-        kind = PieceKind.PASS
-    else:
+    kind = PieceKind.PASS
+    if output_number(value.form) is not None:
         kind = PieceKind.OUTPUT
-    if isinstance(value.form, ListOf) and not name:
+    if isinstance(value.form, ListOf) and not name:  # a list that torch made to pass other values in
         return
     scene.claims.tree(value, PieceRole(kind, f"for the resume function: {text}"))
 
@@ -172,6 +171,7 @@ def claim_calls(scene: BytecodeScene) -> None:
         for each in step.taken:
             scene.claims.tree(each, scene.frame if each is values else role)
         taker = scene.taker(step)
+        # The function returns what the resume function returns; that return is not the user's.
         if taker is not None and taker.instruction.opname == "RETURN_VALUE":
             scene.claims.claim(taker.index, role)
 
@@ -240,6 +240,7 @@ def _begin_replay(scene: BytecodeScene, function: Value) -> int | None:
     variable = scene.after.instructions[made].text
     if variable not in scene.torchs:
         return made
+    # Torch may have kept the class in a variable before: the template begins where that was computed.
     kept = scene.keeper(variable, made)
     if kept is None:
         return None
@@ -270,6 +271,7 @@ def _claim(scene: BytecodeScene, template: range, target: Form) -> None:
         scene.claims.claim(at, role)
     for variable in sorted({step.instruction.text for step in steps if step.instruction.text in scene.torchs}):
         kept = scene.keeper(variable, template.start)
+        # A variable that other code reads, too, belongs to more than this change.
         if kept is not None and set(scene.loads(variable)) <= set(template):
             scene.whole(kept, role)
 

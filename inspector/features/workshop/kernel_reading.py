@@ -130,6 +130,7 @@ class _Walk(ast.NodeVisitor):
             self._helper(node, self._functions[name])
         elif name == "inline_asm_elementwise" or (isinstance(node.func, ast.Name) and name not in _BUILTINS):
             passed = frozenset[str]().union(*(self.roots(each) for each in _arguments(node)))
+            # A function of another file, or assembly, may write to each pointer that it gets.
             if passed:
                 self._found.unknown[name] = None
                 self._use(passed, writes=True)
@@ -139,10 +140,9 @@ class _Walk(ast.NodeVisitor):
         names = parameters_of(helper)
         passed = dict(zip(names, node.args, strict=False))
         passed |= {each.arg: each.value for each in node.keywords if each.arg is not None}
-        if self._depth < _MOST_DEPTH:
+        inner = Flow()
+        if self._depth < _MOST_DEPTH:  # functions may call each other
             inner = flow_of(helper, self._functions, self._depth + 1)
-        else:
-            inner = Flow()
         self._found.unknown.update(inner.unknown)
         for name, value in passed.items():
             if name in inner.written:
@@ -151,21 +151,18 @@ class _Walk(ast.NodeVisitor):
                 self._use(self.roots(value), writes=False)
 
     def _use(self, names: frozenset[str], *, writes: bool) -> None:
-        if writes:
-            uses = self._found.written
-        else:
-            uses = self._found.read
+        uses = self._found.written if writes else self._found.read
         uses.update(dict.fromkeys(sorted(names)))
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple | ast.List):
+            values = [value] * len(target.elts)  # which part is which is not known: each may be any
             if isinstance(value, ast.Tuple | ast.List):
                 values = value.elts
-            else:
-                values = [value] * len(target.elts)
             for each, of in zip(target.elts, values, strict=False):
                 self._assign(each, of)
         elif isinstance(target, ast.Name):
+            # With what it was before: the statements of a loop or a branch may not have run.
             self._roots[target.id] = self._roots.get(target.id, frozenset()) | self.roots(value)
 
     def roots(self, node: ast.expr) -> frozenset[str]:
