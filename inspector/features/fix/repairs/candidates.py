@@ -74,6 +74,7 @@ class Files:
         if file not in self._texts:
             why = ""
             try:
+                # With `newline=""`, the line ends stay as they are: a patch must not change all lines.
                 with Path(file).open(encoding="utf-8", newline="") as opened:
                     text = opened.read()
             except OSError as error:
@@ -103,6 +104,7 @@ def candidates(scene: DiagnosisScene, files: Files, target: str | None) -> Itera
         files: the texts to change.
         target: the target's own file, where settings are written; None: it has none.
     """
+    # A repair and a piece of advice may write the same text; the repair, which comes first, knows more about it.
     seen: set[tuple[NewText, ...]] = set()
     for each in (*_of_source(scene, files), *_of_advice(scene, files), *_of_settings(scene, files, target)):
         if each.files and each.trial == Trial():
@@ -146,6 +148,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
     declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
+    # By their normal form: the repair may have written the condition with other spaces or quotes.
     known = {_plain(each.expression) for each in declared}
     changed = conditions_of(place.file, place.source, rewrite.source)
     others = _writers(scene, place.file, place.source, rewrite.source, is_users=is_users)
@@ -154,11 +157,10 @@ def _conditions(
 
 def _writers(scene: DiagnosisScene, file: str, before: str, after: str, *, is_users: bool) -> tuple[Condition, ...]:
     """Return the lines that write what a change reads, also those of other files that the target has loaded."""
-    if is_users:
-        others = read_neighbors(file, before, after).must_run(_loaded(scene))
-    else:
-        others = ()
-    return (*writers(file, before, after), *others)
+    mine = writers(file, before, after)
+    if not is_users:  # the files beside a package's are its own
+        return tuple(mine)
+    return (*mine, *read_neighbors(file, before, after).must_run(_loaded(scene)))
 
 
 def _loaded(scene: DiagnosisScene) -> set[str]:
@@ -170,13 +172,15 @@ def _open(
     scene: DiagnosisScene, file: str, before: str, after: str, costs: str = "", *, is_users: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return the questions that reading a change leaves open, with their obligations."""
+    questions = [*open_questions(before, after)]
     if is_users:
-        others = read_neighbors(file, before, after).questions(_loaded(scene))
-    else:
-        others = ()
-    found = [(DTYPE if "autocast" in each else EXCEPTIONS, each) for each in (*open_questions(before, after), *others)]
+        questions += read_neighbors(file, before, after).questions(_loaded(scene))
+    found = []
+    for each in questions:
+        obligation = DTYPE if "autocast" in each else EXCEPTIONS  # a value that is not there raises
+        found.append((obligation, each))
     if costs:
-        return (*found, (COST, costs))
+        found.append((COST, costs))
     return tuple(found)
 
 
@@ -216,6 +220,7 @@ def _inside(function: ast.AST) -> Iterator[ast.AST]:
         if isinstance(child, ast.arguments) or child in getattr(function, "decorator_list", ()):
             continue
         yield child
+        # A function inside is a function of its own in `conditions_of`, with calls of its own.
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             yield from _inside(child)
 
@@ -260,6 +265,7 @@ def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
         in_code = _names(each.expression or each.source)
         names = tuple(dict.fromkeys(filter(None, (*in_code, each.called))))
         yield each.file, each.line, each.function, names
+        # The break's own line, then the user's line that led there, then a library's that broke.
         for path in each.paths:
             for frame in reversed(path):
                 if scene.is_users(frame.file) and (frame.file, frame.line) != (each.file, each.line):
@@ -271,7 +277,7 @@ def _of_breaks(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
 
 def _of_others(scene: DiagnosisScene, cause: RootCause) -> Iterator[_Found]:
     for skip in scene.skips(cause):
-        if skip.break_index is None:
+        if skip.break_index is None:  # else the break has the place
             yield skip.file, skip.line, skip.function, ()
     for recompile in scene.recompiles(cause):
         for each in recompile.causes:
