@@ -73,19 +73,18 @@ def _is_global(file: SourceFile, value: ast.expr) -> bool:
 
 
 def _argument(kernel: JitFunction, launch: JitLaunch, name: str, types: Mapping[str, str]) -> OperatorArgument:
+    # The surest first: a pointer is a tensor, then what a call has shown, then what the launch passes, then the name.
     if name in kernel.read or name in kernel.written:
         return OperatorArgument(name, "Tensor")
     if name in types:
         return OperatorArgument(name, types[name])
     value = launch.arguments[name]
+    called = value
     if isinstance(value, ast.Call):
         called = value.func
-    else:
-        called = value
+    word = getattr(called, "id", "")
     if isinstance(called, ast.Attribute):
         word = called.attr
-    else:
-        word = getattr(called, "id", "")
     if word in _INTEGERS or isinstance(value, ast.Subscript):
         return OperatorArgument(name, "int")
     is_float = any(word.lower().endswith(each) or name.lower().endswith(each) for each in _FLOATS)
@@ -106,6 +105,7 @@ def _grid(
     functions = _functions_in(launch.function)
     known = {each: ast.unparse(value) for each, value in launch.arguments.items() if each not in inlined}
     grid: ast.AST = copy.deepcopy(launch.grid)
+    # Local variables are replaced until only the kernel's arguments are left; a chain of them takes several rounds.
     for _ in range(_MOST_STEPS):
         if isinstance(grid, ast.Name) and grid.id in functions:
             grid = functions[grid.id]
@@ -193,6 +193,7 @@ def needed_by(file: SourceFile, nodes: Iterable[ast.AST], without: Iterable[str]
     found, done = Needed(), {*without, *_WRITTEN}
     bound = _bound(file)
     todo = [name for node in nodes for name in free_names(node)]
+    # What a needed statement reads is needed, too.
     while todo:
         name = todo.pop(0)
         if name in done or name not in bound:
@@ -201,7 +202,7 @@ def needed_by(file: SourceFile, nodes: Iterable[ast.AST], without: Iterable[str]
         statement = bound[name]
         match statement:
             case ast.Import() | ast.ImportFrom():
-                found.imports[_import_of(statement, name)] = None
+                found.imports[_import_of(statement, name)] = None  # only this name of several
             case ast.FunctionDef():
                 found.statements[statement.lineno] = file.whole(statement)
                 todo.extend(free_names(statement))
@@ -245,10 +246,9 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 def _import_of(statement: ast.Import | ast.ImportFrom, name: str) -> str:
     for alias in statement.names:
         if (alias.asname or alias.name.partition(".")[0]) == name:
+            named = alias.name
             if alias.asname:
                 named = f"{alias.name} as {alias.asname}"
-            else:
-                named = alias.name
             if isinstance(statement, ast.Import):
                 return f"import {named}"
             return f"from {'.' * statement.level}{statement.module or ''} import {named}"
@@ -278,7 +278,7 @@ def wrapped(file: SourceFile, name: str, seen: Iterable[str] | None = None, type
     """
     kernel = kernel_named(file, name)
     launches = launches_of(file, kernel)
-    launch = launches[0]
+    launch = launches[0]  # of several, the first one; a note says so
     refuse_wrapped(launch, kernel, file.path)
     if seen is not None:
         kernel = replace(kernel, written=tuple(each for each in kernel.parameters if each in set(seen)), assumed="")
